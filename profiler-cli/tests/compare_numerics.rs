@@ -130,3 +130,77 @@ fn bad_input_is_named_in_a_sentence() {
     let (status, _, err) = said(&mlprof([good.as_path(), &good, Path::new("--names"), &trace]));
     assert_eq!((status, err.starts_with("error: cannot read ")), (Some(2), true), "{err}");
 }
+
+/// A record of the first version, with these tensors: fields that differ from a matrix of six numbers.
+fn old_record(folder: &Path, name: &str, tensors: &[Value]) -> PathBuf {
+    let header = r#"{"numerics_version": 1, "stage": null, "rank": 0, "program": "p", "frameworks": [],
+        "started_at": "2026-01-02T03:04:05Z", "seed": 1, "element_types": ["f32"]}"#;
+    let matrix = serde_json::json!({
+        "step": 0, "role": "output", "name": "[module]Linear: fc", "call": 0, "thread": "main",
+        "type": "f32", "shape": [2, 3], "count": 6, "nans": 0, "infinities": 0, "zeros": 0,
+        "subnormals": 0, "minimum": 1.0, "maximum": 6.0, "mean": 3.5, "standard_deviation": 1.7,
+        "l1_norm": 21.0, "l2_norm": 9.5, "least_magnitude": 1.0,
+        "sample": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+    });
+    let mut text = header.replace('\n', "");
+    for fields in tensors {
+        let mut tensor = matrix.clone();
+        for (name, value) in fields.as_object().expect("fields") {
+            tensor[name] = value.clone();
+        }
+        text += &format!("\n{tensor}");
+    }
+    let path = folder.join(name);
+    std::fs::write(&path, text + "\n").expect("written");
+    path
+}
+
+#[test]
+fn records_of_the_first_version_are_no_more_equal_than_they_prove() {
+    use serde_json::json;
+
+    let folder = tempdir().expect("a folder");
+    let compare = |reference: &[Value], other: &[Value]| {
+        let reference = old_record(folder.path(), "reference", reference);
+        let other = old_record(folder.path(), "other", other);
+        let (status, out, err) = said(&mlprof([reference.as_path(), &other]));
+        assert_eq!(err, "", "{out}");
+        (status, out)
+    };
+    let matrix = json!({});
+    let (status, out) = compare(std::slice::from_ref(&matrix), std::slice::from_ref(&matrix));
+    assert_eq!(status, Some(0), "{out}");
+    let transposed = json!({"shape": [3, 2], "sample": [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]});
+    let (status, out) = compare(&[matrix.clone()], &[transposed]);
+    assert_eq!(
+        (status, out.contains("the shapes are [2, 3] and [3, 2]")),
+        (Some(1), true),
+        "{out}"
+    );
+    // An infinite number of which no sign is known, and NaN at other positions.
+    let infinite = json!({"infinities": 1, "sample": [1.0, null, 3.0, 4.0, 5.0, 6.0]});
+    let (status, out) = compare(&[infinite.clone()], &[infinite]);
+    assert_eq!((status, out.contains("is not recorded")), (Some(1), true), "{out}");
+    let first = json!({"nans": 1, "sample": [null, 2.0, 2.0, 2.0, 2.0, 2.0]});
+    let last = json!({"nans": 1, "sample": [2.0, 2.0, 2.0, 2.0, 2.0, null]});
+    assert_eq!(compare(&[first.clone()], &[last]).0, Some(1));
+    assert_eq!(compare(&[first.clone()], &[first]).0, Some(0));
+    let steps: Vec<Value> = (0..10).map(|step| json!({"step": step})).collect();
+    let (status, out) = compare(&steps, &steps[..2]);
+    let told = "Not compared: only the reference has 8 steps (2 to 9).";
+    assert_eq!((status, out.contains(told)), (Some(0), true), "{out}");
+    // Hashes are of numbers that no sample has.
+    let hashed = |hash: &str| json!({"count": 600, "shape": [600], "hash": hash});
+    assert_eq!(compare(&[hashed("a")], &[hashed("b")]).0, Some(1));
+    assert_eq!(compare(&[hashed("a")], &[hashed("a")]).0, Some(0));
+    // A run of the reference that has NaN says nothing of what varies.
+    let reference = old_record(folder.path(), "reference", &[matrix]);
+    let other =
+        json!({"minimum": -900.0, "maximum": 500.0, "sample": [500.0, -900.0, 3.0, 4.0, 5.0, 6.0]});
+    let other = old_record(folder.path(), "other", &[other]);
+    let nan = json!({"nans": 1, "sample": [null, 2.0, 3.0, 4.0, 5.0, 6.0]});
+    let again = old_record(folder.path(), "again", &[nan]);
+    let (status, out, _) =
+        said(&mlprof([reference.as_path(), &other, Path::new("--again"), &again]));
+    assert_eq!((status, out.contains("Noise is not known in 1 place")), (Some(1), true), "{out}");
+}

@@ -129,8 +129,12 @@ pub struct Reduced {
     pub maximum: f64,
     /// The smallest absolute value that is not 0.
     pub least_magnitude: f64,
-    /// The sum.
-    pub sum: f64,
+    /// A number near their mean, which deviations are from.
+    pub shift: f64,
+    /// The sum of the deviations.
+    pub deviation: f64,
+    /// The sum of the squares of the deviations.
+    pub deviation_squares: f64,
     /// The sum of the absolute values.
     pub absolute: f64,
     /// The sum of the squares.

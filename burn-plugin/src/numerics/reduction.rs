@@ -32,7 +32,7 @@ struct DeviceNumbers {
 }
 
 /// How many numbers come before the sample.
-const FLOATS: usize = 7;
+const FLOATS: usize = 9;
 
 impl DeviceNumbers {
     /// How many are NaN, and how many infinite.
@@ -71,6 +71,10 @@ impl DeviceNumbers {
         let is_zero = magnitude.clone().equal_elem(0.0);
         let scale = magnitude.clone().max().clamp_min(least);
         let scaled = finite / scale.clone();
+        // Of no number the mean is 0.
+        let finite_count = scaled.ones_like().mask_fill(is_not_finite.clone(), 0.0).sum();
+        let mean = scaled.clone().sum() / finite_count.clamp_min(1.0);
+        let deviation = (scaled.clone() - mean.clone()).mask_fill(is_not_finite.clone(), 0.0);
         let mut counts = vec![number(nan), number(infinite), number(is_zero.clone())];
         if is_half {
             let is_small = magnitude.clone().lower_elem(LEAST_NORMAL_F16);
@@ -82,7 +86,9 @@ impl DeviceNumbers {
             or(-largest).max(),
             magnitude.mask_fill(is_zero, largest).min(),
             scale,
-            scaled.clone().sum(),
+            mean,
+            deviation.clone().sum(),
+            (deviation.clone() * deviation).sum(),
             scaled.clone().abs().sum(),
             (scaled.clone() * scaled).sum(),
             tensor.clone().slice([Slice::new(0, None, every)]),
@@ -92,7 +98,7 @@ impl DeviceNumbers {
 }
 
 /// In 32 bits at least, which all devices compute with.
-fn wide(tensor: Tensor<1>) -> Tensor<1> {
+pub(super) fn wide(tensor: Tensor<1>) -> Tensor<1> {
     if tensor.dtype() == DType::F64 { tensor } else { tensor.cast(FloatDType::F32) }
 }
 

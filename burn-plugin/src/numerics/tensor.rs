@@ -68,7 +68,10 @@ impl<const D: usize> TensorNumbers for Numbers<'_, D> {
             let count = tensor.shape().num_elements();
             // What is kept of a tensor of burn does not change with it.
             let copy = |flat: &Tensor<1>| Ok(flat.clone());
-            let difference = |now: &Tensor<1>, before: &Tensor<1>| Ok(now.clone() - before.clone());
+            // A difference of 16-bit numbers has 32 bits.
+            let difference = |now: &Tensor<1>, before: &Tensor<1>| {
+                Ok(reduction::wide(now.clone()) - reduction::wide(before.clone()))
+            };
             let Ok(flat) = self.change.of::<Infallible>(tensor.reshape([count]), copy, difference);
             flat
         })

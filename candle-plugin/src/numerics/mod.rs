@@ -25,10 +25,11 @@ impl<'tensor> Numbers<'tensor> {
         Self { tensor, change: Change::None }
     }
 
-    /// As its device is to reduce it.
+    /// As its device is to reduce it. A difference of 16-bit numbers has 32 bits.
     fn flat(&self) -> Result<Tensor> {
         let flat = self.tensor.detach().flatten_all()?;
-        self.change.of(flat, Tensor::copy, |now, before| now - before)
+        self.change
+            .of(flat, Tensor::copy, |now, before| reduction::wide(now)? - reduction::wide(before)?)
     }
 }
 

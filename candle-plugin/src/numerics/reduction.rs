@@ -28,7 +28,7 @@ struct DeviceNumbers {
 }
 
 /// How many numbers come before the sample.
-const FLOATS: usize = 7;
+const FLOATS: usize = 9;
 
 impl DeviceNumbers {
     /// How many are NaN, and how many infinite.
@@ -36,7 +36,7 @@ impl DeviceNumbers {
         let counts = match tensor.elem_count() {
             0 => Tensor::zeros(2, DType::U32, tensor.device())?,
             _ => {
-                let tensor = tensor.to_dtype(computed_with(tensor))?;
+                let tensor = wide(tensor)?;
                 Tensor::stack(&[number(&nan(&tensor)?)?, number(&infinite(&tensor)?)?], 0)?
             }
         };
@@ -61,7 +61,7 @@ impl DeviceNumbers {
             DType::F64 => f64::MIN_POSITIVE,
             _ => 0.0,
         };
-        let tensor = tensor.to_dtype(kind)?;
+        let tensor = wide(tensor)?;
         let filled = |number: f64| tensor.ones_like()?.affine(0.0, number);
         let (nan, infinite) = (nan(&tensor)?, infinite(&tensor)?);
         let is_not_finite = nan.maximum(&infinite)?;
@@ -72,12 +72,20 @@ impl DeviceNumbers {
         let is_small = magnitude.lt(least_normal)?.minimum(&magnitude.gt(0.0)?)?;
         let scale = magnitude.max(0)?.maximum(least)?;
         let scaled = finite.broadcast_div(&scale)?;
+        let others = is_not_finite.to_dtype(kind)?.sum_all()?;
+        // So many numbers are finite; of none the mean is 0.
+        let finite_count = others.affine(-1.0, count as f64)?.maximum(1.0)?;
+        let mean = scaled.sum_all()?.div(&finite_count)?;
+        let deviation = scaled.broadcast_sub(&mean)?;
+        let deviation = is_not_finite.where_cond(&deviation.zeros_like()?, &deviation)?;
         let parts = [
             or(largest)?.min(0)?,
             or(-largest)?.max(0)?,
             is_zero.where_cond(&filled(largest)?, &magnitude)?.min(0)?,
             scale,
-            scaled.sum_all()?,
+            mean,
+            deviation.sum_all()?,
+            deviation.sqr()?.sum_all()?,
             scaled.abs()?.sum_all()?,
             scaled.sqr()?.sum_all()?,
         ];
@@ -96,6 +104,11 @@ impl DeviceNumbers {
 /// The type that a tensor's numbers are reduced in: not all that there are can be compared.
 fn computed_with(tensor: &Tensor) -> DType {
     if tensor.dtype() == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// Returns the tensor in the type that it is computed with.
+pub(super) fn wide(tensor: &Tensor) -> Result<Tensor> {
+    tensor.to_dtype(computed_with(tensor))
 }
 
 /// Where numbers are NaN.

@@ -80,7 +80,7 @@ pub struct ProfilerOptions {
     /// Numerics: record every so many steps (10 by default).
     #[arg(long, value_name = "STEPS")]
     pub every: Option<u64>,
-    /// Numerics: hash every tensor of recorded steps.
+    /// Numerics: hash every tensor of recorded steps, those on devices too.
     #[arg(long)]
     pub hash: bool,
     /// Numerics: run a batch forward again in which a number was not finite, also where the training goes on.
@@ -178,8 +178,8 @@ impl ProfilerOptions {
             .stop_on_nan(self.stop_on_nan)
             .ops(self.look_at_ops)
             .rerun(self.rerun)
-            .hash(self.hash)
             .save_tensors(self.save_tensors);
+        let profiler = if self.hash { profiler.hash(true) } else { profiler };
         match self.every {
             Some(steps) => profiler.every(steps),
             None => profiler,

@@ -1,10 +1,13 @@
 //! Two records of numbers compared: where two runs part.
 //!
 //! Tensors of the same step are put beside each other by their place, and where one is there more than once in the order in which they
-//! were seen: one that only one side has is left out, and those behind it still find their partners. Two differ where they are further apart than rounding, or than two runs of the
-//! reference are from each other.
+//! were seen: one that only one side has is left out, and those behind it still find their partners. Two whose hashes are equal are the
+//! same. Others differ where their shapes do, and where they are further apart than rounding, or than two runs of the reference are from
+//! each other.
 
 mod distance;
+mod element;
+mod judge;
 mod page;
 mod pairs;
 mod read;
@@ -13,13 +16,15 @@ mod tests;
 mod text;
 mod unlike;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use profiler_events::TensorRole;
 use profiler_report::numerics::{RecordHeader, RecordedTensor};
 use serde::Serialize;
 
 pub use self::distance::Distance;
+pub use self::judge::DifferenceKind;
+use self::judge::{Judged, Noise};
 pub use self::page::html;
 use self::pairs::{Pair, pairs};
 pub use self::read::{ReadRecordError, read};
@@ -51,6 +56,10 @@ pub struct NumericsOptions {
 pub struct NumericsComparison {
     /// How many steps both have.
     pub steps: u64,
+    /// Steps that only the first has.
+    pub steps_only_before: StepSpan,
+    /// Steps that only the second has.
+    pub steps_only_after: StepSpan,
     /// How many tensors were put beside each other.
     pub pairs: u64,
     /// How many tensors only the first has, in steps that both have.
@@ -59,8 +68,16 @@ pub struct NumericsComparison {
     pub only_after: u64,
     /// How many pairs differ.
     pub different: u64,
+    /// How many pairs are proven to be the same to the bit, by hashes of all numbers or by samples that have them all.
+    pub identical: u64,
+    /// How many pairs without a difference are known by statistics and a sample only, as the records have no hash or sketch of all
+    /// numbers: that they are equal is not proven.
+    pub unproven: u64,
     /// Whether two runs of the reference say what is noise.
     pub knows_noise: bool,
+    /// In how many places a run of the reference has another shape than the other one, or NaN or an infinite number where that has
+    /// not: what varies there is not known, and only rounding is left out.
+    pub unknown_noise: u64,
     /// What the sides did not have in common from the beginning: then all that follows may be due to that.
     pub unlike: Vec<String>,
     /// What the random numbers of each side were seeded with, where it says so.
@@ -77,6 +94,23 @@ pub struct NumericsComparison {
     pub places: Vec<ComparedPlace>,
     /// How far the sides are apart in each step that both have.
     pub over_steps: Vec<ComparedStep>,
+}
+
+/// Steps of one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct StepSpan {
+    /// Count of the steps.
+    pub count: u64,
+    /// The first of them.
+    pub first: Option<u64>,
+    /// The last of them.
+    pub last: Option<u64>,
+}
+
+impl StepSpan {
+    fn of(steps: impl Iterator<Item = u64> + Clone) -> Self {
+        Self { count: steps.clone().count() as u64, first: steps.clone().min(), last: steps.max() }
+    }
 }
 
 /// All pairs of one step.
@@ -103,6 +137,10 @@ pub struct FirstDifference {
     pub role: TensorRole,
     /// The place.
     pub name: String,
+    /// How they differ.
+    pub kind: DifferenceKind,
+    /// The shapes of both sides.
+    pub shapes: [Vec<u64>; 2],
     /// How far they are apart.
     pub distance: Distance,
     /// How far what they were computed from is apart, where it is known.
@@ -130,6 +168,9 @@ pub struct ComparedPlace {
     pub worst_step: u64,
     /// The last pair.
     pub last: Distance,
+    /// The shapes of both sides in the first pair whose shapes are not the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shapes: Option<[Vec<u64>; 2]>,
     /// How far it is apart in each step, at the most: step, and distance as a part of its size.
     pub over_steps: Vec<(u64, f64)>,
     /// How far two runs of the reference are apart there.
@@ -143,38 +184,56 @@ pub fn compare(
     again: &[NumericsRecord],
     options: &NumericsOptions,
 ) -> NumericsComparison {
-    let noise = noise_of(before, again);
+    let noise = Noise::of(before, again);
     let (found, only) = pairs(before, after, &options.names);
     let judged: Vec<_> =
         found.iter().map(|pair| Judged::of(pair, &noise, options.tolerance)).collect();
     let both = found.iter().zip(&judged);
-    let differing = || both.clone().filter(|(_, judged)| judged.differs);
+    let differing = || both.clone().filter(|(_, judged)| judged.differs());
     let first = differing().find(|(_, judged)| judged.inputs_agree).or_else(|| differing().next());
     let over_steps = over_steps(&found, &judged);
     let batches = BatchAgreement::of(before, after);
     NumericsComparison {
         steps: over_steps.len() as u64,
+        steps_only_before: steps_without(before, after),
+        steps_only_after: steps_without(after, before),
         pairs: found.len() as u64,
         only_before: only.before,
         only_after: only.after,
-        different: judged.iter().filter(|judged| judged.differs).count() as u64,
+        different: judged.iter().filter(|judged| judged.differs()).count() as u64,
+        identical: judged.iter().filter(|judged| judged.is_identical()).count() as u64,
+        unproven: judged.iter().filter(|judged| judged.is_unproven()).count() as u64,
         knows_noise: !again.is_empty(),
+        unknown_noise: noise.unknown(),
         unlike: unlike::unlike([before, after], &found, &judged, &batches),
         seeds: [before.header.seed, after.header.seed],
         batches,
         ran_with: [before, after].map(unlike::ran_with),
         unused_names: pairs::unused(&options.names, after),
-        first: first.map(|(pair, judged)| FirstDifference {
-            step: pair.before.step,
-            role: pair.before.role,
-            name: pair.before.name.clone(),
-            distance: judged.distance,
-            input: judged.input,
-            inputs_agree: judged.inputs_agree,
+        first: first.and_then(|(pair, judged)| {
+            Some(FirstDifference {
+                step: pair.before.step,
+                role: pair.before.role,
+                name: pair.before.name.clone(),
+                kind: judged.difference?,
+                shapes: pair.shapes(),
+                distance: judged.distance,
+                input: judged.input,
+                inputs_agree: judged.inputs_agree,
+            })
         }),
         places: places(&found, &judged, &noise),
         over_steps,
     }
+}
+
+/// Returns the steps of a record that the other one does not have.
+fn steps_without(record: &NumericsRecord, other: &NumericsRecord) -> StepSpan {
+    let steps = |record: &NumericsRecord| -> BTreeSet<u64> {
+        record.tensors.iter().map(|tensor| tensor.step).collect()
+    };
+    let (own, others) = (steps(record), steps(other));
+    StepSpan::of(own.difference(&others).copied())
 }
 
 /// One row for each place.
@@ -194,15 +253,19 @@ fn places(found: &[Pair<'_>], judged: &[Judged], noise: &Noise) -> Vec<ComparedP
                 worst: distance,
                 worst_step: step,
                 last: distance,
+                shapes: None,
                 over_steps: Vec::new(),
-                noise: noise.get(&(key.0, key.1.to_owned())).copied().unwrap_or(0.0),
+                noise: noise.at(pair.before).distance,
             });
             places.len() - 1
         });
         let row = &mut places[place];
         row.pairs += 1;
-        row.different += u64::from(judged.differs);
-        if judged.differs && row.first_step.is_none() {
+        row.different += u64::from(judged.differs());
+        if pair.before.shape != pair.after.shape {
+            row.shapes.get_or_insert_with(|| pair.shapes());
+        }
+        if judged.differs() && row.first_step.is_none() {
             row.first_step = Some(step);
         }
         if distance.relative > row.worst.relative {
@@ -228,7 +291,7 @@ fn over_steps(found: &[Pair<'_>], judged: &[Judged]) -> Vec<ComparedStep> {
         }
         let Some(row) = steps.last_mut() else { continue };
         row.pairs += 1;
-        row.different += u64::from(judged.differs);
+        row.different += u64::from(judged.differs());
         if relative > row.relative {
             (row.relative, row.furthest) = (relative, pair.before.name.clone());
         }
@@ -236,67 +299,10 @@ fn over_steps(found: &[Pair<'_>], judged: &[Judged]) -> Vec<ComparedStep> {
     steps
 }
 
-/// How far two runs of the reference are apart, by place.
-type Noise = BTreeMap<(TensorRole, String), f64>;
-
 /// Where a place is in its model: a module's name without its type.
 fn path(name: &str) -> &str {
     match name.strip_prefix("[module]") {
         Some(module) => module.split_once(": ").map_or(module, |(_, path)| path),
         None => name,
-    }
-}
-
-/// How far runs of the reference are apart, at the most, by place.
-fn noise_of(before: &NumericsRecord, again: &[NumericsRecord]) -> Noise {
-    let mut noise = BTreeMap::new();
-    for other in again {
-        for pair in pairs(before, other, &HashMap::new()).0 {
-            let known = noise
-                .entry((pair.before.role, path(&pair.before.name).to_owned()))
-                .or_insert(0.0_f64);
-            *known = known.max(Distance::of(pair.before, pair.after).relative);
-        }
-    }
-    noise
-}
-
-/// How far a pair is apart, and what that means.
-struct Judged {
-    distance: Distance,
-    differs: bool,
-    input: Option<f64>,
-    inputs_agree: bool,
-}
-
-/// So many times as far as two runs of the reference is no longer chance.
-const BEYOND_NOISE: f64 = 3.0;
-
-impl Judged {
-    fn of(pair: &Pair<'_>, noise: &Noise, tolerance: Option<f64>) -> Self {
-        let (before, after) = (pair.before, pair.after);
-        let rounding = |kind: &str| -> f64 {
-            match kind {
-                "f64" => 1e-10,
-                "f16" => 1e-2,
-                "bf16" => 5e-2,
-                _ => 1e-4,
-            }
-        };
-        let least = rounding(&before.element_type).max(rounding(&after.element_type));
-        let known =
-            noise.get(&(before.role, path(&before.name).to_owned())).copied().unwrap_or(0.0);
-        let allowed = tolerance.unwrap_or(least).max(BEYOND_NOISE * known);
-        let distance = Distance::of(before, after);
-        let input = match (&before.input, &after.input) {
-            (Some(before), Some(after)) => Some(distance::of_statistics(before, after)),
-            _ => None,
-        };
-        Self {
-            distance,
-            differs: distance.relative > allowed,
-            input,
-            inputs_agree: input.is_some_and(|input| input <= allowed),
-        }
     }
 }

@@ -50,7 +50,11 @@ fn places(comparison: &NumericsComparison) -> Table {
         Column::new("SQNR", Quantity::Text, "Signal to quantisation noise, of samples"),
         Column::new("Rel. L2", Quantity::Text, "The norm of the difference, of samples"),
         Column::new("Cosine", Quantity::Text, "Of the angle between samples"),
-        Column::new("ULPs", Quantity::Count, "How many 32-bit numbers samples are apart"),
+        Column::new(
+            "ULPs",
+            Quantity::Count,
+            "How many numbers of the elements' type samples are apart",
+        ),
     ];
     Table {
         caption: "All places, those that differ and the furthest apart first".to_owned(),

@@ -15,6 +15,13 @@ pub(super) struct Pair<'records> {
     pub(super) after: &'records RecordedTensor,
 }
 
+impl Pair<'_> {
+    /// Returns the shapes of both sides.
+    pub(super) fn shapes(&self) -> [Vec<u64>; 2] {
+        [self.before.shape.clone(), self.after.shape.clone()]
+    }
+}
+
 /// How many tensors have no partner.
 #[derive(Default)]
 pub(super) struct Only {

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead};
 
+use profiler_events::TensorRole;
 use profiler_report::numerics::{RECORD_VERSION, RecordHeader, RecordedTensor};
 
 use super::NumericsRecord;
@@ -58,7 +59,13 @@ pub fn read(mut text: impl BufRead) -> Result<NumericsRecord, ReadRecordError> {
         // A name may be cut off in the middle of a letter.
         let line = String::from_utf8_lossy(&bytes);
         match RecordedTensor::from_line(&line) {
-            Ok(tensor) => record.tensors.push(tensor),
+            Ok(mut tensor) => {
+                // In the first version it was the hash of the parameter after the update.
+                if record.header.numerics_version < 2 && tensor.role == TensorRole::Update {
+                    tensor.hash = None;
+                }
+                record.tensors.push(tensor);
+            }
             Err(_) if !line.ends_with('\n') => cut_off(&mut record, &line),
             Err(error) => return Err(ReadRecordError::Line { line: number, error }),
         }

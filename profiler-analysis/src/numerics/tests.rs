@@ -1,5 +1,5 @@
 use profiler_events::NumberReader;
-use profiler_report::numerics::{RECORD_VERSION, StatisticsReader, TensorStatistics};
+use profiler_report::numerics::{RECORD_VERSION, Sketcher, StatisticsReader, TensorStatistics};
 
 use super::*;
 
@@ -31,7 +31,9 @@ fn tensor(
         sample,
         interval: None,
         location: None,
+        sketch: Vec::new(),
         hash: None,
+        not_finite_hash: None,
         is_rerun: false,
     }
 }
@@ -288,8 +290,269 @@ fn records_are_read_up_to_where_they_are_cut_off() {
     let error = |text: &str| read(text.as_bytes()).expect_err("refused").to_string();
     assert!(error("").starts_with("it is no record of numbers"), "{}", error(""));
     assert!(error("{\"traceEvents\":[]}\n").starts_with("it is no record of numbers"));
-    let newer = text.replace("\"numerics_version\":1", "\"numerics_version\":99");
+    let newer = text.replace("\"numerics_version\":2", "\"numerics_version\":99");
     assert!(error(&newer).starts_with("it was written by a newer mlprof"), "{}", error(&newer));
     let broken = text.replacen("\"step\":0", "\"step\":x", 2);
     assert!(error(&broken).starts_with("line 2 is none of a record"), "{}", error(&broken));
+}
+
+/// A record of one tensor.
+fn alone(tensor: RecordedTensor) -> NumericsRecord {
+    record(vec![tensor])
+}
+
+fn output(numbers: &[f32]) -> RecordedTensor {
+    tensor(0, TensorRole::Output, "[module]Linear: fc", &[], numbers)
+}
+
+/// With the fingerprint that a recorder makes, where `hash` stands for its hash.
+fn hashed(numbers: &[f32], hash: &str) -> RecordedTensor {
+    let mut sketcher = Sketcher::default();
+    sketcher.add(&numbers.iter().map(|number| f64::from(*number)).collect::<Vec<_>>());
+    let hash = Some(hash.to_owned());
+    RecordedTensor { hash, sketch: sketcher.sums(), ..output(numbers) }
+}
+
+fn difference(before: RecordedTensor, after: RecordedTensor) -> Option<DifferenceKind> {
+    let found = compared(&alone(before), &alone(after));
+    assert_eq!(found.different == 1, found.first.is_some());
+    found.first.map(|first| first.kind)
+}
+
+#[test]
+fn other_shapes_are_a_difference_and_sides_of_one_are_named() {
+    let shaped = |shape: &[u64], numbers: &[f32]| RecordedTensor {
+        shape: shape.to_vec(),
+        hash: Some("a".to_owned()),
+        ..output(numbers)
+    };
+    let numbers: Vec<f32> = (0..6).map(|number| number as f32).collect();
+    for other in [&[3, 2][..], &[6], &[1, 6], &[2, 3, 1, 2]] {
+        let found = compared(&alone(shaped(&[2, 3], &numbers)), &alone(shaped(other, &numbers)));
+        assert_eq!(found.first.as_ref().map(|first| first.kind), Some(DifferenceKind::Shape));
+        assert_eq!(found.places[0].worst.relative, f64::INFINITY);
+        let shapes = format!("[2, 3] and {other:?}");
+        let said = text(&found, 5);
+        assert!(said.contains(&format!(": the shapes are {shapes}.\n")), "{said}");
+        assert!(
+            said.contains(&format!("\nOther shapes: [module]Linear: fc {shapes}.\n")),
+            "{said}"
+        );
+    }
+    let found = compared(&alone(shaped(&[], &[2.5])), &alone(shaped(&[1, 1], &[2.5])));
+    assert_eq!((found.different, found.identical), (0, 1));
+    assert!(text(&found, 5).contains("Other shapes: [module]Linear: fc [] and [1, 1].\n"));
+    assert!(html(&found).contains("Other shapes: "));
+}
+
+#[test]
+fn a_transposed_square_is_found_by_its_sketch() {
+    let numbers: Vec<f32> = (0..64 * 64).map(|place| (place as f32 * 0.7).sin()).collect();
+    let transposed: Vec<f32> = (0..64 * 64).map(|at| numbers[at % 64 * 64 + at / 64]).collect();
+    let mut other = hashed(&transposed, "b");
+    // A sample that happens to have the same numbers.
+    other.sample = output(&numbers).sample;
+    assert_eq!(difference(hashed(&numbers, "a"), other), Some(DifferenceKind::Numbers));
+}
+
+#[test]
+fn infinite_numbers_have_a_sign_and_positions() {
+    let with = |place: usize, number: f32| {
+        let mut numbers = [1.0_f32; 3];
+        numbers[place] = number;
+        numbers
+    };
+    let plain = |place, number| output(&with(place, number));
+    let not_finite = Some(DifferenceKind::NotFinite);
+    let (plus, minus) = (f32::INFINITY, f32::NEG_INFINITY);
+    assert_eq!(difference(plain(1, plus), plain(1, minus)), not_finite);
+    assert_eq!(difference(plain(0, plus), plain(2, plus)), not_finite);
+    assert_eq!(difference(plain(0, f32::NAN), plain(2, f32::NAN)), not_finite);
+    assert_eq!(difference(plain(0, f32::NAN), plain(0, plus)), not_finite);
+    for number in [plus, minus, f32::NAN] {
+        let same = compared(&alone(plain(1, number)), &alone(plain(1, number)));
+        assert_eq!((same.different, same.identical), (0, 1), "{number}");
+    }
+    // A record of the first version has `null` for all of them.
+    let old =
+        |number| RecordedTensor { sample: vec![Some(1.0), None, Some(1.0)], ..plain(1, number) };
+    let unknown = Some(DifferenceKind::UnknownNotFinite);
+    assert_eq!(difference(old(plus), old(minus)), unknown);
+    assert_eq!(difference(old(plus), plain(1, minus)), unknown);
+    assert_eq!(difference(old(f32::NAN), plain(1, f32::NAN)), None);
+    let said = text(&compared(&alone(old(plus)), &alone(old(plus))), 5);
+    assert!(said.contains("whether these are the same is not recorded.\n"), "{said}");
+}
+
+#[test]
+fn positions_outside_of_a_sample_are_known_by_a_hash_of_them() {
+    let numbers = |place: usize| {
+        let mut numbers = vec![1.0; 1000];
+        numbers[place] = f32::NAN;
+        numbers
+    };
+    let tensor = |place: usize, not_finite: Option<&str>, hash: &str| RecordedTensor {
+        not_finite_hash: not_finite.map(str::to_owned),
+        ..hashed(&numbers(place), hash)
+    };
+    let not_finite = Some(DifferenceKind::NotFinite);
+    let (at_5, at_7) = (tensor(5, Some("5"), "a"), tensor(7, Some("7"), "b"));
+    assert_eq!(difference(at_5.clone(), at_7), not_finite);
+    // Others differ by rounding.
+    let mut rounded = numbers(5);
+    rounded[9] = 1.0 + f32::EPSILON;
+    let rounded = RecordedTensor { not_finite_hash: Some("5".to_owned()), ..hashed(&rounded, "c") };
+    assert_eq!(difference(at_5.clone(), rounded), None);
+    assert_eq!(difference(at_5, tensor(5, None, "a")), None, "the same hash");
+    let unknown = Some(DifferenceKind::UnknownNotFinite);
+    assert_eq!(difference(output(&numbers(5)), output(&numbers(7))), unknown);
+    // Where all are NaN there is no other position.
+    assert_eq!(difference(output(&[f32::NAN; 99]), output(&[f32::NAN; 99])), None);
+}
+
+#[test]
+fn numbers_that_no_sample_has_are_compared() {
+    let numbers: Vec<f32> = (0..3200).map(|place| (place as f32 * 0.37).sin()).collect();
+    let hundredth = |by: f32| {
+        let change = |(place, number): (usize, &f32)| match place % 100 {
+            7 => number * by,
+            _ => *number,
+        };
+        numbers.iter().enumerate().map(change).collect::<Vec<_>>()
+    };
+    let others = |by: f32| difference(hashed(&numbers, "a"), hashed(&hundredth(by), "b"));
+    assert_eq!(output(&hundredth(-1.0)).sample, output(&numbers).sample);
+    assert_eq!(others(-1.0), Some(DifferenceKind::Numbers));
+    assert_eq!(others(1.01), Some(DifferenceKind::Numbers));
+    assert_eq!(others(1.0 + 1e-6), None, "rounding");
+    // A single number counts by its own size, where the type has few digits.
+    let half = |numbers: &[f32], hash| RecordedTensor {
+        element_type: "bf16".to_owned(),
+        ..hashed(numbers, hash)
+    };
+    let mut single = numbers.clone();
+    single[1234] = -single[1234];
+    assert!(Distance::of(&half(&numbers, "a"), &half(&single, "b")).whole_l2 < Some(0.05));
+    let found = difference(half(&numbers, "a"), half(&single, "b"));
+    assert_eq!(found, Some(DifferenceKind::Numbers));
+    // Without sketches nobody knows how far apart they are.
+    let bare =
+        |numbers: &[f32], hash| RecordedTensor { sketch: Vec::new(), ..hashed(numbers, hash) };
+    let bare_difference = difference(bare(&numbers, "a"), bare(&hundredth(1.0 + 1e-6), "b"));
+    assert_eq!(bare_difference, Some(DifferenceKind::Unsampled));
+    let rounded: Vec<f32> = numbers.iter().map(|number| number * (1.0 + 1e-6)).collect();
+    assert_eq!(difference(bare(&numbers, "a"), bare(&rounded, "b")), None, "all by rounding");
+    // Without hashes equality is not proven, and that is said.
+    let found = compared(&alone(output(&numbers)), &alone(output(&numbers)));
+    assert_eq!((found.different, found.identical, found.unproven), (0, 0, 1));
+    assert!(text(&found, 5).contains("Equality is not proven of 1 tensor: "));
+    let found = compared(&alone(hashed(&numbers, "a")), &alone(hashed(&numbers, "a")));
+    assert_eq!((found.different, found.identical, found.unproven), (0, 1, 0));
+    assert!(text(&found, 5).contains("Same to the bit: 1 tensor.\n"));
+}
+
+#[test]
+fn types_have_their_own_tolerance() {
+    let typed = |name: &str, numbers: &[f32]| RecordedTensor {
+        element_type: name.to_owned(),
+        ..output(numbers)
+    };
+    let differ = |name: &str, one: f32, other: f32| {
+        difference(typed(name, &[one]), typed(name, &[other])).is_some()
+    };
+    for name in ["i64", "u8", "bool", "int32"] {
+        assert!(differ(name, 100_000.0, 100_001.0), "{name}");
+        assert!(!differ(name, 7.0, 7.0), "{name}");
+    }
+    // To the next number, and to the one after that.
+    for (name, next, after_next) in [("f8e4m3", 1.125, 1.25), ("f8e5m2", 1.25, 1.5)] {
+        assert!(!differ(name, 1.0, next), "{name}");
+        assert!(differ(name, 1.0, after_next), "{name}");
+    }
+    assert!(differ("f32", 1.0, 1.125));
+    let ulps = |name, other| Distance::of(&typed(name, &[1.0]), &typed(name, &[other])).most_ulps;
+    assert_eq!((ulps("bf16", 1.0 + 1.0 / 128.0), ulps("i64", 4.0)), (Some(1), Some(3)));
+    let mixed = Distance::of(&typed("f32", &[1.0]), &typed("f16", &[1.0 + 2.0 / 1024.0]));
+    assert_eq!(mixed.most_ulps, Some(2), "of the coarser type");
+    // An integer that no sample has.
+    let labels = |last: f32| {
+        let mut numbers = vec![3.0; 5000];
+        numbers[4999] = last;
+        typed("i64", &numbers)
+    };
+    let hashed = |last, hash: &str| RecordedTensor { hash: Some(hash.to_owned()), ..labels(last) };
+    assert!(difference(hashed(3.0, "a"), hashed(2.0, "b")).is_some());
+    assert!(difference(labels(3.0), labels(2.0)).is_some(), "by the smallest number");
+}
+
+#[test]
+fn steps_of_one_side_are_named() {
+    let steps = |numbers: &[u64]| {
+        let one = |step: &u64| tensor(*step, TensorRole::Loss, "loss", &[], &[1.0]);
+        record(numbers.iter().map(one).collect())
+    };
+    let found = compared(&steps(&[0, 1, 2, 3, 5]), &steps(&[0, 1, 9]));
+    let span = |count, first, last| StepSpan { count, first: Some(first), last: Some(last) };
+    assert_eq!((found.steps, found.steps_only_before), (2, span(3, 2, 5)));
+    assert_eq!(found.steps_only_after, span(1, 9, 9));
+    let said = text(&found, 5);
+    assert!(said.contains("\nNot compared: only the reference has 3 steps (2 to 5).\n"), "{said}");
+    assert!(said.contains("\nNot compared: only the other run has 1 step (9).\n"), "{said}");
+    assert!(html(&found).contains("only the reference has 3 steps"));
+    let said = text(&compared(&steps(&[0, 1]), &steps(&[0, 1])), 5);
+    assert!(!said.contains("Not compared"), "{said}");
+}
+
+#[test]
+fn a_run_of_the_reference_with_nan_is_no_licence() {
+    let of = |numbers: &[f32]| alone(output(numbers));
+    let reference = of(&[1.0, 2.0]);
+    let again = [of(&[f32::NAN, 2.0]), of(&[1.0, 2.002])];
+    let options = NumericsOptions::default();
+    let found = compare(&reference, &of(&[500.0, -900.0]), &again, &options);
+    assert_eq!((found.different, found.unknown_noise), (1, 1));
+    let said = text(&found, 5);
+    assert!(said.contains("Noise is not known in 1 place: "), "{said}");
+    let within = compare(&reference, &of(&[1.0, 2.004]), &again, &options);
+    assert_eq!((within.different, within.places[0].noise < 0.01), (0, true), "by the finite run");
+    // Nor where the reference itself has one.
+    let spoilt = of(&[f32::NAN, 2.0]);
+    let found = compare(&spoilt, &of(&[f32::NAN, 3.0]), std::slice::from_ref(&reference), &options);
+    assert_eq!(found.different, 1);
+}
+
+#[test]
+fn numbers_whose_squares_are_too_large_are_compared() {
+    let of = |numbers: &[f64]| {
+        let mut reader = StatisticsReader::new(numbers.len() as u64);
+        reader.read_f64(numbers);
+        let statistics = reader.statistics();
+        let element_type = "f64".to_owned();
+        RecordedTensor { statistics, sample: reader.sample(), element_type, ..output(&[]) }
+    };
+    let large = of(&[1e200, -1e200]);
+    assert_eq!(large.statistics.l2_norm, f64::INFINITY);
+    assert_eq!(difference(large.clone(), large.clone()), None);
+    assert_eq!(difference(large.clone(), of(&[1e200, -3e200])), Some(DifferenceKind::Numbers));
+    let line = large.to_line().expect("a line");
+    assert_eq!(RecordedTensor::from_line(&line).expect("read back"), large);
+}
+
+/// Of the first version the hash of an update is that of the parameter after it.
+#[test]
+fn old_records_are_read() {
+    let mut update = hashed(&[1.0; 40], "a");
+    (update.role, update.sketch) = (TensorRole::Update, Vec::new());
+    update.sample[3] = Some(f64::INFINITY);
+    let mut old = record(vec![update.clone()]);
+    let read_again = |record: &NumericsRecord| {
+        let lines = record.header.to_line().expect("a line")
+            + &record.tensors[0].to_line().expect("a line");
+        read(lines.as_bytes()).expect("a record").tensors.remove(0)
+    };
+    assert_eq!(read_again(&old), update);
+    old.header.numerics_version = 1;
+    old.tensors[0].sample[3] = None;
+    let was = read_again(&old);
+    assert_eq!((was.hash, was.sample[3], was.sample[4]), (None, None, Some(1.0)));
 }

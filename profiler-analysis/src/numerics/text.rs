@@ -5,7 +5,7 @@ use std::fmt::Write;
 use profiler_report::internals::{Table, shown};
 use profiler_report::number::grouped;
 
-use super::{ComparedPlace, ComparedStep, FirstDifference, NumericsComparison};
+use super::{ComparedPlace, ComparedStep, DifferenceKind, FirstDifference, NumericsComparison};
 
 /// The first place at which the runs part, and a table of all places, those that differ and the furthest apart first; `rows` of
 /// them at most.
@@ -76,8 +76,8 @@ pub fn text(comparison: &NumericsComparison, rows: usize) -> String {
 }
 
 /// What the numbers of the table are of.
-pub(super) const MEASURED_OF: &str = "Apart is the most that statistics or samples are; SQNR, relative L2, cosine and ULPs are those of the samples, 32 \
-                                      numbers of each tensor, of the pair that is furthest apart.";
+pub(super) const MEASURED_OF: &str = "Apart is the most that statistics, samples or sketches of all numbers are; SQNR, relative L2, cosine and ULPs are those of \
+                                      the samples, 32 numbers of each tensor, of the pair that is furthest apart. ULPs are those of the elements' type.";
 
 /// Those that differ and the furthest apart first.
 pub(super) fn by_distance(comparison: &NumericsComparison) -> Vec<&ComparedPlace> {
@@ -133,6 +133,7 @@ pub(super) fn circumstances(comparison: &NumericsComparison) -> Vec<String> {
             format!("the batches are others in {} of {} steps", grouped(different), grouped(steps))
         }
     };
+    lines.extend(differing_extent(comparison));
     lines.push(format!("Begun alike: {seeds}; {batches}."));
     for (side, ran_with) in ["Reference", "Other"].into_iter().zip(&comparison.ran_with) {
         if !ran_with.is_empty() {
@@ -143,6 +144,51 @@ pub(super) fn circumstances(comparison: &NumericsComparison) -> Vec<String> {
         lines.push(format!(
             "Not used: the name of {}, which the other record has not.",
             shown(name)
+        ));
+    }
+    lines
+}
+
+/// Returns the facts that a table of pairs does not show: steps of one side, shapes, and proofs.
+fn differing_extent(comparison: &NumericsComparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    let spans = [
+        (comparison.steps_only_before, "the reference"),
+        (comparison.steps_only_after, "the other run"),
+    ];
+    for (span, side) in spans {
+        if let (Some(first), Some(last)) = (span.first, span.last) {
+            let range =
+                if first == last { format!("{first}") } else { format!("{first} to {last}") };
+            let steps = counted(span.count, "step");
+            lines.push(format!("Not compared: only {side} has {steps} ({range})."));
+        }
+    }
+    let mut shapes = comparison.places.iter().filter_map(|place| {
+        let [before, after] = place.shapes.as_ref()?;
+        Some(format!("{} {before:?} and {after:?}", shown(&place.name)))
+    });
+    if let Some(first) = shapes.next() {
+        let more = match shapes.count() {
+            0 => String::new(),
+            more => format!(", and {} more", counted(more as u64, "place")),
+        };
+        lines.push(format!("Other shapes: {first}{more}."));
+    }
+    if comparison.unknown_noise > 0 {
+        lines.push(format!(
+            "Noise is not known in {}: one run of the reference has another shape, NaN or an infinite number there, and only rounding is \
+             left out.",
+            counted(comparison.unknown_noise, "place")
+        ));
+    }
+    if comparison.identical > 0 {
+        lines.push(format!("Same to the bit: {}.", counted(comparison.identical, "tensor")));
+    }
+    if comparison.unproven > 0 {
+        lines.push(format!(
+            "Equality is not proven of {}: the records have statistics and a sample of their numbers, but not hashes or sketches of all.",
+            counted(comparison.unproven, "tensor")
         ));
     }
     lines
@@ -187,5 +233,22 @@ fn told(first: &FirstDifference) -> String {
         (false, Some(_)) => ", where the inputs differ already",
         (false, None) => "",
     };
-    format!("The first difference: {place}{input}: {} apart", size(distance.relative))
+    let difference = match first.kind {
+        DifferenceKind::Shape => {
+            let [before, after] = &first.shapes;
+            format!("the shapes are {before:?} and {after:?}")
+        }
+        DifferenceKind::NotFinite => {
+            "one has NaN or an infinite number where the other has not the same".to_owned()
+        }
+        DifferenceKind::UnknownNotFinite => {
+            "both have NaN or infinite numbers, and whether these are the same is not recorded"
+                .to_owned()
+        }
+        DifferenceKind::Unsampled => {
+            "the hashes differ, by numbers at positions that the samples do not have".to_owned()
+        }
+        DifferenceKind::Numbers => format!("{} apart", size(distance.relative)),
+    };
+    format!("The first difference: {place}{input}: {difference}")
 }

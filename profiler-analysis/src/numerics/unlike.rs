@@ -6,8 +6,9 @@ use profiler_events::TensorRole;
 use profiler_report::numerics::RecordedTensor;
 use serde::Serialize;
 
+use super::NumericsRecord;
+use super::judge::Judged;
 use super::pairs::Pair;
-use super::{Judged, NumericsRecord};
 
 /// Whether two runs saw the same batches, by the hashes of their tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -77,7 +78,7 @@ pub(super) fn unlike(
     let both = || pairs.iter().zip(judged);
     let in_first_step = || both().filter(move |(pair, _)| Some(pair.before.step) == first_step);
     let is_other = |(pair, judged): &(&Pair<'_>, &Judged)| {
-        pair.before.role == TensorRole::Parameter && judged.differs
+        pair.before.role == TensorRole::Parameter && judged.differs()
     };
     let other: Vec<_> = in_first_step().filter(is_other).collect();
     if let Some((pair, _)) = other.first() {

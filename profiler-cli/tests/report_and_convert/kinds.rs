@@ -110,9 +110,11 @@ pub fn numerics() -> NumericsReport {
         statistics: numbers,
         input: Some(numbers),
         sample: vec![Some(0.5), None],
+        sketch: Vec::new(),
         interval: None,
         location: Some("src/net.rs:7".to_owned()),
         hash: Some("2d06800538d394c2".to_owned()),
+        not_finite_hash: None,
         is_rerun: false,
     };
     let first = RecordedTensor { is_rerun: true, ..tensor.clone() };

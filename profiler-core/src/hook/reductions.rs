@@ -5,17 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use profiler_events::{Reduced, ReducedNumbers, Reduction, TensorNumbers};
 
-use crate::report::numerics::{StatisticsReader, TensorStatistics, finite_or_none};
+use crate::report::numerics::{StatisticsReader, TensorStatistics, sampled_numbers};
 
 /// A few numbers on a device, made of a tensor, as a framework's hook keeps them. Both lists are computed on the device, from the tensor
 /// as a flat one whose numbers that are not finite are left out:
 ///
 /// | list | what is in it |
 /// |---|---|
-/// | floats | minimum, maximum, the least magnitude that is not 0, the scale; the sum, the sum of magnitudes and the sum of squares of the numbers divided by the scale; then the [sample](Reduced::sample) |
+/// | floats | minimum, maximum, the least magnitude that is not 0, the scale; of the numbers divided by the scale: a number near their mean, the sum of the deviations from it and the sum of their squares, the sum of magnitudes, the sum of squares; then the [sample](Reduced::sample) |
 /// | counts | NaN; infinite; these and zeros together; subnormal, which may be missing |
 ///
-/// The scale is the largest magnitude, so that no square is too large. Of a [`Reduction::NotFinite`] there are no floats, and the first
+/// The scale is the largest magnitude, so that no square is too large. Deviations are computed number by number: with the 32 bits that
+/// devices have, the difference of the mean of squares and the squared mean has no digit where numbers vary little. Of a [`Reduction::NotFinite`] there are no floats, and the first
 /// two counts.
 pub trait DeviceReduction: Send + 'static {
     /// What tells devices apart.
@@ -124,8 +125,8 @@ fn reduced(floats: &[f64], counts: &[u64]) -> Option<Reduced> {
     if let ([], [nans, infinities]) = (floats, counts) {
         return Some(Reduced { nans: *nans, infinities: *infinities, ..Reduced::default() });
     }
-    let [minimum, maximum, least_magnitude, scale, sum, absolute, squares, sample @ ..] = floats
-    else {
+    let [minimum, maximum, least_magnitude, scale, scaled @ ..] = floats else { return None };
+    let [shift, deviation, deviation_squares, absolute, squares, sample @ ..] = scaled else {
         return None;
     };
     let [nans, infinities, masked, subnormals @ ..] = counts else { return None };
@@ -137,7 +138,9 @@ fn reduced(floats: &[f64], counts: &[u64]) -> Option<Reduced> {
         minimum: *minimum,
         maximum: *maximum,
         least_magnitude: *least_magnitude,
-        sum: sum * scale,
+        shift: shift * scale,
+        deviation: deviation * scale,
+        deviation_squares: deviation_squares * scale * scale,
         absolute: absolute * scale,
         squares: squares * scale * scale,
         sample: sample.to_vec(),
@@ -148,11 +151,16 @@ fn reduced(floats: &[f64], counts: &[u64]) -> Option<Reduced> {
 #[doc(hidden)]
 pub fn numbers_to_reduce() -> Vec<(&'static str, &'static str, Vec<f32>)> {
     let many: Vec<f32> = (0..1000).map(|place| (place as f32 * 0.37).sin() - 0.2).collect();
+    // Around 1, with the deviation that weights of a normalisation have.
+    let near_one: Vec<f32> = many.iter().map(|number| 1.0 + number * 1e-4).collect();
     let mut spoilt = many.clone();
     spoilt[3..6].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
     vec![
         ("many", "f32", many),
         ("spoilt", "f32", spoilt.clone()),
+        ("near one", "f32", near_one.clone()),
+        ("near one, half not finite", "f32", [near_one, vec![f32::NAN; 1000]].concat()),
+        ("the same", "f32", vec![0.1; 1000]),
         ("zeros", "f32", vec![0.0; 40]),
         ("large", "f32", vec![3e38, -1e30, 0.0]),
         ("small", "f32", vec![1e-30, -2e-30]),
@@ -195,11 +203,18 @@ pub fn assert_reduces_as_read(tensor: &dyn TensorNumbers, what: &str) {
         (device.l2_norm, read.l2_norm),
         (mean(&device), mean(&read)),
     ];
+    let deviations = (device.standard_deviation, read.standard_deviation);
+    assert_eq!(deviations.0.is_some(), deviations.1.is_some(), "{what}");
+    if let (Some(one), Some(other)) = deviations {
+        // A number is rounded when it is divided by the scale.
+        let least = f64::from(f32::EPSILON) * read.root_mean_square();
+        assert!((one - other).abs() <= 1e-3 * other + least, "{what}: {one} {other}");
+    }
     for (one, other) in pairs {
         let size = one.abs().max(other.abs()).max(f64::from(f32::MIN_POSITIVE));
         assert!((one - other).abs() <= 1e-5 * size, "{what}: {one} {other}");
     }
-    assert_eq!(finite_or_none(&reduced.sample), reader.sample(), "{what}");
+    assert_eq!(sampled_numbers(&reduced.sample), reader.sample(), "{what}");
 }
 
 #[cfg(all(test, not(loom)))]
@@ -226,7 +241,10 @@ mod tests {
             assert_ne!(all[0].0, 9, "it is gone");
             let parts = |it: &&Self| match it.1 < 0.0 {
                 true => (Vec::new(), vec![3, 4]),
-                false => (vec![-1.0, 1.0, 0.5, 2.0, it.1, 4.0, 8.0, 7.0], vec![1, 2, 7]),
+                false => {
+                    let floats = vec![-1.0, 1.0, 0.5, 2.0, 0.25, it.1, 3.0, 4.0, 8.0, 7.0];
+                    (floats, vec![1, 2, 7])
+                }
             };
             (all[0].0 != 8).then(|| all.iter().map(parts).collect())
         }
@@ -240,7 +258,8 @@ mod tests {
         let (first, unread, last) = (begin(1, 1.0), begin(1, 2.0), begin(1, 3.0));
         let (other, failed, gone) = (begin(2, 4.0), begin(8, 0.0), begin(9, 0.0));
         drop(unread);
-        let sum = |reading: Box<dyn ReducedNumbers>| reading.read().map(|reduced| reduced.sum);
+        let sum =
+            |reading: Box<dyn ReducedNumbers>| reading.read().map(|reduced| reduced.deviation);
         assert_eq!(
             [last, other, first].map(sum),
             [Some(6.0), Some(8.0), Some(2.0)],
@@ -250,6 +269,7 @@ mod tests {
         assert_eq!(TRANSFERS.load(Ordering::Relaxed), 4, "one for each device");
         let later = begin(1, 5.0).read().expect("it has not failed");
         assert_eq!((later.nans, later.infinities, later.zeros, later.subnormals), (1, 2, 4, 0));
+        assert_eq!((later.shift, later.deviation_squares), (0.5, 12.0));
         assert_eq!((later.absolute, later.squares, later.sample), (8.0, 32.0, vec![7.0]));
         let counted = begin(1, -1.0).read();
         let counts = Reduced { nans: 3, infinities: 4, ..Reduced::default() };
@@ -265,7 +285,7 @@ mod tests {
             for number in 0..200 {
                 let wanted = f64::from(thread * 1000 + number);
                 let reading = OWN.begin(|| Some(Sum(10, wanted))).expect("it can");
-                assert_eq!(reading.read().map(|reduced| reduced.sum), Some(2.0 * wanted));
+                assert_eq!(reading.read().map(|reduced| reduced.deviation), Some(2.0 * wanted));
             }
         };
         std::thread::scope(|scope| {

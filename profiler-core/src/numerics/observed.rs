@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use profiler_events::{ObservedTensor, TensorRole, ThreadName};
 
 use super::fault::Moment;
-use super::readers::{CopyReader, FiniteReader, HashReader};
+use super::readers::{CopyReader, Fingerprint, FiniteReader, HashReader};
+use super::settings::Hashes;
 use super::{FINITE, NOTHING, NumericsProfiler, STATISTICS, modules};
 use crate::report::numerics::{self, RecordedTensor, StatisticsReader};
 
@@ -69,9 +70,12 @@ impl NumericsProfiler {
         if !is_read {
             return self.reduce(told, is_recorded);
         }
-        let hash = (is_recorded && (self.settings.hashes || told.role == TensorRole::Batch))
-            .then(|| HashReader::of(told.tensor))
-            .flatten();
+        let is_hashed = is_recorded
+            && (self.settings.hashes != Hashes::Batches || told.role == TensorRole::Batch);
+        let mut fingerprint = match is_hashed && told.role != TensorRole::Update {
+            true => HashReader::of(told.tensor),
+            false => Fingerprint::default(),
+        };
         // All inputs of all ops would be more than all outputs.
         let looks_at_input = !told.role.is_of_op() || !reader.statistics().is_finite();
         let input = told.input.filter(|_| looks_at_input).and_then(|input| {
@@ -85,7 +89,11 @@ impl NumericsProfiler {
         } else if told.role == TensorRole::Update {
             // What the parameter was, is not known of a step that is not recorded.
             let before = running.before_step.remove(told.name).unwrap_or_default();
-            copy.less(&before).read_by(&mut reader);
+            let update = copy.less(&before);
+            update.read_by(&mut reader);
+            if is_hashed {
+                fingerprint = update.fingerprint();
+            }
             if running.lacks_copy(told.name) && reader.statistics().is_finite() {
                 return;
             }
@@ -110,8 +118,10 @@ impl NumericsProfiler {
             statistics: reader.statistics(),
             input,
             sample: reader.sample(),
+            sketch: fingerprint.sketch,
             interval: None,
-            hash,
+            hash: fingerprint.hash,
+            not_finite_hash: fingerprint.not_finite_hash,
             is_rerun: running.is_rerun,
         };
         if !tensor.statistics.is_finite() {

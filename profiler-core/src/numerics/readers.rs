@@ -3,7 +3,7 @@
 use profiler_events::{NumberReader, TensorNumbers};
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::report::numerics::StatisticsReader;
+use crate::report::numerics::{SAMPLE, Sketcher, StatisticsReader};
 
 /// Whether all numbers are finite.
 #[derive(Default)]
@@ -65,12 +65,21 @@ impl CopyReader {
         self.numbers
     }
 
-    /// Without what they were before, if that is known of all of them.
+    /// Subtracts the former numbers, if all of them are known. A difference is not stored in the
+    /// tensor's type, so that no difference is subnormal in it.
     pub(super) fn less(mut self, before: &[f64]) -> Self {
         if before.len() == self.numbers.len() {
             self.numbers.iter_mut().zip(before).for_each(|(now, before)| *now -= before);
+            self.least_normal = 0.0;
         }
         self
+    }
+
+    /// Returns the fingerprint of the numbers.
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        let mut reader = HashReader::default();
+        reader.take(self.numbers.iter().copied());
+        reader.fingerprint()
     }
 
     pub(super) fn read_by(&self, reader: &mut StatisticsReader) {
@@ -95,39 +104,96 @@ impl NumberReader for CopyReader {
     }
 }
 
-/// Hashes numbers as [`RecordedTensor::hash`](crate::report::numerics::RecordedTensor::hash) says: in whatever pieces they come.
+/// The parts of a record that stand for all numbers of a tensor.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Fingerprint {
+    /// As [`RecordedTensor::hash`](crate::report::numerics::RecordedTensor::hash).
+    pub(super) hash: Option<String>,
+    /// As [`RecordedTensor::not_finite_hash`](crate::report::numerics::RecordedTensor::not_finite_hash).
+    pub(super) not_finite_hash: Option<String>,
+    /// As [`RecordedTensor::sketch`](crate::report::numerics::RecordedTensor::sketch).
+    pub(super) sketch: Vec<f64>,
+}
+
+/// Numbers that are hashed together: whole blocks of a sketch.
+const HASHED: usize = 512;
+
+/// Makes the [`Fingerprint`] of numbers, in whatever pieces they come.
 #[derive(Default)]
 pub(super) struct HashReader {
     hasher: Xxh3Default,
+    /// Present once a number is not finite.
+    not_finite: Option<Box<Xxh3Default>>,
+    sketcher: Sketcher,
+    /// Numbers that are not hashed yet, fewer than [`HASHED`].
+    pending: Vec<f64>,
+    /// Count of the numbers that are hashed.
+    count: u64,
 }
 
 impl HashReader {
-    /// The hash of a tensor that was read before; `None` where it cannot be read.
-    pub(super) fn of(tensor: &dyn TensorNumbers) -> Option<String> {
+    /// Returns the fingerprint of a tensor, which may have to be copied from its device; that of a
+    /// tensor that cannot be read has nothing.
+    pub(super) fn of(tensor: &dyn TensorNumbers) -> Fingerprint {
         let mut reader = Self::default();
-        tensor.read_waiting(&mut reader).then(|| reader.digits())
+        match tensor.read_waiting(&mut reader) {
+            true => reader.fingerprint(),
+            false => Fingerprint::default(),
+        }
     }
 
-    /// In hexadecimal digits: many readers of JSON have no numbers of 64 bits.
-    pub(super) fn digits(&self) -> String {
-        format!("{:016x}", self.hasher.digest())
+    /// Returns the fingerprint of the numbers that were read. A sample of few numbers has them all,
+    /// and they need no sketch.
+    pub(super) fn fingerprint(mut self) -> Fingerprint {
+        self.flush();
+        let sums = Some(self.sketcher.sums())
+            .filter(|sums| self.count > SAMPLE as u64 && sums.iter().all(|sum| sum.is_finite()));
+        // In hexadecimal digits: many readers of JSON have no numbers of 64 bits.
+        let digits = |hasher: &Xxh3Default| format!("{:016x}", hasher.digest());
+        Fingerprint {
+            hash: Some(digits(&self.hasher)),
+            not_finite_hash: self.not_finite.as_deref().map(digits),
+            sketch: sums.unwrap_or_default(),
+        }
     }
 
     fn take(&mut self, numbers: impl Iterator<Item = f64>) {
-        const NUMBERS: usize = 512;
-        let mut bytes = [0; 8 * NUMBERS];
-        let mut filled = 0;
         for number in numbers {
             // Which bits a NaN has is up to the processor.
-            let bits = if number.is_nan() { f64::NAN.to_bits() } else { number.to_bits() };
-            bytes[filled..filled + 8].copy_from_slice(&bits.to_le_bytes());
-            filled += 8;
-            if filled == bytes.len() {
-                self.hasher.update(&bytes);
-                filled = 0;
+            self.pending.push(if number.is_nan() { f64::NAN } else { number });
+            if self.pending.len() == HASHED {
+                self.flush();
             }
         }
-        self.hasher.update(&bytes[..filled]);
+    }
+
+    fn flush(&mut self) {
+        let mut bytes = [0; 8 * HASHED];
+        let numbers = bytes.as_chunks_mut::<8>().0;
+        for (bytes, number) in numbers.iter_mut().zip(&self.pending) {
+            *bytes = number.to_le_bytes();
+        }
+        self.hasher.update(&bytes[..8 * self.pending.len()]);
+        self.sketcher.add(&self.pending);
+        if self.pending.iter().any(|number| !number.is_finite()) {
+            self.hash_not_finite();
+        }
+        self.count += self.pending.len() as u64;
+        self.pending.clear();
+    }
+
+    fn hash_not_finite(&mut self) {
+        let hasher = self.not_finite.get_or_insert_default();
+        for (position, number) in (self.count..).zip(&self.pending) {
+            let kind = match *number {
+                f64::INFINITY => 1,
+                f64::NEG_INFINITY => 2,
+                number if number.is_nan() => 0,
+                _ => continue,
+            };
+            hasher.update(&position.to_le_bytes());
+            hasher.update(&[kind]);
+        }
     }
 }
 
@@ -148,11 +214,12 @@ impl NumberReader for HashReader {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::hook;
 
     fn hash(read: impl FnOnce(&mut HashReader)) -> String {
         let mut reader = HashReader::default();
         read(&mut reader);
-        reader.digits()
+        reader.fingerprint().hash.expect("a hash")
     }
 
     /// The numbers are those of XXH3's own definition, of these bytes: on no machine may they change.
@@ -163,6 +230,58 @@ mod tests {
         let expected = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes));
         let numbers: Vec<f64> = (0..700).map(f64::from).collect();
         assert_eq!(hash(|reader| reader.read_f64(&numbers)), expected);
+    }
+
+    /// Neighbours of these parameters are 2⁻²⁰ apart, which is a subnormal `f16`.
+    #[test]
+    fn an_update_is_a_difference_and_not_subnormal_in_the_type_of_its_parameter() {
+        let read = |numbers: [f64; 2]| {
+            let mut reader = CopyReader::default();
+            reader.read_each(&mut numbers.into_iter(), hook::LEAST_NORMAL_F16);
+            reader
+        };
+        let ulp = f64::powi(2.0, -20);
+        let update = read([0.001 + ulp, 0.0]).less(&read([0.001, ulp]).numbers());
+        let mut reader = StatisticsReader::new(2);
+        update.read_by(&mut reader);
+        let statistics = reader.statistics();
+        assert_eq!((statistics.subnormals, statistics.zeros), (0, 0));
+        assert!((statistics.maximum.expect("a number") - ulp).abs() < 1e-12, "{statistics:?}");
+        let same = read([0.001, ulp]).less(&read([0.001 - ulp, 2.0 * ulp]).numbers());
+        assert_ne!(read([0.001, ulp]).fingerprint(), same.fingerprint());
+        assert!(same.fingerprint().hash.is_some());
+    }
+
+    #[test]
+    fn a_sketch_is_of_more_numbers_than_a_sample_has() {
+        let sketch = |numbers: &[f32]| {
+            let mut reader = HashReader::default();
+            numbers.chunks(301).for_each(|piece| reader.read_f32(piece));
+            reader.fingerprint().sketch
+        };
+        assert!(sketch(&[1.0; SAMPLE]).is_empty());
+        let numbers: Vec<f32> = (0..1500).map(|number| number as f32 * 0.5 - 7.0).collect();
+        let mut expected = Sketcher::default();
+        let wide: Vec<f64> = numbers.iter().map(|number| f64::from(*number)).collect();
+        expected.add(&wide);
+        assert_eq!(sketch(&numbers), expected.sums());
+    }
+
+    #[test]
+    fn positions_and_kinds_of_numbers_that_are_not_finite_count_and_no_others_do() {
+        let hash = |position: usize, number: f64, others: f64| {
+            let mut numbers = vec![others; 1200];
+            numbers[position] = number;
+            let mut reader = HashReader::default();
+            numbers.chunks(7).for_each(|piece| reader.read_f64(piece));
+            reader.fingerprint().not_finite_hash
+        };
+        let nan = hash(700, f64::NAN, 1.0);
+        assert!(nan.is_some() && nan == hash(700, -f64::NAN, 2.0));
+        let others = [hash(701, f64::NAN, 1.0), hash(700, f64::INFINITY, 1.0)];
+        let negative = hash(700, f64::NEG_INFINITY, 1.0);
+        assert!(others.iter().all(|other| *other != nan && *other != negative));
+        assert_eq!(hash(700, 3.0, 1.0), None);
     }
 
     #[test]

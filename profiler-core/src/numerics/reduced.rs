@@ -1,7 +1,9 @@
 //! Tensors on devices: reduced where they are, and read together when the step ends.
 
 use super::NumericsProfiler;
-use crate::report::numerics::{RecordedTensor, TensorStatistics, finite_or_none};
+use super::readers::{Fingerprint, HashReader};
+use super::settings::Hashes;
+use crate::report::numerics::{RecordedTensor, TensorStatistics, sampled_numbers};
 use profiler_events::{
     ObservedTensor, ReducedNumbers, Reduction, TensorNumbers, TensorRole, ThreadName,
 };
@@ -52,7 +54,7 @@ impl Awaited {
     fn read(self) -> Option<(RecordedTensor, u64)> {
         let (statistics, sample) = self.numbers.read()?;
         let input = self.input.and_then(Reducing::read).map(|(statistics, _)| statistics);
-        let sample = finite_or_none(&sample);
+        let sample = sampled_numbers(&sample);
         let tensor = RecordedTensor { statistics, input, sample, ..self.tensor };
         Some((tensor, self.position))
     }
@@ -75,6 +77,13 @@ impl NumericsProfiler {
             TensorRole::Loss => Vec::new(),
             _ => told.tensor.shape(),
         };
+        // A hook returns the parameter where the update would have to be hashed.
+        let is_hashed =
+            is_recorded && self.settings.hashes == Hashes::All && told.role != TensorRole::Update;
+        let fingerprint = match is_hashed {
+            true => HashReader::of(told.tensor),
+            false => Fingerprint::default(),
+        };
         let mut running = self.state();
         let tensor = RecordedTensor {
             step: running.step,
@@ -89,8 +98,10 @@ impl NumericsProfiler {
             statistics: TensorStatistics::default(),
             input: None,
             sample: Vec::new(),
+            sketch: fingerprint.sketch,
             interval: None,
-            hash: None,
+            hash: fingerprint.hash,
+            not_finite_hash: fingerprint.not_finite_hash,
             is_rerun: running.is_rerun,
         };
         let position = running.add_to_order(told.role, told.name, None);

@@ -178,6 +178,6 @@ fn part_of<'tensor>(
     name: &'static str,
     tensor: &'tensor dyn TensorNumbers,
 ) -> Option<Part<'tensor>> {
-    let hash = HashReader::of(tensor)?;
+    let hash = HashReader::of(tensor).hash?;
     Some(Part { name, tensor, dtype: dtype(tensor), bytes: bytes_of(tensor), hash })
 }

@@ -11,13 +11,34 @@ pub(super) struct Settings {
     pub(super) looks_at_ops: bool,
     pub(super) stops: bool,
     pub(super) reruns: bool,
-    pub(super) hashes: bool,
+    pub(super) hashes: Hashes,
     pub(super) saves: bool,
     pub(super) seed: Option<u64>,
     /// So many tensors of a step are kept until it ends.
     pub(super) most_tensors: usize,
     /// So many bytes of a step are written.
     pub(super) most_bytes: usize,
+}
+
+/// Tensors of recorded steps that are hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hashes {
+    /// Batches only.
+    Batches,
+    /// In addition all tensors that are in the host's memory.
+    OnHost,
+    /// All tensors: those on devices are copied.
+    All,
+}
+
+impl Hashes {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Batches => "batches",
+            Self::OnHost => "on_host",
+            Self::All => "all",
+        }
+    }
 }
 
 impl Default for Settings {
@@ -28,7 +49,7 @@ impl Default for Settings {
             looks_at_ops: false,
             stops: false,
             reruns: false,
-            hashes: false,
+            hashes: Hashes::OnHost,
             saves: false,
             seed: None,
             most_tensors: 20_000,
@@ -47,7 +68,7 @@ impl Settings {
             yes_or_no("ops", self.looks_at_ops),
             yes_or_no("stop_on_nan", self.stops),
             yes_or_no("rerun", self.reruns),
-            yes_or_no("hash", self.hashes),
+            Setting::new("hash", self.hashes.name()),
             yes_or_no("save_tensors", self.saves),
             Setting::new("tensors_per_step", self.most_tensors.to_string()),
             Setting::new("bytes_per_step", self.most_bytes.to_string()),
@@ -115,11 +136,16 @@ impl NumericsProfiler {
         self
     }
 
-    /// Whether recorded steps have a [hash](crate::report::numerics::RecordedTensor::hash) of every tensor; of what is told to be a
-    /// batch they always have one. *Cost*: reading each number once more, some nanosecond.
+    /// Sets which tensors of recorded steps have a [hash](crate::report::numerics::RecordedTensor::hash)
+    /// of all their numbers, by which `mlprof compare-numerics` proves that two are equal. Without a
+    /// call these are batches and all tensors in the host's memory. With `true` tensors on devices
+    /// have one, too; with `false` only batches do.
+    ///
+    /// *Cost*: one to two nanoseconds per number; with `true` a copy of each tensor from its
+    /// device, which waits for the device.
     #[must_use]
     pub fn hash(mut self, hashes: bool) -> Self {
-        self.settings.hashes = hashes;
+        self.settings.hashes = if hashes { Hashes::All } else { Hashes::Batches };
         self
     }
 

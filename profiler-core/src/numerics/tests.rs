@@ -164,7 +164,7 @@ fn the_record_has_a_header_and_every_step_as_soon_as_it_ends() {
     assert_eq!(report.files, [path.display().to_string()]);
     let lines = lines();
     let header: RecordHeader = RecordHeader::from_line(&lines[0]).expect("a header");
-    assert_eq!((header.numerics_version, header.stage), (1, Some(Stage::Fit)));
+    assert_eq!((header.numerics_version, header.stage), (2, Some(Stage::Fit)));
     let rows: Vec<RecordedTensor> =
         lines[1..].iter().map(|line| RecordedTensor::from_line(line).expect("a tensor")).collect();
     let place = |row: &RecordedTensor| (row.step, row.role, row.call);
@@ -264,7 +264,8 @@ impl ReducedNumbers for Reading {
             infinities,
             minimum: finite().fold(f64::INFINITY, f64::min),
             maximum: finite().fold(f64::NEG_INFINITY, f64::max),
-            sum: finite().sum(),
+            deviation: finite().sum(),
+            deviation_squares: finite().map(|number| number * number).sum(),
             absolute: finite().map(f64::abs).sum(),
             squares: finite().map(|number| number * number).sum(),
             sample: self.numbers.iter().map(|number| f64::from(*number)).collect(),

@@ -4,6 +4,7 @@ mod interval;
 mod paint;
 mod record;
 mod shown_number;
+mod sketch;
 mod statistics;
 mod trouble;
 
@@ -15,8 +16,9 @@ pub use self::paint::paint;
 pub(crate) use self::paint::{run_again, whereabouts};
 pub use self::record::{RECORD_VERSION, RecordHeader, RecordedTensor, op_in_module};
 pub(crate) use self::shown_number::{shown_norm, shown_number};
+pub use self::sketch::{SKETCH, Sketcher};
 pub use self::statistics::{
-    SAMPLE, StatisticsReader, TensorStatistics, finite_or_none, sample_every,
+    SAMPLE, StatisticsReader, TensorStatistics, sample_every, sampled_numbers,
 };
 pub(crate) use self::trouble::{FoundTrouble, TroubleLimits, has_enough, troubles_by};
 pub use self::trouble::{Trouble, TroubleKind, troubles};

@@ -11,8 +11,14 @@ use super::{FaultInterval, TensorStatistics, shown_number};
 use crate::machine::Machine;
 use crate::{Setting, label};
 
-/// The version of the record's layout. Raised when a field changes its meaning or goes away; new fields do not raise it.
-pub const RECORD_VERSION: u32 = 1;
+/// The version of the record's layout. Raised when a field changes its meaning or goes away; new
+/// fields do not raise it.
+///
+/// | version | change |
+/// |---|---|
+/// | 1 | |
+/// | 2 | `sample` has infinite numbers as text (`"inf"`, `"-inf"`), and `null` for NaN only; the `hash` of an update is of the update; `sketch` and `not_finite_hash` are new |
+pub const RECORD_VERSION: u32 = 2;
 
 /// What a record begins with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,9 +77,15 @@ pub struct RecordedTensor {
     /// What is said of the numbers that it was computed from, where that is known: a module's input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<TensorStatistics>,
-    /// Some of its numbers, evenly spread: `null` for what is not finite.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Some of its numbers, evenly spread. NaN is `None`, in JSON `null`; infinite numbers are
+    /// `"inf"` and `"-inf"` in JSON. In records of version 1 `null` is any number that is not finite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "sample")]
     pub sample: Vec<Option<f64>>,
+    /// A [sketch](super::Sketcher) of all its numbers, by which the distance of whole tensors is
+    /// estimated. It is empty where the sample has all numbers, where no hash is recorded, and of
+    /// a tensor on a device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sketch: Vec<f64>,
     /// The part of the step in which it stopped being finite: of the first tensor that is not
     /// finite, where hooks know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,11 +95,19 @@ pub struct RecordedTensor {
     /// package.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    /// XXH3 of its numbers, of 64 bits in hexadecimal digits: of a batch, and of all tensors where that was asked for. Each number is hashed
-    /// as an `f64` in little-endian order, in the order of its place, all NaN alike; so it depends neither on the machine and its threads
-    /// nor on the framework and its types. Whole numbers above 2⁵³ lose digits before. Of an update: of the parameter after it.
+    /// XXH3 of all its numbers, of 64 bits in hexadecimal digits. Each number is hashed as an `f64`
+    /// in little-endian order, in the order of its position, all NaN alike; so the hash depends
+    /// neither on the machine and its threads nor on the framework and its types. Integers above
+    /// 2⁵³ lose digits before. `None` where equality with another tensor cannot be proven: of a
+    /// tensor on a device, unless it is a batch or the profiler was configured to copy it, and
+    /// where hashing is switched off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
+    /// Of a tensor with NaN or infinite numbers: XXH3 of their positions and kinds, of 64 bits in
+    /// hexadecimal digits. Each such number is hashed as its position (`u64`, little-endian) and a
+    /// byte: 0 for NaN, 1 for +∞, 2 for -∞. `None` where `hash` is `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_finite_hash: Option<String>,
     /// Whether it is of a second run of the step's batch, in search of what is not finite.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_rerun: bool,
@@ -95,6 +115,49 @@ pub struct RecordedTensor {
 
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+/// Numbers of a sample as JSON, which has no infinite numbers.
+mod sample {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Sampled {
+        Finite(f64),
+        Infinite(Infinite),
+    }
+
+    #[derive(Serialize, Deserialize)]
+    enum Infinite {
+        #[serde(rename = "inf")]
+        Positive,
+        #[serde(rename = "-inf")]
+        Negative,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        sample: &[Option<f64>],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(sample.iter().map(|number| match *number {
+            Some(f64::INFINITY) => Some(Sampled::Infinite(Infinite::Positive)),
+            Some(f64::NEG_INFINITY) => Some(Sampled::Infinite(Infinite::Negative)),
+            number => number.filter(|number| !number.is_nan()).map(Sampled::Finite),
+        }))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Option<f64>>, D::Error> {
+        let sample = Vec::<Option<Sampled>>::deserialize(deserializer)?;
+        let number = |sampled: Sampled| match sampled {
+            Sampled::Finite(number) => number,
+            Sampled::Infinite(Infinite::Positive) => f64::INFINITY,
+            Sampled::Infinite(Infinite::Negative) => f64::NEG_INFINITY,
+        };
+        Ok(sample.into_iter().map(|sampled| sampled.map(number)).collect())
+    }
 }
 
 /// What stands between a module and an op in it.

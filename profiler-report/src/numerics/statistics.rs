@@ -1,7 +1,7 @@
 //! What is said of the numbers in a tensor.
 
 use profiler_events::{NumberReader, Reduced};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How many numbers of a tensor a sample has at most.
 pub const SAMPLE: usize = 32;
@@ -28,16 +28,22 @@ pub struct TensorStatistics {
     pub minimum: Option<f64>,
     /// The largest.
     pub maximum: Option<f64>,
-    /// Their mean.
+    /// Their mean; `None` also where it or its deviations are above the largest `f64`.
     pub mean: Option<f64>,
     /// Their standard deviation, of all of them and not of a sample.
     pub standard_deviation: Option<f64>,
-    /// The sum of their absolute values.
+    /// The sum of their absolute values; infinite, in JSON `null`, where that is above the largest `f64`.
+    #[serde(deserialize_with = "null_as_infinity")]
     pub l1_norm: f64,
-    /// The root of the sum of their squares.
+    /// The root of the sum of their squares; infinite, in JSON `null`, where that sum is above the largest `f64`.
+    #[serde(deserialize_with = "null_as_infinity")]
     pub l2_norm: f64,
     /// The smallest absolute value that is not 0.
     pub least_magnitude: Option<f64>,
+}
+
+fn null_as_infinity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 impl TensorStatistics {
@@ -70,7 +76,12 @@ impl TensorStatistics {
     pub fn of_reduced(count: u64, reduced: &Reduced) -> Self {
         let finite = count.saturating_sub(reduced.nans + reduced.infinities);
         let is_any_finite = finite > 0;
-        let moments = Moments { finite, sum: reduced.sum, squares: reduced.squares };
+        let moments = Moments {
+            finite,
+            shift: reduced.shift,
+            deviation: reduced.deviation,
+            deviation_squares: reduced.deviation_squares,
+        };
         Self {
             count,
             nans: reduced.nans,
@@ -95,10 +106,8 @@ impl TensorStatistics {
                 (Some(one), Some(other)) => Some(least(one, other)),
                 (one, other) => one.or(other),
             };
-        let (own, others) = (self.finite() as f64, other.finite() as f64);
-        let sum = self.mean.unwrap_or(0.0) * own + other.mean.unwrap_or(0.0) * others;
         let squares = self.l2_norm.powi(2) + other.l2_norm.powi(2);
-        let moments = Moments { finite: self.finite() + other.finite(), sum, squares };
+        let moments = Moments::of(self).merged(Moments::of(other));
         Self {
             count: self.count + other.count,
             nans: self.nans + other.nans,
@@ -116,26 +125,66 @@ impl TensorStatistics {
     }
 }
 
+/// Sums over finite numbers by which mean and standard deviation are known. The deviations are from
+/// a number near the mean: the difference of a mean of squares and a squared mean has no digit left
+/// where the numbers vary little.
+#[derive(Clone, Copy)]
 struct Moments {
+    /// Count of the numbers.
     finite: u64,
-    sum: f64,
-    squares: f64,
+    /// The number that deviations are from.
+    shift: f64,
+    /// Sum of the deviations.
+    deviation: f64,
+    /// Sum of the squared deviations.
+    deviation_squares: f64,
 }
 
 impl Moments {
+    fn of(statistics: &TensorStatistics) -> Self {
+        let finite = statistics.finite();
+        let variance = statistics.standard_deviation.unwrap_or(0.0).powi(2);
+        Self {
+            finite,
+            shift: statistics.mean.unwrap_or(0.0),
+            deviation: 0.0,
+            deviation_squares: variance * finite as f64,
+        }
+    }
+
     fn mean(&self) -> Option<f64> {
-        (self.finite > 0).then(|| self.sum / self.finite as f64)
+        let mean = (self.finite > 0).then(|| self.shift + self.deviation / self.finite as f64);
+        mean.filter(|mean| mean.is_finite())
     }
 
     fn standard_deviation(&self) -> Option<f64> {
-        let mean = self.mean()?;
-        Some((self.squares / self.finite as f64 - mean * mean).max(0.0).sqrt())
+        let finite = (self.finite > 0).then_some(self.finite as f64)?;
+        let variance = self.deviation_squares / finite - (self.deviation / finite).powi(2);
+        variance.is_finite().then(|| variance.max(0.0).sqrt())
+    }
+
+    /// Returns the sums over both, as deviations from the mean of the larger side.
+    fn merged(self, other: Self) -> Self {
+        if other.finite > self.finite {
+            return other.merged(self);
+        }
+        let count = other.finite as f64;
+        let apart = other.shift - self.shift;
+        Self {
+            finite: self.finite + other.finite,
+            shift: self.shift,
+            deviation: self.deviation + other.deviation + count * apart,
+            deviation_squares: self.deviation_squares
+                + other.deviation_squares
+                + 2.0 * apart * other.deviation
+                + count * apart * apart,
+        }
     }
 }
 
-/// Numbers as a record has them: what is not finite is `None`.
-pub fn finite_or_none(numbers: &[f64]) -> Vec<Option<f64>> {
-    numbers.iter().map(|number| Some(*number).filter(|number| number.is_finite())).collect()
+/// Returns numbers as a record has them: NaN is `None`.
+pub fn sampled_numbers(numbers: &[f64]) -> Vec<Option<f64>> {
+    numbers.iter().map(|number| Some(*number).filter(|number| !number.is_nan())).collect()
 }
 
 /// Makes [`TensorStatistics`] of a tensor's numbers, and a sample of them.
@@ -143,6 +192,8 @@ pub fn finite_or_none(numbers: &[f64]) -> Vec<Option<f64>> {
 pub struct StatisticsReader {
     lanes: Lanes,
     counts: Counts,
+    /// The first finite number, which deviations are from.
+    shift: Option<f64>,
     /// Of every so many numbers one is in the sample.
     every: u64,
     /// How many numbers there are until the next one of the sample.
@@ -158,7 +209,9 @@ struct Lanes {
     minimum: [f64; LANES],
     maximum: [f64; LANES],
     least_magnitude: [f64; LANES],
-    sum: [f64; LANES],
+    /// Sums of deviations from the shift.
+    deviation: [f64; LANES],
+    deviation_squares: [f64; LANES],
     absolute: [f64; LANES],
     squares: [f64; LANES],
 }
@@ -180,7 +233,8 @@ impl Default for Lanes {
             minimum: infinite,
             maximum: [f64::NEG_INFINITY; LANES],
             least_magnitude: infinite,
-            sum: zero,
+            deviation: zero,
+            deviation_squares: zero,
             absolute: zero,
             squares: zero,
         }
@@ -190,14 +244,16 @@ impl Default for Lanes {
 impl Lanes {
     /// Takes a number that is finite.
     #[inline(always)]
-    fn take(&mut self, lane: usize, number: f64) {
+    fn take(&mut self, lane: usize, number: f64, shift: f64) {
         let magnitude = number.abs();
         self.minimum[lane] = if number < self.minimum[lane] { number } else { self.minimum[lane] };
         self.maximum[lane] = if number > self.maximum[lane] { number } else { self.maximum[lane] };
         let least = if magnitude == 0.0 { f64::INFINITY } else { magnitude };
         let known = self.least_magnitude[lane];
         self.least_magnitude[lane] = if least < known { least } else { known };
-        self.sum[lane] += number;
+        let deviation = number - shift;
+        self.deviation[lane] += deviation;
+        self.deviation_squares[lane] += deviation * deviation;
         self.absolute[lane] += magnitude;
         self.squares[lane] += number * number;
     }
@@ -209,6 +265,7 @@ impl StatisticsReader {
         Self {
             lanes: Lanes::default(),
             counts: Counts::default(),
+            shift: None,
             every: sample_every(count),
             until_next: 0,
             sample: Vec::new(),
@@ -228,7 +285,12 @@ impl StatisticsReader {
         let least = |lanes: &[f64]| lanes.iter().copied().fold(f64::INFINITY, f64::min);
         let sum = |lanes: &[f64]| lanes.iter().sum::<f64>();
         let squares = sum(&lanes.squares);
-        let moments = Moments { finite: all - nans - infinities, sum: sum(&lanes.sum), squares };
+        let moments = Moments {
+            finite: all - nans - infinities,
+            shift: self.shift.unwrap_or(0.0),
+            deviation: sum(&lanes.deviation),
+            deviation_squares: sum(&lanes.deviation_squares),
+        };
         let largest = lanes.maximum.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         TensorStatistics {
             count: all,
@@ -246,10 +308,9 @@ impl StatisticsReader {
         }
     }
 
-    /// Numbers of the tensor that are as far from each other as they can be, [`SAMPLE`] of them or all. What is not finite is
-    /// `None`.
+    /// Numbers of the tensor that are as far from each other as they can be, [`SAMPLE`] of them or all. NaN is `None`.
     pub fn sample(&self) -> Vec<Option<f64>> {
-        finite_or_none(&self.sample)
+        sampled_numbers(&self.sample)
     }
 
     /// Reads numbers that were of a narrower type before, whose smallest normal number is `least_normal`.
@@ -259,6 +320,9 @@ impl StatisticsReader {
 
     fn read<T: Copy>(&mut self, numbers: &[T], least_normal: f64, wide: impl Fn(T) -> f64) {
         self.read_sample(numbers, &wide);
+        if self.shift.is_none() {
+            self.shift = numbers.iter().map(|number| wide(*number)).find(|it| it.is_finite());
+        }
         self.counts.all += numbers.len() as u64;
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
@@ -287,6 +351,7 @@ impl StatisticsReader {
         least_normal: f64,
         wide: impl Fn(T) -> f64,
     ) {
+        let shift = self.shift.unwrap_or(0.0);
         let mut chunks = numbers.chunks_exact(LANES);
         for chunk in &mut chunks {
             let chunk: [f64; LANES] = std::array::from_fn(|lane| wide(chunk[lane]));
@@ -302,7 +367,7 @@ impl StatisticsReader {
             let mut zeros = 0;
             let mut small = 0;
             for (lane, number) in chunk.into_iter().enumerate() {
-                self.lanes.take(lane, number);
+                self.lanes.take(lane, number, shift);
                 zeros += u64::from(number == 0.0);
                 small += u64::from(number.abs() < least_normal);
             }
@@ -321,7 +386,7 @@ impl StatisticsReader {
         } else if number.is_infinite() {
             self.counts.infinities += 1;
         } else {
-            self.lanes.take(0, number);
+            self.lanes.take(0, number, self.shift.unwrap_or(0.0));
             self.counts.zeros += u64::from(number == 0.0);
             self.counts.subnormals += u64::from(number != 0.0 && number.abs() < least_normal);
         }
@@ -373,6 +438,7 @@ mod tests {
         by_processor.read_f32(&numbers);
         let mut plain = StatisticsReader::new(10_007);
         plain.counts.all = 10_007;
+        plain.shift = Some(numbers[0].into());
         plain.read_in_lanes(&numbers, f32::MIN_POSITIVE.into(), f64::from);
         assert_eq!(by_processor.statistics(), plain.statistics());
         let statistics = plain.statistics();
@@ -380,5 +446,49 @@ mod tests {
             (statistics.nans, statistics.infinities, statistics.zeros, statistics.subnormals),
             (1, 1, 2, 1)
         );
+    }
+
+    /// Returns mean and standard deviation of numbers around 1 by their definition, in two passes.
+    fn by_definition(numbers: &[f32]) -> (f64, f64) {
+        let count = numbers.len() as f64;
+        // The deviations from 1 have no rounding.
+        let deviation = numbers.iter().map(|number| f64::from(*number) - 1.0).sum::<f64>() / count;
+        let squares = numbers.iter().map(|it| (f64::from(*it) - 1.0 - deviation).powi(2));
+        (1.0 + deviation, (squares.sum::<f64>() / count).sqrt())
+    }
+
+    #[test]
+    fn deviations_that_are_small_beside_the_mean_keep_their_digits() {
+        let ulp = f32::EPSILON;
+        let numbers: Vec<f32> = (0..100_003).map(|n| 1.0 + (n % 3) as f32 * ulp).collect();
+        let (mean, deviation) = by_definition(&numbers);
+        let read = |numbers: &[f32]| {
+            let mut reader = StatisticsReader::new(numbers.len() as u64);
+            reader.read_f32(numbers);
+            reader.statistics()
+        };
+        let close = |one: Option<f64>, other: f64| (one.expect("a number") / other - 1.0).abs();
+        let whole = read(&numbers);
+        assert!(close(whole.mean, mean) < 1e-15, "{whole:?} {mean}");
+        assert!(close(whole.standard_deviation, deviation) < 1e-6, "{whole:?} {deviation}");
+        let (first, rest) = numbers.split_at(40_000);
+        let merged = read(first).merged(&read(rest));
+        assert!(close(merged.standard_deviation, deviation) < 1e-6, "{merged:?} {deviation}");
+        let other_order = read(rest).merged(&read(first));
+        assert!(close(other_order.standard_deviation, deviation) < 1e-6, "{other_order:?}");
+        let none = TensorStatistics::default();
+        assert_eq!(none.merged(&whole).mean, whole.mean);
+        assert_eq!(none.merged(&none).standard_deviation, None);
+    }
+
+    #[test]
+    fn norms_that_are_too_large_are_read_back() {
+        let mut reader = StatisticsReader::new(2);
+        reader.read_f64(&[1e200, -1e200]);
+        let statistics = reader.statistics();
+        assert_eq!(statistics.l2_norm, f64::INFINITY);
+        let json = serde_json::to_string(&statistics).expect("JSON");
+        let read: TensorStatistics = serde_json::from_str(&json).expect("statistics");
+        assert_eq!(read, statistics);
     }
 }

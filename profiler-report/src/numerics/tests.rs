@@ -37,6 +37,8 @@ pub(crate) fn recorded(name: &str, numbers: &[f32]) -> RecordedTensor {
         statistics: statistics(numbers),
         input: None,
         sample: Vec::new(),
+        sketch: Vec::new(),
+        not_finite_hash: None,
         interval: None,
         location: None,
         hash: None,
@@ -105,6 +107,31 @@ fn a_sample_is_spread_over_all_pieces() {
     let mut few = StatisticsReader::new(3);
     few.read_f64(&[1.0, f64::NAN, 3.0]);
     assert_eq!(few.sample(), [Some(1.0), None, Some(3.0)]);
+}
+
+/// An update is a difference, which no 16 bits hold: small ones are no loss.
+#[test]
+fn small_updates_of_16_bit_parameters_lose_no_digits() {
+    let small = |role| {
+        let mut row = row(role, "a", &[&[1e-3; 4], &[1e-3; 4]]);
+        row.element_type = "f16".to_owned();
+        row.all.subnormals = row.all.count;
+        row
+    };
+    let parameter = row(TensorRole::Parameter, "a", &[&[1.0; 4], &[1.0; 4]]);
+    assert_eq!(troubles(&[parameter, small(TensorRole::Update)]), []);
+    assert_eq!(troubles(&[small(TensorRole::Output)])[0].kind, TroubleKind::LostPrecision);
+}
+
+#[test]
+fn infinite_numbers_of_a_sample_keep_their_sign() {
+    let numbers = [1.0, f32::NEG_INFINITY, f32::NAN, f32::INFINITY];
+    let mut reader = StatisticsReader::new(4);
+    reader.read_f32(&numbers);
+    let tensor = RecordedTensor { sample: reader.sample(), ..recorded("layer", &numbers) };
+    let line = tensor.to_line().expect("JSON");
+    assert!(line.contains(r#""sample":[1.0,"-inf",null,"inf"]"#), "{line}");
+    assert_eq!(RecordedTensor::from_line(&line).expect("read back"), tensor);
 }
 
 #[test]

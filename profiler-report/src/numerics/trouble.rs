@@ -114,7 +114,10 @@ pub(crate) fn troubles_by<'rows>(
             TensorRole::Update => found.extend(of_update(row, rows, limits)),
             _ => {}
         }
-        found.extend(of_precision(row, limits));
+        // An update is a difference, and no number that is stored with 16 bits.
+        if row.role != TensorRole::Update {
+            found.extend(of_precision(row, limits));
+        }
     }
     found.sort_by_key(|trouble| trouble.kind);
     found

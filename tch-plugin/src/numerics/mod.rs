@@ -23,10 +23,12 @@ impl<'tensor> Numbers<'tensor> {
         Self { tensor, change: Change::None }
     }
 
-    /// As its device is to reduce it.
+    /// As its device is to reduce it. A difference of 16-bit numbers has 32 bits.
     fn flat(&self) -> Result<Tensor, TchError> {
         let flat = self.tensor.f_detach()?.f_reshape([-1])?;
-        self.change.of(flat, Tensor::f_detach_copy, Tensor::f_sub)
+        self.change.of(flat, Tensor::f_detach_copy, |now, before| {
+            reduction::wide(now)?.f_sub(&reduction::wide(before)?)
+        })
     }
 
     /// What its numbers are; `None` for a tensor that is none.

@@ -28,7 +28,7 @@ struct DeviceNumbers {
 }
 
 /// How many numbers come before the sample, and how many are counted.
-const FLOATS: i64 = 7;
+const FLOATS: i64 = 9;
 const COUNTS: i64 = 4;
 
 impl DeviceNumbers {
@@ -44,9 +44,10 @@ impl DeviceNumbers {
             let counts = zeros(COUNTS, Kind::Int64)?;
             return Ok(Self { floats: Some(zeros(FLOATS, Kind::Float)?), counts });
         };
-        let (kind, largest, least) = match tensor.kind() {
-            Kind::Double => (Kind::Double, f64::MAX, f64::MIN_POSITIVE),
-            _ => (Kind::Float, f32::MAX.into(), f32::MIN_POSITIVE.into()),
+        let kind = computed_with(tensor);
+        let (largest, least) = match kind {
+            Kind::Double => (f64::MAX, f64::MIN_POSITIVE),
+            _ => (f32::MAX.into(), f32::MIN_POSITIVE.into()),
         };
         // Of 16 bits: as wide ones they are subnormal no more.
         let least_normal = match tensor.kind() {
@@ -55,7 +56,7 @@ impl DeviceNumbers {
             Kind::Double => f64::MIN_POSITIVE,
             _ => 0.0,
         };
-        let tensor = tensor.f_to_kind(kind)?;
+        let tensor = wide(tensor)?;
         let (nan, infinite) = (tensor.f_isnan()?, tensor.f_isinf()?);
         let is_not_finite = nan.f_logical_or(&infinite)?;
         let or = |number: f64| tensor.f_masked_fill(&is_not_finite, number);
@@ -65,12 +66,19 @@ impl DeviceNumbers {
         let is_small = magnitude.f_lt(least_normal)?.f_logical_and(&is_zero.f_logical_not()?)?;
         let scale = magnitude.f_max()?.f_clamp_min(least)?;
         let scaled = finite.f_div(&scale)?;
+        let is_finite = is_not_finite.f_logical_not()?;
+        // Of no number the mean is 0.
+        let finite_count = is_finite.f_sum(kind)?.f_clamp_min(1.0)?;
+        let mean = scaled.f_sum(kind)?.f_div(&finite_count)?;
+        let deviation = scaled.f_sub(&mean)?.f_masked_fill(&is_not_finite, 0.0)?;
         let parts = [
             or(largest)?.f_min()?,
             or(-largest)?.f_max()?,
             magnitude.f_masked_fill(&is_zero, largest)?.f_min()?,
             scale,
-            scaled.f_sum(kind)?,
+            mean,
+            deviation.f_sum(kind)?,
+            deviation.f_square()?.f_sum(kind)?,
             scaled.f_abs()?.f_sum(kind)?,
             scaled.f_square()?.f_sum(kind)?,
         ];
@@ -81,6 +89,16 @@ impl DeviceNumbers {
         let floats = Tensor::f_cat(&[Tensor::f_stack(&parts, 0)?, sample], 0)?;
         Ok(Self { floats: Some(floats), counts: Tensor::f_stack(&counts?, 0)? })
     }
+}
+
+/// Returns the type that a tensor's numbers are computed with.
+fn computed_with(tensor: &Tensor) -> Kind {
+    if tensor.kind() == Kind::Double { Kind::Double } else { Kind::Float }
+}
+
+/// Returns the tensor in the type that it is computed with.
+pub(super) fn wide(tensor: &Tensor) -> Result<Tensor, TchError> {
+    tensor.f_to_kind(computed_with(tensor))
 }
 
 /// In how many places a mask is set.

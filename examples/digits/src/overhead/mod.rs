@@ -154,7 +154,8 @@ impl Subject<'_> {
             kinds.push((name, Box::new(move || kind(epoch, simple()))));
         }
         if numerics {
-            let profiler = |every| Arc::new(Silent(NumericsProfiler::new().every(every)));
+            let profiler =
+                |every| Arc::new(Silent(NumericsProfiler::new().every(every).hash(false)));
             kinds.push(("numerics, watching", Box::new(move || kind(self.epoch, profiler(0)))));
             kinds.push(("numerics, each step", Box::new(move || kind(self.epoch, profiler(1)))));
             let hashed = || Arc::new(Silent(NumericsProfiler::new().every(1).hash(true)));
