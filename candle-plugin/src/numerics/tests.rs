@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device};
 use candle_nn::{Linear, Module, RNN, SGD, VarMap};
+use profiler_core::hook::Reduced;
 use profiler_core::{NumericsProfiler, Profiler, activate};
 use profiler_train::TrainOptimizer;
 
@@ -75,11 +76,32 @@ fn the_change_of_a_parameter_is_reduced_as_a_difference() {
         let numbers = Numbers { tensor: var.as_tensor(), change };
         numbers.reduce(Reduction::Statistics).expect("it can").read().expect("it has not failed")
     };
-    assert_eq!(reduce(Change::Begins(&before)).sum, 10.0);
+    let sum = |reduced: &Reduced| reduced.shift * 4.0 + reduced.deviation;
+    assert_eq!(sum(&reduce(Change::Begins(&before))), 10.0);
     var.set(&var.as_tensor().affine(1.5, 0.0).expect("a tensor")).expect("set");
     let before = before.take().expect("it is kept");
     let change = reduce(Change::Since(&before));
-    assert_eq!((change.sum, change.minimum, change.maximum), (5.0, 0.5, 2.0));
+    assert_eq!((sum(&change), change.minimum, change.maximum), (5.0, 0.5, 2.0));
+}
+
+/// Neighbours of these numbers are a subnormal `f16` apart.
+#[test]
+fn the_change_of_16_bits_is_not_subnormal_in_them() {
+    let numbers = |by: f32| {
+        let wide = Tensor::new(&[0.001f32 * by, 0.002 * by], &Device::Cpu).expect("a tensor");
+        wide.to_dtype(DType::F16).expect("a tensor")
+    };
+    let var = Var::from_tensor(&numbers(1.0)).expect("a variable");
+    let before = RefCell::new(None);
+    let reduce = |change| {
+        let numbers = Numbers { tensor: var.as_tensor(), change };
+        numbers.reduce(Reduction::Statistics).expect("it can").read().expect("it has not failed")
+    };
+    assert_eq!(reduce(Change::Begins(&before)).subnormals, 0);
+    var.set(&numbers(1.01)).expect("set");
+    let before = before.take().expect("it is kept");
+    let change = reduce(Change::Since(&before));
+    assert_eq!((change.subnormals, change.zeros), (0, 0));
 }
 
 /// Whatever stands on a device is read in recorded steps, if it is a batch.
