@@ -109,13 +109,7 @@ impl Info {
 
     /// What tables keep: they know each rank, and nothing of the file that a trace was read from.
     pub fn kept_in_tables(&self) -> Self {
-        Self {
-            has_rank: true,
-            devices: Vec::new(),
-            events: 0,
-            notes: Vec::new(),
-            ..self.clone()
-        }
+        Self { has_rank: true, devices: Vec::new(), events: 0, notes: Vec::new(), ..self.clone() }
     }
 }
 
