@@ -13,10 +13,11 @@ fn analysed(traces: &[Trace]) -> Ranks {
     Ranks::of(&facts).expect("one of each")
 }
 
-/// Of an even number of values the smaller one of the two in the middle.
+/// Of an even number of values the mean of the two in the middle, rounded.
 fn median(mut values: Vec<i64>) -> i64 {
     values.sort_unstable();
-    values[(values.len() - 1) / 2]
+    let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
+    (low + high + 1) / 2
 }
 
 #[test]
