@@ -207,7 +207,7 @@ mod tests {
         ];
         let json = format!(r#"{{"traceEvents":[{}]}}"#, events.join(","));
         let trace = crate::kineto::read(json.as_bytes()).expect("a trace");
-        assert_eq!(told(&trace), [(0, [0, 20_000, 40_000, 0, 0, 20_000])]);
+        assert_eq!(told(&trace), [(0, [0, 20_000, 40_000, 0, 0, 0, 20_000])]);
     }
 
     #[test]

@@ -7,10 +7,7 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
-use super::{Category, Trace, TrackKind};
-
-/// What begins the name of a step.
-pub(crate) const STEP: &str = "ProfilerStep#";
+use super::{Category, STEP, Trace, TrackKind};
 
 /// Stretches of a thread's time in their order: a beginning, an end, and the place of the innermost slice.
 pub(crate) type Stretches = Vec<(i64, i64, u32)>;

@@ -23,7 +23,6 @@ use rustc_hash::FxHashMap;
 pub use self::builder::{FlowEnd, PlaceId, RawSlice, TraceBuilder};
 pub use self::category::Category;
 use self::crossing::Crossings;
-pub(crate) use self::crossing::STEP;
 pub use self::edges::Edge;
 pub(crate) use self::impossible::Impossible;
 pub use self::memory::MemoryChange;

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::Source;
 use super::messages::{XEvent, XPlane};
 use super::plane::{EventName, Plane};
-use crate::trace::{Category, Trace, TrackKind};
+use crate::trace::{Category, TrackKind};
 
 /// How a kernel was launched, where the trace does not say: without it XProf has no row for the kernel.
 const NOT_KNOWN: &str = "regs:0 static_shared:0 dynamic_shared:0 grid:0,0,0 block:0,0,0 occ_pct:0";
