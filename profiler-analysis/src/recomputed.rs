@@ -34,11 +34,12 @@ pub(crate) fn of(trace: &Trace) -> Vec<bool> {
     }
     let is_numbered =
         |slice: &Slice| trace.details(slice).is_some_and(|details| details.sequence != 0);
-    let mut phases: Vec<Phase> = Vec::with_capacity(trace.slices.len());
-    for (place, slice) in trace.slices.iter().enumerate() {
+    let mut phases = vec![Phase::Forward; trace.slices.len()];
+    for place in trace.parents_first() {
+        let slice = &trace.slices[place];
         let around = slice.parent().map_or(Phase::Forward, |around| phases[around]);
         let is_op = slice.category == Category::CpuOp;
-        let phase = match around {
+        phases[place] = match around {
             // Functions of backward within a checkpoint's: PyTorch's older, reentrant way.
             _ if (is_op && begins_backward[slice.name]) || is_target[place] => {
                 if runs_again[slice.name] { Phase::Recomputed } else { Phase::Backward }
@@ -49,7 +50,6 @@ pub(crate) fn of(trace: &Trace) -> Vec<bool> {
             }
             around => around,
         };
-        phases.push(phase);
     }
     phases.into_iter().map(|phase| phase == Phase::Recomputed).collect()
 }
