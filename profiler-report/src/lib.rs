@@ -163,6 +163,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "profiler", rename_all = "snake_case")]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "a program has a few reports, one per stage")]
 pub enum Report {
     /// Of the Simple profiler.
     Simple(SimpleReport),

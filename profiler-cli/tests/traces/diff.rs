@@ -45,7 +45,7 @@ fn a_slower_op_is_named_and_ends_the_command_with_one() {
     let printed = text(&output.stdout);
     for line in [
         "Before and after: trace\n",
-        "Before: 1 run of 12 steps, 1.83 ms, ",
+        "Before: 1 run of 12 steps, 1.82 ms, ",
         "Steps: the median of steps that have it",
         "Ops, host time: of their own, the median of steps that have it",
         "101 us  131 us  +29.7 %",

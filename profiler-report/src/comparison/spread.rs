@@ -9,7 +9,7 @@ use crate::steps::{DurationBucket, StepSeries, durations};
 const PARTS: usize = 10;
 /// Slow steps are those beyond this share of all.
 const SLOW: f64 = 0.95;
-/// So many standard errors a part's median differs by chance at the most.
+/// Standard errors within which chance alone keeps a quantile.
 const BY_CHANCE: f64 = 3.0;
 /// What drifts was further off at the beginning or the end than the first and the last part are.
 const FURTHER: f64 = 1.25;
@@ -171,21 +171,19 @@ fn log_ratio(low: f64, high: f64) -> f64 {
 }
 
 impl Uncertainty {
-    /// Besides: what the medians of the parts of a run are beyond chance, of numbers in the order of
-    /// time with this median.
+    /// Adds how far the medians of a run's parts are from its median; the numbers are in the order of time.
+    /// Equal runs differ as much from each other as parts of one run do: of 597 pairs of equal trainings of
+    /// 0.1 s, 4 were told apart by 5 % with it, and 34 where only what was beyond chance counted.
     fn with_drift(self, numbers: &[f64], middle: f64) -> Self {
         let part = numbers.len().div_ceil(PARTS).max(FEWEST as usize);
         // The last part may be too short to say anything.
         let parts = numbers.chunks(part).filter(|part| part.len() >= FEWEST as usize);
         let medians: Vec<f64> = parts.filter_map(|part| quantile(part, 0.5)).collect();
-        let by_chance = BY_CHANCE * (medians.len() as f64).sqrt();
-        let beyond =
-            |off: f64, error: f64| if off > by_chance * error { FURTHER * off } else { 0.0 };
         let mut drifting = self;
         for median in medians {
             let (below, above) = (log_ratio(median, middle), log_ratio(middle, median));
-            drifting.drift_below = drifting.drift_below.max(beyond(below, self.below));
-            drifting.drift_above = drifting.drift_above.max(beyond(above, self.above));
+            drifting.drift_below = drifting.drift_below.max(FURTHER * below);
+            drifting.drift_above = drifting.drift_above.max(FURTHER * above);
         }
         drifting
     }
