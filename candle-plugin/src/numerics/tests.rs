@@ -170,10 +170,8 @@ fn a_batch_is_told_of_or_what_the_first_layer_is_given() {
         let rows = text.lines().skip(1).map(|line| {
             profiler_core::report::numerics::RecordedTensor::from_line(line).expect("a tensor")
         });
-        let batch = rows.filter(|row| row.hash.is_some()).map(|row| {
-            assert_eq!(row.role, TensorRole::Batch);
-            (row.name, row.hash.unwrap_or_default())
-        });
+        let batch = rows.filter(|row| row.role == TensorRole::Batch);
+        let batch = batch.map(|row| (row.name, row.hash.expect("a batch has a hash")));
         batch.collect::<Vec<_>>()
     };
     let told = hashes(true, DType::F32);

@@ -39,7 +39,7 @@ fn file(rank: u32, cycle: u64, op: &str, duration: i64) -> File {
     arrow("s", "fwdbwd", (HOST, HOST), 10);
     arrow("f", "fwdbwd", (HOST, 101), 500);
     file.slice((HOST, 101), "cpu_op", &format!("{op}Backward"), (500 * US, 50 * US));
-    if cycle % 2 == 0 {
+    if cycle.is_multiple_of(2) {
         label(&mut file, DEVICE, "GPU 0");
         kernel(&mut file);
     }
@@ -68,7 +68,7 @@ fn kernels_of_ranks_hang_on_their_own_launches() {
         .devices
         .iter()
         .map(|device| &device.launches)
-        .map(|launches| (launches.launched as u64, launches.delay_max_ns))
+        .map(|launches| (launches.launched, launches.delay_max_ns))
         .collect();
     assert_eq!(launches, [(2, 10 * US), (2, 10 * US)]);
     let device_time = |name: &str| {
