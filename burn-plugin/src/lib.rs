@@ -165,8 +165,8 @@ pub use training::{ProfileTraining, ProfiledTraining};
 /// it.
 ///
 /// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
-/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's "cannot
-/// find attribute `profile` in this scope", with the note that it is a function-like macro.
+/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
+/// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro.
 pub mod prelude {
     #[cfg(feature = "rl")]
     pub use crate::rl::ProfileRLStrategy;

@@ -125,8 +125,8 @@ use profiler_train::TrainModule;
 /// [`profiler_train::prelude`] are part of it.
 ///
 /// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
-/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's "cannot
-/// find attribute `profile` in this scope", with the note that it is a function-like macro:
+/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
+/// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro:
 ///
 /// ```
 /// use candle_plugin::prelude::*;

@@ -20,7 +20,8 @@ use crate::meaning::Meanings;
 use crate::trace::Trace;
 use profiler_report::number::duration;
 
-/// Pauses of the recording, and time of slices that cross, are noted from this part of the window on.
+/// Pauses of the recording, and time of slices that cross, are noted from this part of the window
+/// on.
 const NOTED: f64 = 0.001;
 
 /// Raised when a field of an [`Analysis`] changes or goes away.
@@ -57,8 +58,8 @@ pub struct Analysis {
     pub modules: Vec<ModuleTimes>,
     /// What devices did.
     pub devices: Vec<DeviceAnswers>,
-    /// Time of slices that cross others of their thread, in nanoseconds. All tables count it once, in the
-    /// innermost slice open at each moment.
+    /// Time of slices that cross others of their thread, in nanoseconds. All tables count it once,
+    /// in the innermost slice open at each moment.
     pub crossing_ns: i64,
     /// What costs time that could be saved, what costs most first; hints come last.
     pub findings: Vec<Finding>,

@@ -14,8 +14,9 @@ use crate::trace::{Category, Name};
 /// modules and kernels. Cycles of one run are one series of steps; traces of one stage and rank that have
 /// steps of one number are of several runs.
 ///
-/// Where both sides have one rank each, and not the same, these are compared with each other, so that a slow
-/// rank can be compared with a healthy one. The rule is that of [`profiler_report::comparison`].
+/// Where both sides have one rank each, and not the same, these are compared with each other, so
+/// that a slow rank can be compared with a healthy one. The rule is that of
+/// [`profiler_report::comparison`].
 ///
 /// # Errors
 ///

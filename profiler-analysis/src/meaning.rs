@@ -204,7 +204,8 @@ pub(crate) fn work_of(category: Category, name: &str) -> Option<WorkKind> {
     }
 }
 
-/// vLLM's `execute_context_1(888)_generation_0(0)` and `execute_new_3_cached_5`, SGLang's `step[DECODE bs=32]`.
+/// vLLM's `execute_context_1(888)_generation_0(0)` and `execute_new_3_cached_5`, SGLang's
+/// `step[DECODE bs=32]`.
 fn is_batch(name: &str) -> bool {
     let of_vllm = name.strip_prefix("execute_").is_some_and(|rest| {
         ["context_", "new_", "model"].iter().any(|begin| rest.starts_with(begin))

@@ -19,9 +19,10 @@ enum Phase {
 
 /// Returns for each slice whether it belongs to a forward op that backward runs again.
 ///
-/// Within a function of backward such ops are known by a frame of `torch/utils/checkpoint.py`, by the
-/// function's name, or by their sequence number: PyTorch numbers only ops whose gradients it records, and
-/// records none in backward. A second derivative (`create_graph`) is numbered as well and is not told apart.
+/// Within a function of backward such ops are known by a frame of `torch/utils/checkpoint.py`, by
+/// the function's name, or by their sequence number: PyTorch numbers only ops whose gradients it
+/// records, and records none in backward. A second derivative (`create_graph`) is numbered as well
+/// and is not told apart.
 pub(crate) fn of(trace: &Trace) -> Vec<bool> {
     let begins_backward = trace.names.map(|name| name.starts_with(BACKWARD));
     let runs_again =

@@ -70,8 +70,8 @@ pub struct OpSum {
     pub min: i64,
     /// The longest.
     pub max: i64,
-    /// Time on devices in nanoseconds of work that was launched in an op and in no op further inside; 0 of
-    /// what is not an op.
+    /// Time on devices in nanoseconds of work that was launched in an op and in no op further
+    /// inside; 0 of what is not an op.
     pub device: i64,
 }
 

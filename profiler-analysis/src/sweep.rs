@@ -2,9 +2,9 @@
 
 use crate::trace::Trace;
 
-/// Divides the time from `from` to `to` up by what is innermost on a thread, whose first track it is, or on a stream: each part has its beginning
-/// and its end, and the place of the slice; `None` where there is none. The parts are in order, none is
-/// empty, and they add up.
+/// Divides the time from `from` to `to` up by what is innermost on a thread, whose first track it
+/// is, or on a stream: each part has its beginning and its end, and the place of the slice; `None`
+/// where there is none. The parts are in order, none is empty, and they add up.
 pub(crate) fn innermost(
     trace: &Trace,
     track: usize,

@@ -17,10 +17,11 @@ use crate::report::{self, Limit};
 ///
 /// Each side is a record of the numerics profiler (.numerics.jsonl). First it says whether both began alike: with the same seed, batches
 /// and parameters, as far as the records know. Tensors of the same step are put beside each other by where they are
-/// in their model, and in the order in which they were seen, so that candle's and tch's modules find each other. Equal hashes prove that
-/// they are the same. Others differ where their shapes do, where NaN and infinite numbers are not the same ones or not known to be, and
-/// where they are further apart than rounding, and with --again than three times what varies between two runs of the reference. Steps
-/// that only one side has are named.
+/// in their model, and in the order in which they were seen, so that candle's and tch's modules
+/// find each other. Equal hashes prove that they are the same. Others differ where their shapes do,
+/// where NaN and infinite numbers are not the same ones or not known to be, and where they are
+/// further apart than rounding, and with --again than three times what varies between two runs of
+/// the reference. Steps that only one side has are named.
 ///
 /// Exit status: 0; 1 if something differs, or nothing can be compared; 2 for what cannot be read or written.
 #[derive(Debug, Clone, clap::Args)]
@@ -38,7 +39,8 @@ pub struct Arguments {
     /// A JSON object: what places of the other run are called in the reference, as {"features.0": "conv1"}; it holds for all below it, too
     #[arg(long, value_name = "FILE")]
     pub names: Option<PathBuf>,
-    /// How far numbers may be apart, as a part of their size [default: by the type of the elements, as 1e-4 for f32 and 0 for integers]
+    /// How far numbers may be apart, as a part of their size [default: by the type of the elements,
+    /// as 1e-4 for f32 and 0 for integers]
     #[arg(long, value_name = "PART", value_parser = part)]
     pub tolerance: Option<f64>,
     /// How many rows the table has: a number such as 10, a share such as 0.1 or 10%, or all

@@ -57,7 +57,8 @@ impl Source {
     }
 }
 
-/// The files that are named, and those in the folders that are, by their names. `3=FILE` gives the rank.
+/// The files that are named, and those in the folders that are, by their names. `3=FILE` gives the
+/// rank.
 pub(crate) fn of(named: &[PathBuf]) -> Result<Vec<Source>, Error> {
     let mut sources = Vec::new();
     for named in named {
@@ -118,7 +119,8 @@ fn inside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// The trace itself. Its rank is the one that was given, that of the file, or that of the file's name.
+/// The trace itself. Its rank is the one that was given, that of the file, or that of the file's
+/// name.
 pub(crate) fn read(source: &Source) -> Result<Trace, report::Error> {
     let (path, rank) = match source {
         Source::Tables(files) => return tables::read(files),
@@ -134,7 +136,8 @@ pub(crate) fn read(source: &Source) -> Result<Trace, report::Error> {
     Ok(trace)
 }
 
-/// The rank in the name of a file, such as `rank3.json` and `trace_rank-3.json.gz`, or of its folder.
+/// The rank in the name of a file, such as `rank3.json` and `trace_rank-3.json.gz`, or of its
+/// folder.
 fn rank_in_name(path: &Path) -> Option<u32> {
     let folder = path.parent().and_then(Path::file_name);
     let names = [path.file_name(), folder].into_iter().flatten();

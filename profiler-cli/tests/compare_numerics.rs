@@ -131,7 +131,8 @@ fn bad_input_is_named_in_a_sentence() {
     assert_eq!((status, err.starts_with("error: cannot read ")), (Some(2), true), "{err}");
 }
 
-/// A record of the first version, with these tensors: fields that differ from a matrix of six numbers.
+/// A record of the first version, with these tensors: fields that differ from a matrix of six
+/// numbers.
 fn old_record(folder: &Path, name: &str, tensors: &[Value]) -> PathBuf {
     let header = r#"{"numerics_version": 1, "stage": null, "rank": 0, "program": "p", "frameworks": [],
         "started_at": "2026-01-02T03:04:05Z", "seed": 1, "element_types": ["f32"]}"#;
@@ -171,7 +172,7 @@ fn records_of_the_first_version_are_no_more_equal_than_they_prove() {
     let (status, out) = compare(std::slice::from_ref(&matrix), std::slice::from_ref(&matrix));
     assert_eq!(status, Some(0), "{out}");
     let transposed = json!({"shape": [3, 2], "sample": [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]});
-    let (status, out) = compare(&[matrix.clone()], &[transposed]);
+    let (status, out) = compare(std::slice::from_ref(&matrix), &[transposed]);
     assert_eq!(
         (status, out.contains("the shapes are [2, 3] and [3, 2]")),
         (Some(1), true),
@@ -179,12 +180,12 @@ fn records_of_the_first_version_are_no_more_equal_than_they_prove() {
     );
     // An infinite number of which no sign is known, and NaN at other positions.
     let infinite = json!({"infinities": 1, "sample": [1.0, null, 3.0, 4.0, 5.0, 6.0]});
-    let (status, out) = compare(&[infinite.clone()], &[infinite]);
+    let (status, out) = compare(std::slice::from_ref(&infinite), &[infinite]);
     assert_eq!((status, out.contains("is not recorded")), (Some(1), true), "{out}");
     let first = json!({"nans": 1, "sample": [null, 2.0, 2.0, 2.0, 2.0, 2.0]});
     let last = json!({"nans": 1, "sample": [2.0, 2.0, 2.0, 2.0, 2.0, null]});
-    assert_eq!(compare(&[first.clone()], &[last]).0, Some(1));
-    assert_eq!(compare(&[first.clone()], &[first]).0, Some(0));
+    assert_eq!(compare(std::slice::from_ref(&first), &[last]).0, Some(1));
+    assert_eq!(compare(std::slice::from_ref(&first), &[first]).0, Some(0));
     let steps: Vec<Value> = (0..10).map(|step| json!({"step": step})).collect();
     let (status, out) = compare(&steps, &steps[..2]);
     let told = "Not compared: only the reference has 8 steps (2 to 9).";

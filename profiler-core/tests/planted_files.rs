@@ -456,7 +456,8 @@ fn a_file_that_cannot_be_flushed_does_not_replace_an_earlier_one() {
     let trained = train(folder.path(), &[("LD_PRELOAD", no_room)]);
     assert!(trained.status.success(), "{}", trained.stderr);
     for (name, earlier) in names.iter().zip(&earlier) {
-        // Texts are appended to, and tables of an earlier run are removed before others are written.
+        // Texts are appended to, and tables of an earlier run are removed before others are
+        // written.
         let is_kept = name.extension().is_some_and(|it| it != "txt") && !is_table(name);
         assert!(!is_kept || read(name) == *earlier, "{}", name.display());
     }

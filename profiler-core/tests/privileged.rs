@@ -1,4 +1,5 @@
-//! A program with more rights than the user who started it: that user's environment decides nothing.
+//! A program with more rights than the user who started it: that user's environment decides
+//! nothing.
 
 #![cfg(target_os = "linux")]
 

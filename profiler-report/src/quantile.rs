@@ -1,16 +1,16 @@
 //! Medians and quantiles, by one definition.
 
-/// Returns the median: of an even number of values the mean of the two in the middle, a half rounded up;
-/// 0 of no values.
+/// Returns the median: of an even number of values the mean of the two in the middle, a half
+/// rounded up; 0 of no values.
 pub fn median(values: Vec<i64>) -> i64 {
     quantile(values, 0.5)
 }
 
 /// Returns the quantile at `share` from 0 to 1; 0 of no values.
 ///
-/// Of n sorted values it is the one at the place `share * (n - 1)`, counted from 0. Between two places it
-/// is interpolated as NumPy does by default (the seventh definition of Hyndman and Fan), and rounded to the
-/// nearest whole number.
+/// Of n sorted values it is the one at the place `share * (n - 1)`, counted from 0. Between two
+/// places it is interpolated as NumPy does by default (the seventh definition of Hyndman and Fan),
+/// and rounded to the nearest whole number.
 pub fn quantile(mut values: Vec<i64>, share: f64) -> i64 {
     let Some(last) = values.len().checked_sub(1) else { return 0 };
     let place = (share * last as f64).clamp(0.0, last as f64);
@@ -22,7 +22,8 @@ pub fn quantile(mut values: Vec<i64>, share: f64) -> i64 {
     (i128::from(below) + between.round() as i128) as i64 // it lies between two of them
 }
 
-/// Returns the median: of an even number of values the mean of the two in the middle; `None` of no values.
+/// Returns the median: of an even number of values the mean of the two in the middle; `None` of no
+/// values.
 pub(crate) fn median_of_floats(mut values: Vec<f64>) -> Option<f64> {
     let middle = values.len().checked_sub(1)? / 2;
     let is_even = values.len().is_multiple_of(2);

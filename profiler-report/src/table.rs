@@ -38,8 +38,8 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         self.is_hidden[column] = true;
     }
 
-    /// Returns how many columns of a terminal the last column can have on a page, beside the other columns
-    /// of the rows so far. It is at least 20.
+    /// Returns how many columns of a terminal the last column can have on a page, beside the other
+    /// columns of the rows so far. It is at least 20.
     pub fn room(&self) -> usize {
         let widths = self.widths();
         let others: usize = widths[..COLUMNS.saturating_sub(1)].iter().sum();

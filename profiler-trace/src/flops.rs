@@ -24,10 +24,11 @@ use profiler_events::TensorShape;
 ///
 /// Of torch's ops that call each other **one level** counts: `aten::addmm` and not the
 /// `aten::linear` around it, `aten::convolution` and neither `aten::conv2d` around it nor
-/// `aten::_convolution` inside it (which counts where traced modules call it alone), the fused attention and not the `aten::bmm`s of the one that is
-/// put together; of `aten::lstm`, `aten::gru` and `aten::lstm_cell` the fused layers or the products
-/// inside. In tables an op inside another one that is counted has no operations of its own,
-/// so that sums are right for other frameworks too.
+/// `aten::_convolution` inside it (which counts where traced modules call it alone), the fused
+/// attention and not the `aten::bmm`s of the one that is put together; of `aten::lstm`, `aten::gru`
+/// and `aten::lstm_cell` the fused layers or the products inside. In tables an op inside another
+/// one that is counted has no operations of its own, so that sums are right for other frameworks
+/// too.
 ///
 /// Where it differs from torch: it counts recurrent layers. The gradient of a grouped convolution's weight is divided by the
 /// number of groups, which torch forgets. A `convolution_backward` that does not say which gradients
@@ -265,8 +266,8 @@ const OPTIONS_OF_MIOPEN: Options = Options { stride: 4, padding: 3, dilation: So
 /// `(input, weight, kernel_size, bias, stride, padding)`.
 const OPTIONS_OF_SLOW: Options = Options { stride: 4, padding: 5, dilation: None };
 
-/// Attention whose tensors are `[batch, length, heads, dimension]`, or, of sequences of several lengths,
-/// `[all lengths, heads, dimension]`.
+/// Attention whose tensors are `[batch, length, heads, dimension]`, or, of sequences of several
+/// lengths, `[all lengths, heads, dimension]`.
 struct Attention {
     batch: i64,
     heads: i64,
@@ -278,8 +279,8 @@ struct Attention {
 
 impl Attention {
     /// Queries, keys and values come first. At the place `offsets` there are those of the queries'
-    /// sequences, if their lengths differ; then those of the keys', and the greatest length of either. A trace
-    /// does not have the lengths, so each is taken to be the greatest.
+    /// sequences, if their lengths differ; then those of the keys', and the greatest length of
+    /// either. A trace does not have the lengths, so each is taken to be the greatest.
     fn of(inputs: Inputs<'_>, offsets: usize) -> Option<Self> {
         let [query, key, value] = [0, 1, 2].map(|place| inputs.dimensions(place));
         let (query, key, value) = (query?, key?, value?);

@@ -134,8 +134,8 @@ pub use trainer::Trainer;
 /// What a program with a training loop usually needs; [`profiler_core::prelude`] is part of it.
 ///
 /// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
-/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's "cannot
-/// find attribute `profile` in this scope", with the note that it is a function-like macro.
+/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
+/// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro.
 ///
 /// ```
 /// use profiler_train::prelude::*;

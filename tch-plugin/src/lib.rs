@@ -153,8 +153,8 @@ pub use profiler_train as train;
 /// [`profiler_train::prelude`] are part of it.
 ///
 /// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
-/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's "cannot
-/// find attribute `profile` in this scope", with the note that it is a function-like macro.
+/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
+/// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro.
 pub mod prelude {
     pub use crate::{
         MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfileRnn, Profiled,

@@ -158,8 +158,8 @@ impl Step {
     }
 }
 
-/// Returns the last lines of what a failed step printed. The output of other steps follows it, and a
-/// shortened log keeps only its end.
+/// Returns the last lines of what a failed step printed. The output of other steps follows it, and
+/// a shortened log keeps only its end.
 fn last_lines(printed: &str) -> &str {
     const LINES: usize = 40;
     let start = printed.trim_end().rmatch_indices('\n').nth(LINES - 1);

@@ -1,4 +1,5 @@
-//! Questions about tables that mislead: one rank alone, cycles of few steps, ranks that are level, counters of other units.
+//! Questions about tables that mislead: one rank alone, cycles of few steps, ranks that are level,
+//! counters of other units.
 
 use std::path::Path;
 

@@ -51,7 +51,8 @@ pub enum KernelCategory {
     Reduction,
     /// Layer, batch, group and RMS norms.
     Normalisation,
-    /// Copies between and within memories, and kernels that only move: concatenations, gathers, scatters.
+    /// Copies between and within memories, and kernels that only move: concatenations, gathers,
+    /// scatters.
     Copy,
     /// Exchange with other devices.
     Communication,
@@ -103,8 +104,8 @@ pub struct KernelTimes {
     /// Part of `total_ns` that belongs to forward ops that backward runs again, as activation
     /// checkpointing does.
     pub recomputed_ns: i64,
-    /// The innermost op around the launches; of several ops the one with the most time. `None` where no
-    /// launch is known, or none is inside of an op.
+    /// The innermost op around the launches; of several ops the one with the most time. `None`
+    /// where no launch is known, or none is inside of an op.
     pub op: Option<String>,
     /// Number of different ops that launched it.
     pub ops: u64,
@@ -203,7 +204,8 @@ impl DeviceTimes {
     }
 }
 
-/// Why a stream did nothing, from its first to its last work in the window. The parts add up to `span_ns`.
+/// Why a stream did nothing, from its first to its last work in the window. The parts add up to
+/// `span_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct StreamIdle {
     /// Its number.
@@ -229,8 +231,8 @@ pub struct StreamIdle {
 }
 
 impl StreamIdle {
-    /// What HolisticTraceAnalysis calls `host_wait`: all of each gap after which something was launched late, unless it
-    /// waited for another stream until then.
+    /// What HolisticTraceAnalysis calls `host_wait`: all of each gap after which something was
+    /// launched late, unless it waited for another stream until then.
     pub fn host_wait_ns(&self) -> i64 {
         self.waiting_for_host_ns + self.launch_delay_ns
     }
@@ -249,7 +251,8 @@ pub struct Overlap {
 
 /// From calls in the window to what they launched. Each call counts once, however much it launches.
 ///
-/// Quantiles are interpolated between the two nearest calls, as [`profiler_report::ranks::quantile`] does.
+/// Quantiles are interpolated between the two nearest calls, as
+/// [`profiler_report::ranks::quantile`] does.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct LaunchStatistics {
     /// Number of calls that launched work.
@@ -258,13 +261,14 @@ pub struct LaunchStatistics {
     pub launched: u64,
     /// Number of kernels, copies and fills that began in the window and whose call is not known.
     pub unknown: u64,
-    /// Part of `unknown` that was launched before the trace began: its stream ran it before the first
-    /// work of a known call.
+    /// Part of `unknown` that was launched before the trace began: its stream ran it before the
+    /// first work of a known call.
     pub before_trace: u64,
-    /// Time within the window in nanoseconds in which work ran that was launched before the trace began.
+    /// Time within the window in nanoseconds in which work ran that was launched before the trace
+    /// began.
     pub before_trace_ns: i64,
-    /// Median time in nanoseconds from a call's end to the beginning of its first work; 0 for a call whose
-    /// work begins earlier.
+    /// Median time in nanoseconds from a call's end to the beginning of its first work; 0 for a
+    /// call whose work begins earlier.
     pub delay_median_ns: i64,
     /// The quantile of these times at 90 %.
     pub delay_p90_ns: i64,
@@ -306,7 +310,8 @@ pub struct Bandwidth {
     pub bytes: Option<u64>,
     /// Time in nanoseconds in which any of them ran.
     pub busy_ns: i64,
-    /// Gigabytes per second while any ran whose size is known; `None` if none of these took any time.
+    /// Gigabytes per second while any ran whose size is known; `None` if none of these took any
+    /// time.
     pub mean_gb_per_s: Option<f64>,
     /// The most at one moment.
     pub max_gb_per_s: Option<f64>,
@@ -314,7 +319,8 @@ pub struct Bandwidth {
 
 /// Collectives of one kind, message and group.
 ///
-/// Sizes and bandwidths are those of [NCCL's tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
+/// Sizes and bandwidths are those of [NCCL's
+/// tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CollectiveTimes {
     /// The collective: `all_reduce`, `all_gather`, …
@@ -325,8 +331,8 @@ pub struct CollectiveTimes {
     pub group: String,
     /// Ranks in the group; 0 if that is not known.
     pub group_size: u64,
-    /// Size of the message in bytes: the buffer of one rank for all-reduce, broadcast and reduce, of all
-    /// ranks together for all-gather, reduce-scatter and all-to-all.
+    /// Size of the message in bytes: the buffer of one rank for all-reduce, broadcast and reduce,
+    /// of all ranks together for all-gather, reduce-scatter and all-to-all.
     pub message_bytes: u64,
     /// How many.
     pub count: u64,
@@ -340,7 +346,8 @@ pub struct CollectiveTimes {
     pub longest_ns: i64,
     /// Algorithm bandwidth: the message by the median duration.
     pub algorithm_gb_per_s: f64,
-    /// Bus bandwidth: what a rank's link moves at the median duration; `None` if the group's size is not known.
+    /// Bus bandwidth: what a rank's link moves at the median duration; `None` if the group's size
+    /// is not known.
     pub bus_gb_per_s: Option<f64>,
     /// Bus bandwidth of the shortest.
     pub most_bus_gb_per_s: Option<f64>,

@@ -79,8 +79,8 @@ pub struct StepBreakdown {
 pub struct ThreadTimes {
     /// The thread.
     pub thread: String,
-    /// The length of the window: from the first to the last step without the time in which recording
-    /// paused, or the whole trace. The other times add up to it.
+    /// The length of the window: from the first to the last step without the time in which
+    /// recording paused, or the whole trace. The other times add up to it.
     pub window_ns: i64,
     /// Something is recorded, and it is no waiting.
     pub busy_ns: i64,
@@ -181,8 +181,8 @@ pub enum PathKind {
     Memory,
     /// From a launch until the device begins, though it had nothing else to do.
     LaunchDelay,
-    /// Between what a stream does one after the other, though it was launched already; where its launch is
-    /// not known, less than 30 µs.
+    /// Between what a stream does one after the other, though it was launched already; where its
+    /// launch is not known, less than 30 µs.
     BetweenKernels,
     /// A stream did nothing for longer, and the launch of what came next is not known.
     Unexplained,

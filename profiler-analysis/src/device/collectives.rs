@@ -1,7 +1,8 @@
 //! How fast collectives move their messages, by the definitions of NCCL's tests.
 //!
-//! The message of a collective is what the largest of its buffers holds: that of a rank for all-reduce,
-//! broadcast and reduce; that of all ranks together for all-gather, reduce-scatter and all-to-all.
+//! The message of a collective is what the largest of its buffers holds: that of a rank for
+//! all-reduce, broadcast and reduce; that of all ranks together for all-gather, reduce-scatter and
+//! all-to-all.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -111,7 +112,8 @@ fn bytes_of(dtype: &str) -> Option<u64> {
     })
 }
 
-/// What collectives are told apart by: operation, type of elements, bytes, size and name of the group.
+/// What collectives are told apart by: operation, type of elements, bytes, size and name of the
+/// group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Kind {
     operation: Operation,

@@ -13,8 +13,9 @@ pub(super) struct EarlierWork {
     pub(super) busy: Union,
 }
 
-/// Returns the work of a device that was launched before the trace began. A stream works in the order of
-/// launches: what began before the first work with a known call was launched before that call.
+/// Returns the work of a device that was launched before the trace began. A stream works in the
+/// order of launches: what began before the first work with a known call was launched before that
+/// call.
 pub(super) fn of(
     trace: &Trace,
     work: &DeviceWork,

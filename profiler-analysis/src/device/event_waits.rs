@@ -2,8 +2,9 @@
 //!
 //! Kineto says which event is waited for if it is asked to (`enable_cuda_sync_events`). Where it does not, there are the
 //! calls that tell a stream to wait: what is launched next on a stream that does nothing, and begins as soon as something
-//! has ended on another one, is taken to have waited for that. Of what was launched before the trace began not even
-//! these calls are known: it is taken to have waited where one of the two communicates.
+//! has ended on another one, is taken to have waited for that. Of what was launched before the
+//! trace began not even these calls are known: it is taken to have waited where one of the two
+//! communicates.
 
 use rustc_hash::FxHashMap;
 
@@ -79,8 +80,9 @@ impl EventWaits {
         }
     }
 
-    /// What work waited for whose launch the trace does not have: what ended just before it on another stream, if
-    /// either of them communicates, since collectives wait for kernels and kernels for collectives.
+    /// What work waited for whose launch the trace does not have: what ended just before it on
+    /// another stream, if either of them communicates, since collectives wait for kernels and
+    /// kernels for collectives.
     fn find_unlaunched(&mut self, trace: &Trace, meanings: &Meanings, work: &DeviceWork) {
         let communicates = |place: u32| {
             meanings.work(&trace.slices[place as usize]) == Some(WorkKind::Communication)
@@ -112,7 +114,8 @@ impl EventWaits {
     }
 }
 
-/// What ended on another stream of its device just before this work began, if its own stream did nothing by then.
+/// What ended on another stream of its device just before this work began, if its own stream did
+/// nothing by then.
 fn ended_before(trace: &Trace, work: &DeviceWork, stream: (i64, i64), place: u32) -> Option<u32> {
     let slice = |place: u32| &trace.slices[place as usize];
     let start = slice(place).start;

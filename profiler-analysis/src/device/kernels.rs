@@ -33,8 +33,9 @@ impl Sum {
     }
 }
 
-/// Returns the work of a device by name, the most time first, and the same by category: what was launched in
-/// the window, and of unknown calls what began in it. `is_recomputed`: by place, whether a slice belongs to a forward op that backward runs again.
+/// Returns the work of a device by name, the most time first, and the same by category: what was
+/// launched in the window, and of unknown calls what began in it. `is_recomputed`: by place,
+/// whether a slice belongs to a forward op that backward runs again.
 pub(super) fn of(
     trace: &Trace,
     meanings: &Meanings,

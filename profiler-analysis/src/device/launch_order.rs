@@ -6,8 +6,8 @@ use super::work::DeviceWork;
 use crate::trace::{Slice, Trace};
 use profiler_report::ranks::median;
 
-/// CUDA has 1,024 places for the launches of a stream that have not begun. A few are taken by what traces do not
-/// show: 1,021 kernels were seen. HIP's queue grows.
+/// CUDA has 1,024 places for the launches of a stream that have not begun. A few are taken by what
+/// traces do not show: 1,021 kernels were seen. HIP's queue grows.
 const FULL: usize = 1000;
 const PLACES: usize = 1024;
 /// A launch that waits for a place takes more than this many times as long as one that finds one.
@@ -17,8 +17,8 @@ const LONG: i64 = 2;
 #[derive(Debug)]
 pub(crate) struct LaunchOrder {
     streams: FxHashMap<(i64, i64), Launches>,
-    /// The median duration of launching calls that found a place in a queue that was full at times, in
-    /// nanoseconds.
+    /// The median duration of launching calls that found a place in a queue that was full at times,
+    /// in nanoseconds.
     usual_call: i64,
 }
 
@@ -26,8 +26,8 @@ pub(crate) struct LaunchOrder {
 struct Launches {
     /// When the call began, and what it launched.
     work: Vec<(i64, u32)>,
-    /// When each call began and how long it took. A call that launches a graph takes one place in the
-    /// queue.
+    /// When each call began and how long it took. A call that launches a graph takes one place in
+    /// the queue.
     calls: Vec<(i64, i64)>,
     /// When the first work of each call began to run.
     begun: Vec<i64>,
@@ -102,7 +102,8 @@ impl LaunchOrder {
         work.get(first).map(|(_, place)| *place)
     }
 
-    /// Whether a call found CUDA's queue of a stream full: it took longer than calls that find a place.
+    /// Whether a call found CUDA's queue of a stream full: it took longer than calls that find a
+    /// place.
     pub(crate) fn found_no_place(&self, stream: (i64, i64), call: &Slice) -> bool {
         let Some(launches) = self.streams.get(&stream) else { return false };
         // A queue that has held more is not of this kind.

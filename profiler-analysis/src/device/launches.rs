@@ -24,8 +24,8 @@ struct Launch {
     duration: i64,
 }
 
-/// Returns the statistics of calls in the window, and counts work without a known call that began in it.
-/// A call counts once, however much it launches, as a graph does.
+/// Returns the statistics of calls in the window, and counts work without a known call that began
+/// in it. A call counts once, however much it launches, as a graph does.
 pub(super) fn of(
     trace: &Trace,
     work: &DeviceWork,

@@ -18,8 +18,8 @@ const FEWEST: u64 = 2;
 /// No more are told of.
 const MOST: usize = 20;
 
-/// Those launched in the window by the outermost op, those with the most device time first. A kernel
-/// that communicates ends a sequence: it can be fused with nothing.
+/// Those launched in the window by the outermost op, those with the most device time first. A
+/// kernel that communicates ends a sequence: it can be fused with nothing.
 pub(super) fn of(
     trace: &Trace,
     meanings: &Meanings,

@@ -45,8 +45,8 @@ impl<'a> Causes<'a> {
 
     /// Adds the gap from `done` until this work began to what caused it.
     ///
-    /// What the work waited for on another stream had causes of its own: they are followed back to `done`, so that
-    /// a wait for a kernel that was launched late is the host's.
+    /// What the work waited for on another stream had causes of its own: they are followed back to
+    /// `done`, so that a wait for a kernel that was launched late is the host's.
     fn explain(&self, idle: &mut StreamIdle, place: u32, done: i64) {
         let (mut place, mut until) = (place, self.slice(place).start);
         while until > done {
@@ -80,8 +80,8 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// What this work waited for that had ended by this time: on another stream, or, where it is itself on the stream
-    /// that is waited for, before it.
+    /// What this work waited for that had ended by this time: on another stream, or, where it is
+    /// itself on the stream that is waited for, before it.
     fn waited_for(&self, place: u32, until: i64) -> Option<u32> {
         let start = self.slice(place).start;
         let candidates = [self.waits.before(place), self.work.previous(self.trace, place)];

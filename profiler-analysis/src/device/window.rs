@@ -2,11 +2,11 @@
 
 use super::union::Union;
 
-/// The time of all steps, or of the whole trace where it has no steps. Every table about threads and
-/// devices is about this window.
+/// The time of all steps, or of the whole trace where it has no steps. Every table about threads
+/// and devices is about this window.
 ///
-/// A gap between two steps is part of it unless recording paused there, as it does during a validation
-/// within an epoch. Times are nanoseconds of the trace's own time.
+/// A gap between two steps is part of it unless recording paused there, as it does during a
+/// validation within an epoch. Times are nanoseconds of the trace's own time.
 #[derive(Debug, Clone)]
 pub(crate) struct Window(Union);
 

@@ -95,8 +95,8 @@ impl DeviceWork {
         self.stream(trace, place)?.work.get(before as usize).copied()
     }
 
-    /// What ended last, after `from` and not after `to`: on the device and the stream of these numbers, or
-    /// on any.
+    /// What ended last, after `from` and not after `to`: on the device and the stream of these
+    /// numbers, or on any.
     pub(crate) fn last_ended(
         &self,
         trace: &Trace,

@@ -67,8 +67,8 @@ impl<'a> Facts<'a> {
         self.devices.iter().max_by_key(|device| busy(device))
     }
 
-    /// How long critical paths go through what a thread does, without waiting for data, and through delays of
-    /// launches.
+    /// How long critical paths go through what a thread does, without waiting for data, and through
+    /// delays of launches.
     pub(super) fn host_ns(&self) -> i64 {
         let is_host = |part: &&PathPart| {
             matches!(part.kind, PathKind::Host(activity) if activity != Activity::WaitingForData)

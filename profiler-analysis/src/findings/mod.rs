@@ -1,4 +1,5 @@
-//! What costs time in a trace, and what to do: rules over its answers, whose findings are those of reports.
+//! What costs time in a trace, and what to do: rules over its answers, whose findings are those of
+//! reports.
 
 mod communication;
 mod device;
@@ -37,7 +38,8 @@ const RULES: [&Rule; 11] = [
     &kernels::DOMINANT_KERNEL,
 ];
 
-/// So many seconds a trace must cover, since less says too little: what a recorder needs to begin would decide.
+/// So many seconds a trace must cover, since less says too little: what a recorder needs to begin
+/// would decide.
 const LEAST_SECONDS: f64 = 1e-3;
 
 /// What each rule says of a trace.

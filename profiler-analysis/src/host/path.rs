@@ -155,8 +155,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Where the walk begins. A step ends on its thread; a trace without steps also ends on a device that
-    /// outlives the thread.
+    /// Where the walk begins. A step ends on its thread; a trace without steps also ends on a
+    /// device that outlives the thread.
     fn last(&mut self) -> Place {
         let (trace, track) = (self.paths.trace, self.step.track);
         if self.step.number.is_none() {

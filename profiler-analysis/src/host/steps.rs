@@ -16,8 +16,8 @@ pub(crate) struct Step {
     pub(crate) is_batch: bool,
     /// The thread that ran it.
     pub(crate) track: usize,
-    /// Beginnings and ends in the order of time. There are several where recording paused within the step,
-    /// as it does for a validation.
+    /// Beginnings and ends in the order of time. There are several where recording paused within
+    /// the step, as it does for a validation.
     pub(crate) parts: Vec<(i64, i64)>,
 }
 
@@ -58,9 +58,9 @@ impl StepOf {
     }
 }
 
-/// All steps in the order of time. A number that occurs several times on a thread is one step. Without any
-/// step these are the batches of an inference server, and without batches it is the whole trace, on its main
-/// thread.
+/// All steps in the order of time. A number that occurs several times on a thread is one step.
+/// Without any step these are the batches of an inference server, and without batches it is the
+/// whole trace, on its main thread.
 pub(crate) fn find(trace: &Trace, meanings: &Meanings) -> Vec<Step> {
     let mut found = Vec::new();
     let mut batches = Vec::new();
@@ -118,9 +118,9 @@ fn whole(trace: &Trace, meanings: &Meanings) -> Option<Step> {
     Some(Step { number: None, is_batch: false, track, parts })
 }
 
-/// The thread that did most: that launched most work of devices, else that spent most time in ops and calls,
-/// else that recorded most. Frames of Python are no work: a thread that sleeps has one, too. Of threads that
-/// did as much it is the first one.
+/// The thread that did most: that launched most work of devices, else that spent most time in ops
+/// and calls, else that recorded most. Frames of Python are no work: a thread that sleeps has one,
+/// too. Of threads that did as much it is the first one.
 fn main_thread(trace: &Trace, meanings: &Meanings) -> Option<usize> {
     let thread = |track: u32| trace.tracks[track as usize].overlaps.unwrap_or(track) as usize;
     let mut launched: FxHashMap<usize, i64> = FxHashMap::default();
@@ -161,9 +161,10 @@ fn main_thread(trace: &Trace, meanings: &Meanings) -> Option<usize> {
     best.map(|(place, _)| place)
 }
 
-/// The time of all steps, or all of a trace that has none, or only batches: a server works between them, too,
-/// and returns from them before devices have done. Pauses of the recording are left out. A gap between two
-/// parts of one step is a pause; any other gap between steps is part of the window.
+/// The time of all steps, or all of a trace that has none, or only batches: a server works between
+/// them, too, and returns from them before devices have done. Pauses of the recording are left out.
+/// A gap between two parts of one step is a pause; any other gap between steps is part of the
+/// window.
 pub(crate) fn window(trace: &Trace, steps: &[Step]) -> Window {
     let steps = steps.iter().filter(|step| !step.is_batch);
     let parts = steps.flat_map(|step| step.parts.iter().map(|part| (*part, step.number)));

@@ -45,8 +45,8 @@ impl<'a> Waits<'a> {
         self.events.before(work)
     }
 
-    /// The work that a call waited for which had not returned at `now`: its own, or the last of the stream
-    /// or device that it names.
+    /// The work that a call waited for which had not returned at `now`: its own, or the last of the
+    /// stream or device that it names.
     pub(crate) fn of_call(&self, call: &Slice, now: i64) -> Option<u32> {
         if !call.category.is_runtime() {
             return None;
@@ -85,7 +85,8 @@ impl<'a> Waits<'a> {
         self.work.last_ended(self.trace, (device, stream.map(i64::from)), during)
     }
 
-    /// Whether an asynchronous copy returns only after the copy: its memory on the host is pageable.
+    /// Whether an asynchronous copy returns only after the copy: its memory on the host is
+    /// pageable.
     fn is_staged_copy(&self, call: &Slice, copy: &Slice) -> bool {
         copy.category == Category::GpuMemcpy
             && self.trace.name(call).contains("Memcpy")

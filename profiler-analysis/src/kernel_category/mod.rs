@@ -1,8 +1,8 @@
 //! Categories of kernels, by their names and by the ops that launch them.
 //!
-//! Rules are substrings of lowercase names. They are tried in their order, first on the function's name
-//! without template arguments, then on the whole name. So `vectorized_elementwise_kernel<…, GeluFunctor>` is
-//! elementwise, and `cutlass::Kernel2<cutlass_80_…gemm…>` a GEMM.
+//! Rules are substrings of lowercase names. They are tried in their order, first on the function's
+//! name without template arguments, then on the whole name. So `vectorized_elementwise_kernel<…,
+//! GeluFunctor>` is elementwise, and `cutlass::Kernel2<cutlass_80_…gemm…>` a GEMM.
 
 use profiler_report::internals::kernel_name;
 

@@ -65,7 +65,8 @@ pub(super) fn is_end(text: &[u8], is_all: bool) -> Option<bool> {
     }
 }
 
-/// Whether no event follows the brackets that a text begins with; `None` if it ends too early to tell.
+/// Whether no event follows the brackets that a text begins with; `None` if it ends too early to
+/// tell.
 pub(super) fn is_no_stray(text: &[u8], is_all: bool) -> Option<bool> {
     let is_closing = |byte: &u8| matches!(byte, b']' | b'}') || byte.is_ascii_whitespace();
     let at = text.iter().position(|byte| !is_closing(byte));

@@ -1,7 +1,9 @@
-//! Structs that take what they find: no field of another type, missing or given twice costs the others.
+//! Structs that take what they find: no field of another type, missing or given twice costs the
+//! others.
 
-/// Declares a struct and reads it from an object, field by field. Of a field given twice the last one counts.
-/// The types of its fields take every value, as [`Integer`](super::event::Integer) does.
+/// Declares a struct and reads it from an object, field by field. Of a field given twice the last
+/// one counts. The types of its fields take every value, as [`Integer`](super::event::Integer)
+/// does.
 macro_rules! tolerant_struct {
     (
         $(#[$about:meta])*

@@ -231,7 +231,8 @@ impl<W: Write> File<'_, W> {
     }
 }
 
-/// Returns a duration by the first rank's clock. Slices that end together also end together by that clock.
+/// Returns a duration by the first rank's clock. Slices that end together also end together by that
+/// clock.
 fn scaled(placed: &Placed, start: i64, duration: i64) -> i64 {
     let moment = |time: i64| placed.offset.apply(placed.base_ns.saturating_add(time));
     moment(start.saturating_add(duration)) - moment(start)
@@ -271,7 +272,8 @@ fn write_arguments(
     out.write_all(if separator == "{" { b"{}" } else { b"}" })
 }
 
-/// Whether a text is a number that ties events together: 0, and -1 with or without its sign, stand for none.
+/// Whether a text is a number that ties events together: 0, and -1 with or without its sign, stand
+/// for none.
 fn is_number(text: &str) -> bool {
     let number = text.trim_matches('"').parse::<i128>();
     number.is_ok_and(|number| {

@@ -1,9 +1,9 @@
 //! Reads traces in the JSON of Kineto and Chrome: an object with `traceEvents`, or a list of events.
 //!
 //! *Streaming*: neither the text nor an event is kept, only what becomes of it. *What can be read is read*:
-//! text that is not strict JSON is repaired event by event, an event that cannot be read costs that event,
-//! and a bad field of the trace costs that field. [`Info::notes`](crate::trace::Info::notes) states what is
-//! missing. Where the end is missing, the trace has what came before, and
+//! text that is not strict JSON is repaired event by event, an event that cannot be read costs that
+//! event, and a bad field of the trace costs that field. [`Info::notes`](crate::trace::Info::notes)
+//! states what is missing. Where the end is missing, the trace has what came before, and
 //! [`Info::cut_short`](crate::trace::Info::cut_short) has the reason.
 //!
 //! | kind | |

@@ -1,8 +1,9 @@
 //! Strict JSON from text that is almost JSON.
 //!
-//! Recorders write bare `nan` and `N/A`, quotes and backslashes without escapes, bytes of other encodings,
-//! and commas where nothing follows. [`repair`] rewrites one value. It guesses where a string ends only from
-//! what follows a quote, so a wrong guess costs that value and not the text behind it.
+//! Recorders write bare `nan` and `N/A`, quotes and backslashes without escapes, bytes of other
+//! encodings, and commas where nothing follows. [`repair`] rewrites one value. It guesses where a
+//! string ends only from what follows a quote, so a wrong guess costs that value and not the text
+//! behind it.
 
 /// Result of [`repair`].
 #[derive(Debug, PartialEq)]
@@ -159,7 +160,8 @@ impl Repair<'_> {
         Ok(Expected::Value)
     }
 
-    /// Something that is neither a string, a list nor an object: it ends with the line at the latest.
+    /// Something that is neither a string, a list nor an object: it ends with the line at the
+    /// latest.
     fn word(&mut self) -> Result<(), Stop> {
         let rest = &self.text[self.at..];
         let end = rest.iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b'\n' | b'"'));
@@ -225,7 +227,8 @@ impl Repair<'_> {
         self.replace(length, &bytes[..encoded]);
     }
 
-    /// Copies an escape; a backslash that begins none stands for itself. Returns whether the string ended.
+    /// Copies an escape; a backslash that begins none stands for itself. Returns whether the string
+    /// ended.
     fn backslash(&mut self, is_key: bool) -> Result<bool, Stop> {
         let rest = &self.text[self.at + 1..];
         let Some(next) = rest.first() else { return Err(Stop::Unfinished) };
@@ -256,7 +259,8 @@ impl Repair<'_> {
         Ok(false)
     }
 
-    /// Whether a string ends before `at`, by what follows. `is_doubtful`: the quote has a backslash.
+    /// Whether a string ends before `at`, by what follows. `is_doubtful`: the quote has a
+    /// backslash.
     fn ends_string(&self, at: usize, is_key: bool, is_doubtful: bool) -> Result<bool, Stop> {
         let at = after_space(self.text, at);
         let Some(byte) = self.text.get(at) else { return self.at_the_end() };
@@ -313,7 +317,8 @@ impl Repair<'_> {
         }
     }
 
-    /// Whether the next line begins an event, a field, or an end: a string goes on there hardly ever.
+    /// Whether the next line begins an event, a field, or an end: a string goes on there hardly
+    /// ever.
     fn begins_something(&self, at: usize) -> Result<bool, Stop> {
         let at = after_space(self.text, at);
         match self.text.get(at) {

@@ -1,7 +1,7 @@
 //! Slices whose beginning and end are two events.
 //!
-//! Chrome's kinds `B` and `E` are nested on their thread; `b` and `e` (formerly `S` and `F`) belong together
-//! by category and id and may overlap. Events need not stand in the order of time.
+//! Chrome's kinds `B` and `E` are nested on their thread; `b` and `e` (formerly `S` and `F`) belong
+//! together by category and id and may overlap. Events need not stand in the order of time.
 
 use rustc_hash::FxHashMap;
 
@@ -71,8 +71,8 @@ impl Spans {
                 open.push(mark.slice);
                 continue;
             }
-            // An end without a name is that of the innermost one. One with a name that is not open is taken
-            // for the innermost one as well: some recorders write another name there.
+            // An end without a name is that of the innermost one. One with a name that is not open
+            // is taken for the innermost one as well: some recorders write another name there.
             let near = open.len().saturating_sub(DEEPEST);
             let named = || {
                 let place = open[near..].iter().rposition(|begun| begun.name == mark.slice.name)?;

@@ -8,7 +8,8 @@ use serde_json::error::Category;
 
 /// How much is read at a time, at the least.
 const CHUNK: usize = 1 << 18;
-/// Longest value, in bytes: a string without its end would otherwise take the memory of the whole text.
+/// Longest value, in bytes: a string without its end would otherwise take the memory of the whole
+/// text.
 const LONGEST: usize = 16 << 20;
 /// Longest value after several others had no end: each of them costs the time to look that far.
 const LONGEST_OF_MANY: usize = 1 << 18;
@@ -89,8 +90,8 @@ impl<R: Read> JsonStream<R> {
         self.longest = (self.longest / 4).max(least);
     }
 
-    /// Takes an object or a list without keeping it; `false` if it has no end. It ends where the events of a
-    /// trace begin, which are in no other field.
+    /// Takes an object or a list without keeping it; `false` if it has no end. It ends where the
+    /// events of a trace begin, which are in no other field.
     pub(super) fn skip(&mut self) -> bool {
         const EVENTS: &[u8] = b"\"traceEvents\"";
         let (mut depth, mut in_string, mut is_escaped) = (0_u64, false, false);

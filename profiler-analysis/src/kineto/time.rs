@@ -2,9 +2,11 @@
 
 use serde_json::value::RawValue;
 
-/// Times beyond are impossible, in nanoseconds: Unix time reaches this in 2096. Sums of two stay in 64 bits.
+/// Times beyond are impossible, in nanoseconds: Unix time reaches this in 2096. Sums of two stay in
+/// 64 bits.
 pub(super) const LATEST: i64 = 4_000_000_000_000_000_000;
-/// Durations beyond are impossible, in nanoseconds: a year. Negative ones that went round are 584 years.
+/// Durations beyond are impossible, in nanoseconds: a year. Negative ones that went round are 584
+/// years.
 const LONGEST: i64 = 366 * 24 * 3600 * 1_000_000_000;
 
 /// Reason for which a time or a duration is not known.
@@ -39,8 +41,8 @@ fn number(text: &str) -> Option<f64> {
     text.trim_matches('"').trim().parse::<f64>().ok().filter(|it| it.is_finite())
 }
 
-/// Nanoseconds, rounded to the nearest; `None` if the text is not a number or too large a one. Floating
-/// point would be wrong by up to 128 ns where traces count microseconds from 1970.
+/// Nanoseconds, rounded to the nearest; `None` if the text is not a number or too large a one.
+/// Floating point would be wrong by up to 128 ns where traces count microseconds from 1970.
 pub(super) fn nanoseconds(microseconds: &str) -> Option<i64> {
     let text = microseconds.trim_matches('"').trim();
     exact(text).or_else(|| {

@@ -20,7 +20,8 @@ pub(super) trait Visit {
 /// Fields of the trace that are handed on; the others may be as long as they like.
 const FIELDS: [&str; 5] =
     ["distributedInfo", "baseTimeNanoseconds", "hostname", "mlprof", "deviceProperties"];
-/// Longest event that is looked for behind something unreadable, in bytes; of hostile texts a shorter one.
+/// Longest event that is looked for behind something unreadable, in bytes; of hostile texts a
+/// shorter one.
 const LONG_PROBE: usize = 1 << 20;
 const SHORT_PROBE: usize = 1 << 10;
 /// Bytes that may be looked at in vain before a text counts as hostile.
@@ -264,7 +265,8 @@ impl<R: Read> Walk<R> {
         self.walked.first_unreadable.get_or_insert(position);
     }
 
-    /// Reads an event that is not strict JSON; `false` if it cannot be made such, and nothing is taken.
+    /// Reads an event that is not strict JSON; `false` if it cannot be made such, and nothing is
+    /// taken.
     fn event_repaired(&mut self, visit: &mut impl Visit) -> bool {
         loop {
             let is_all = self.json.is_all();
@@ -331,8 +333,8 @@ impl<R: Read> Walk<R> {
         }
     }
 
-    /// Whether the bracket that is next ends the list of events. Behind something unreadable it may belong to
-    /// that.
+    /// Whether the bracket that is next ends the list of events. Behind something unreadable it may
+    /// belong to that.
     fn is_end(&mut self) -> bool {
         loop {
             let (rest, is_over) = (self.json.rest(), self.json.is_over());

@@ -9,19 +9,21 @@ use super::element::ElementType;
 /// and a sketch of all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Distance {
-    /// The most that one of their statistics, their samples, or their sketches are apart, as a part of their size: 0 for what is the same,
-    /// infinite, in JSON `null`, where shapes are not equal or one has NaN or an infinite number where the other has not.
+    /// The most that one of their statistics, their samples, or their sketches are apart, as a part
+    /// of their size: 0 for what is the same, infinite, in JSON `null`, where shapes are not equal
+    /// or one has NaN or an infinite number where the other has not.
     pub relative: f64,
     /// Of the samples: the norm of their difference, as a part of the first's.
     pub relative_l2: Option<f64>,
-    /// Of all numbers, estimated by the sketches: the norm of their difference, as a part of the larger norm. `None` where a record has no
-    /// sketch, as of a tensor of few numbers.
+    /// Of all numbers, estimated by the sketches: the norm of their difference, as a part of the
+    /// larger norm. `None` where a record has no sketch, as of a tensor of few numbers.
     pub whole_l2: Option<f64>,
     /// Of the samples: signal to quantisation noise, in decibels; `None` where they are the same, or not known.
     pub sqnr: Option<f64>,
     /// Of the samples: the cosine of the angle between them.
     pub cosine: Option<f64>,
-    /// Of the samples: the most numbers of the elements' type, the coarser one of two, from one to the other.
+    /// Of the samples: the most numbers of the elements' type, the coarser one of two, from one to
+    /// the other.
     pub most_ulps: Option<u64>,
 }
 
@@ -191,8 +193,8 @@ pub(super) fn is_whole(tensor: &RecordedTensor) -> bool {
     tensor.sample.len() as u64 == tensor.statistics.count
 }
 
-/// Whether the records know which positions are NaN, and which infinite with which sign, on both sides. If these differ, the samples
-/// contradict each other.
+/// Whether the records know which positions are NaN, and which infinite with which sign, on both
+/// sides. If these differ, the samples contradict each other.
 fn knows_not_finite(before: &RecordedTensor, after: &RecordedTensor) -> bool {
     let knows = |tensor: &RecordedTensor| {
         let TensorStatistics { count, nans, infinities, .. } = tensor.statistics;

@@ -25,8 +25,8 @@ pub enum DifferenceKind {
     UnknownNotFinite,
     /// Their numbers are further apart than rounding.
     Numbers,
-    /// Their hashes are not the same, and their samples are: numbers differ at positions that the samples do not have, and by how much
-    /// is not known.
+    /// Their hashes are not the same, and their samples are: numbers differ at positions that the
+    /// samples do not have, and by how much is not known.
     Unsampled,
 }
 

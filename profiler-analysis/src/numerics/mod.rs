@@ -1,9 +1,10 @@
 //! Two records of numbers compared: where two runs part.
 //!
 //! Tensors of the same step are put beside each other by their place, and where one is there more than once in the order in which they
-//! were seen: one that only one side has is left out, and those behind it still find their partners. Two whose hashes are equal are the
-//! same. Others differ where their shapes do, and where they are further apart than rounding, or than two runs of the reference are from
-//! each other.
+//! were seen: one that only one side has is left out, and those behind it still find their
+//! partners. Two whose hashes are equal are the same. Others differ where their shapes do, and
+//! where they are further apart than rounding, or than two runs of the reference are from each
+//! other.
 
 mod distance;
 mod element;
@@ -68,15 +69,17 @@ pub struct NumericsComparison {
     pub only_after: u64,
     /// How many pairs differ.
     pub different: u64,
-    /// How many pairs are proven to be the same to the bit, by hashes of all numbers or by samples that have them all.
+    /// How many pairs are proven to be the same to the bit, by hashes of all numbers or by samples
+    /// that have them all.
     pub identical: u64,
-    /// How many pairs without a difference are known by statistics and a sample only, as the records have no hash or sketch of all
-    /// numbers: that they are equal is not proven.
+    /// How many pairs without a difference are known by statistics and a sample only, as the
+    /// records have no hash or sketch of all numbers: that they are equal is not proven.
     pub unproven: u64,
     /// Whether two runs of the reference say what is noise.
     pub knows_noise: bool,
-    /// In how many places a run of the reference has another shape than the other one, or NaN or an infinite number where that has
-    /// not: what varies there is not known, and only rounding is left out.
+    /// In how many places a run of the reference has another shape than the other one, or NaN or an
+    /// infinite number where that has not: what varies there is not known, and only rounding is
+    /// left out.
     pub unknown_noise: u64,
     /// What the sides did not have in common from the beginning: then all that follows may be due to that.
     pub unlike: Vec<String>,

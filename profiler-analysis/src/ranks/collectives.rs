@@ -1,6 +1,7 @@
 //! How fast collectives are once the last rank has come.
 //!
-//! A rank that comes early waits within the collective, so the rank that comes last takes the shortest time.
+//! A rank that comes early waits within the collective, so the rank that comes last takes the
+//! shortest time.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +29,9 @@ pub(super) fn of_rank(trace: &Trace, meanings: &Meanings) -> OfRank {
     found
 }
 
-/// The collectives that several ranks took part in, with the duration of the rank that came last. Where ranks differ
-/// in how many of a kind they have, nothing tells which of them belong together: these are left out.
+/// The collectives that several ranks took part in, with the duration of the rank that came last.
+/// Where ranks differ in how many of a kind they have, nothing tells which of them belong together:
+/// these are left out.
 pub(super) fn met(traces: &[&RankFacts]) -> Vec<CollectiveTimes> {
     let mut by_kind: BTreeMap<_, Vec<&[i64]>> = BTreeMap::new();
     for one in traces {

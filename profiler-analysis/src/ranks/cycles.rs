@@ -1,7 +1,7 @@
 //! Cycles of a rank whose files do not number them.
 //!
-//! PyTorch writes one file per cycle of its schedule, and no number. Files of one rank are cycles if they were
-//! recorded one after the other and no step is in two of them.
+//! PyTorch writes one file per cycle of its schedule, and no number. Files of one rank are cycles
+//! if they were recorded one after the other and no step is in two of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

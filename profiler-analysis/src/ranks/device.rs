@@ -14,8 +14,8 @@ use crate::trace::Trace;
 /// Number of parts.
 pub(super) const COUNT: usize = 3;
 
-/// Returns the parts of a device's time: computing, copies that nothing else hides, communication that computing does not
-/// hide.
+/// Returns the parts of a device's time: computing, copies that nothing else hides, communication
+/// that computing does not hide.
 pub(super) fn stages() -> Vec<Stage> {
     let stage = |name: &str, waits_for_others| Stage { name: name.to_owned(), waits_for_others };
     vec![
@@ -51,11 +51,12 @@ impl Work {
     }
 }
 
-/// Returns the parts of each step, by the steps' numbers. `None` if the trace has no steps or no work of devices.
+/// Returns the parts of each step, by the steps' numbers. `None` if the trace has no steps or no
+/// work of devices.
 ///
-/// Work belongs to the step that launched it. Work of unknown launch belongs to the step before the trace, unless no
-/// launch is known at all: then it belongs to the step in which it began. Of several devices, the one that computes the
-/// longest counts.
+/// Work belongs to the step that launched it. Work of unknown launch belongs to the step before the
+/// trace, unless no launch is known at all: then it belongs to the step in which it began. Of
+/// several devices, the one that computes the longest counts.
 pub(super) fn of_steps(
     trace: &Trace,
     meanings: &Meanings,
@@ -127,7 +128,8 @@ impl Activity {
         Self { compute, with_communication, any }
     }
 
-    /// Returns how long within a window some device computes or copies, and how long they communicate without computing.
+    /// Returns how long within a window some device computes or copies, and how long they
+    /// communicate without computing.
     pub(super) fn within(&self, window: (i64, i64)) -> (i64, i64) {
         let window = Union::of(vec![window]);
         let length = |of: &Union| of.within(&window).length();

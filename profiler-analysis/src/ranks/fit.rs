@@ -26,10 +26,11 @@ pub(super) struct Line {
     pub(super) error: i64,
 }
 
-/// Number of points, and how many times closer to the points a drifting line must be than a constant one. A few points lie
-/// close to some line by chance.
+/// Number of points, and how many times closer to the points a drifting line must be than a
+/// constant one. A few points lie close to some line by chance.
 const EVIDENCE: [(usize, i64); 2] = [(30, 2), (10, 5)];
-/// Greatest drift of a clock. A quartz is off by up to 100 millionths, and NTP corrects by up to 500.
+/// Greatest drift of a clock. A quartz is off by up to 100 millionths, and NTP corrects by up to
+/// 500.
 const GREATEST_DRIFT: f64 = 500e-6;
 
 impl Line {

@@ -6,13 +6,15 @@ use crate::trace::{Message, Name, Slice, Trace};
 
 /// Operations that every rank of the group takes part in and waits for.
 const JOINED_BY_ALL: [&str; 5] = ["allreduce", "allgather", "reducescatter", "alltoall", "barrier"];
-/// Operations that some ranks leave early: two of them exchange something, or one sends to the others.
+/// Operations that some ranks leave early: two of them exchange something, or one sends to the
+/// others.
 const LEFT_EARLY: [&str; 6] = ["send", "recv", "broadcast", "reduce", "gather", "scatter"];
 
-/// Returns a text that the kernel has on all ranks that took part in it, and on no other. `None` if some rank may
-/// leave the operation before others join, or if the group is not known.
+/// Returns a text that the kernel has on all ranks that took part in it, and on no other. `None` if
+/// some rank may leave the operation before others join, or if the group is not known.
 ///
-/// `call`: the launch. Where the kernel has no description of the operation, the ops around the launch have it.
+/// `call`: the launch. Where the kernel has no description of the operation, the ops around the
+/// launch have it.
 pub(super) fn joined_by_all(trace: &Trace, kernel: &Slice, call: Option<&Slice>) -> Option<String> {
     let around = call.into_iter().flat_map(|call| trace.around(call));
     let described = std::iter::once(kernel).chain(around);

@@ -44,8 +44,8 @@ impl Judgement {
         judgement
     }
 
-    /// Adds those that are slow by their devices. Of a rank that is slow by both, the one that is the larger share stays:
-    /// a host that waits for its device is slow with it.
+    /// Adds those that are slow by their devices. Of a rank that is slow by both, the one that is
+    /// the larger share stays: a host that waits for its device is slow with it.
     fn add(&mut self, of_devices: Vec<Straggler>) {
         let share = |slow: &Straggler| slow.own_ns as f64 / slow.usual_ns.max(1) as f64;
         for slow in of_devices {

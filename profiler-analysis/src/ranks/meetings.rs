@@ -1,7 +1,8 @@
-//! Moments that several ranks share: the ends of collectives, which no rank leaves before all ranks of the group have
-//! joined.
+//! Moments that several ranks share: the ends of collectives, which no rank leaves before all ranks
+//! of the group have joined.
 //!
-//! Two ranks' records of one collective have equal [`Key`]s. A kernel gets its key from the step in which the host
+//! Two ranks' records of one collective have equal [`Key`]s. A kernel gets its key from the step in
+//! which the host
 //! *launched* it, never from the step in which it ran: hosts run ahead of their devices by different amounts.
 
 use std::hash::Hash;
@@ -22,8 +23,8 @@ pub(super) struct Key {
     scope: Scope,
     /// Place among the collectives of this name in the scope.
     number: u64,
-    /// Number of collectives of this name in the scope. Where ranks disagree on it, one of them lacks some of them,
-    /// and their places say nothing.
+    /// Number of collectives of this name in the scope. Where ranks disagree on it, one of them
+    /// lacks some of them, and their places say nothing.
     of: u64,
 }
 
@@ -49,9 +50,11 @@ pub(super) struct Meeting {
 /// The collectives of a trace.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Meetings {
-    /// Those whose keys are certain: numbered by the recorder, or launched in a step that has a number.
+    /// Those whose keys are certain: numbered by the recorder, or launched in a step that has a
+    /// number.
     pub(super) certain: Vec<Meeting>,
-    /// Kernels by their place in the file. Of two files that do not begin with the same collective, the places differ.
+    /// Kernels by their place in the file. Of two files that do not begin with the same collective,
+    /// the places differ.
     pub(super) by_order: Vec<Meeting>,
 }
 

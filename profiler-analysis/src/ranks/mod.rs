@@ -36,7 +36,8 @@ pub struct RankFacts {
     meetings: Meetings,
     steps: Vec<(u64, [i64; stages::COUNT])>,
     collectives: collectives::OfRank,
-    /// When its first slice begins and its last one ends, in nanoseconds of Unix time by its own clock.
+    /// When its first slice begins and its last one ends, in nanoseconds of Unix time by its own
+    /// clock.
     window: (i64, i64),
     /// `None` if the trace has no work of devices.
     devices: Option<Vec<(u64, [i64; device::COUNT])>>,
@@ -114,9 +115,11 @@ pub struct Placed {
     pub offset: Offset,
 }
 
-/// What a rank's device did for a step that all ranks have: medians of all such steps, in nanoseconds.
+/// What a rank's device did for a step that all ranks have: medians of all such steps, in
+/// nanoseconds.
 ///
-/// Work belongs to the step that launched it. Of several devices, the one that computes the longest counts.
+/// Work belongs to the step that launched it. Of several devices, the one that computes the longest
+/// counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RankDevice {
     /// The rank.
@@ -144,13 +147,17 @@ pub struct Ranks {
     pub exposed: Vec<Exposed>,
     /// How long these steps took, each as long as the rank that took longest.
     pub length_ns: i64,
-    /// What devices did for these steps, rank by rank; nothing if a rank's trace has no work of devices.
+    /// What devices did for these steps, rank by rank; nothing if a rank's trace has no work of
+    /// devices.
     pub devices: Vec<RankDevice>,
-    /// Ranks that others wait for, by what the host or the device does itself. The slowest come first.
+    /// Ranks that others wait for, by what the host or the device does itself. The slowest come
+    /// first.
     pub stragglers: Vec<Straggler>,
-    /// Collectives that several ranks took part in, each with the duration of the rank that came last.
+    /// Collectives that several ranks took part in, each with the duration of the rank that came
+    /// last.
     pub collectives: Vec<CollectiveTimes>,
-    /// Why ranks could not be judged, or not by their devices. Without stragglers and without such reasons, no rank is slow.
+    /// Why ranks could not be judged, or not by their devices. Without stragglers and without such
+    /// reasons, no rank is slow.
     pub not_judged: Vec<String>,
     /// What a reader must know.
     pub notes: Vec<String>,

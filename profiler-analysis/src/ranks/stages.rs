@@ -37,8 +37,8 @@ pub(super) fn is_of_devices(stage: &Stage) -> bool {
     stage.name == "device work"
 }
 
-/// Returns the number of each step, and what it went into, which adds up to how long it took. Nothing of a trace
-/// without steps.
+/// Returns the number of each step, and what it went into, which adds up to how long it took.
+/// Nothing of a trace without steps.
 pub(crate) fn of_steps(
     trace: &Trace,
     meanings: &Meanings,
@@ -110,8 +110,9 @@ fn is_autograd(name: &str) -> bool {
     name.starts_with("autograd::engine")
 }
 
-/// Returns the stage of each slice of a thread, where one is told: by the innermost thing around it that tells one.
-/// Where nothing does, modules and ops that a backward op belongs to are of the forward pass.
+/// Returns the stage of each slice of a thread, where one is told: by the innermost thing around it
+/// that tells one. Where nothing does, modules and ops that a backward op belongs to are of the
+/// forward pass.
 fn of_threads(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>> {
     let with_backward: FxHashSet<u32> = trace
         .flows
@@ -151,8 +152,8 @@ fn told_by(trace: &Trace, meanings: &Meanings, slice: &Slice) -> Option<usize> {
     }
 }
 
-/// Returns the stage that each slice belongs to, where one is told: a place in [`stages`]. What a device did is of the
-/// stage that launched it.
+/// Returns the stage that each slice belongs to, where one is told: a place in [`stages`]. What a
+/// device did is of the stage that launched it.
 #[cfg(feature = "parquet")]
 pub(crate) fn of_slices(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>> {
     let mut stages = of_threads(trace, meanings);
@@ -163,7 +164,8 @@ pub(crate) fn of_slices(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>
     stages
 }
 
-/// What the name of an action tells: mlprof's, Lightning's, PyTorch's own, and what people call their passes.
+/// What the name of an action tells: mlprof's, Lightning's, PyTorch's own, and what people call
+/// their passes.
 fn stage_told_by(name: &str) -> Option<usize> {
     // `## backward ##`
     let name = name.trim_matches(['#', ' ']);

@@ -6,8 +6,9 @@
 //! | by collectives | at least three that both took part in: all ranks are through them at the same time | how much the differences differ (median absolute deviation) |
 //! | by the wall clock | otherwise | that of NTP, which is not known |
 //!
-//! Files of one machine share its clock, so they are placed together, by the collectives of all of them. Ranks need not
-//! have met the first one: those that met a rank whose place is known are placed by that rank.
+//! Files of one machine share its clock, so they are placed together, by the collectives of all of
+//! them. Ranks need not have met the first one: those that met a rank whose place is known are
+//! placed by that rank.
 
 use profiler_report::number::grouped;
 use profiler_report::ranks::median;
@@ -93,8 +94,8 @@ struct File {
     error: i64,
 }
 
-/// Moments of the reference's time at which collectives ended, with their errors in nanoseconds. Collectives that are known
-/// by their order have the cycle beside their key, others 0.
+/// Moments of the reference's time at which collectives ended, with their errors in nanoseconds.
+/// Collectives that are known by their order have the cycle beside their key, others 0.
 type Moments<'a> = FxHashMap<(&'a Key, u64), (i64, i64)>;
 
 /// The files whose places on the time line are known.
@@ -193,8 +194,8 @@ impl<'a> Placed<'a> {
         }
     }
 
-    /// Adds the files of a rank by the wall clock of its machine, which other files of that rank have been placed on.
-    /// Returns whether there are such files.
+    /// Adds the files of a rank by the wall clock of its machine, which other files of that rank
+    /// have been placed on. Returns whether there are such files.
     fn add_of_same_rank(&mut self, traces: &[&'a RankFacts], left: &mut Vec<Clock>) -> bool {
         let machine = |place: usize| (traces[place].info.rank, &traces[place].info.host);
         let mut by_machine = FxHashMap::default();

@@ -177,8 +177,8 @@ fn rate(rate: Option<f64>) -> String {
     rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.2}"))
 }
 
-/// Number of calls and of what they launched, how long that took to begin, and how often that was long.
-/// `None` if nothing was launched.
+/// Number of calls and of what they launched, how long that took to begin, and how often that was
+/// long. `None` if nothing was launched.
 pub(crate) fn launches_in_words(launches: &LaunchStatistics) -> Option<[String; 3]> {
     (launches.calls > 0).then(|| {
         let launched = format!(

@@ -34,7 +34,8 @@ pub(crate) fn action(action: Option<&String>) -> String {
     action.map_or_else(|| NO_ACTION.to_owned(), |action| shown(action))
 }
 
-/// A heading, a table and what was left out of it. The last cells are cut to what there is room for.
+/// A heading, a table and what was left out of it. The last cells are cut to what there is room
+/// for.
 pub(crate) fn section<const COLUMNS: usize>(
     text: &mut String,
     heading: &str,

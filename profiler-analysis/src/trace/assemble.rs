@@ -6,8 +6,8 @@ use super::{Category, Flow, FlowKind, STEP, Slice, Trace, Track, TrackKind, nest
 /// What ends the name of a track of what crosses slices of another one.
 const OVERLAPPING: &str = " (overlapping)";
 
-/// The name of a thread whose number PyTorch wrote with a sign. It is the lower half of an address, and is
-/// written as one: `thread -549452224 (python)` as `thread 0xdf400640 (python)`.
+/// The name of a thread whose number PyTorch wrote with a sign. It is the lower half of an address,
+/// and is written as one: `thread -549452224 (python)` as `thread 0xdf400640 (python)`.
 fn without_sign(name: String) -> String {
     let unsigned = || {
         let rest = name.strip_prefix("thread -")?;
@@ -100,7 +100,8 @@ pub(super) fn flows(trace: &Trace, mut ends: Vec<FlowEnd>, new_numbers: &[u32]) 
     flows
 }
 
-/// The slice that an end of an arrow is tied to: one of its kind that begins then, else the innermost.
+/// The slice that an end of an arrow is tied to: one of its kind that begins then, else the
+/// innermost.
 fn at(trace: &Trace, track: usize, end: &FlowEnd) -> Option<u32> {
     let time = end.time;
     let slices = &trace.slices[trace.tracks.get(track)?.slices.clone()];

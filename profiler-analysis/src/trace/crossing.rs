@@ -1,7 +1,8 @@
 //! Threads whose slices cross each other, as spans of asynchronous code do.
 //!
-//! Such slices stand on several tracks of one thread. A moment belongs to the slice that began last of all that are open
-//! then. A step is the innermost one only where nothing else is open, except slices around the step.
+//! Such slices stand on several tracks of one thread. A moment belongs to the slice that began last
+//! of all that are open then. A step is the innermost one only where nothing else is open, except
+//! slices around the step.
 
 use std::cmp::Reverse;
 
@@ -9,7 +10,8 @@ use rustc_hash::FxHashMap;
 
 use super::{Category, STEP, Trace, TrackKind};
 
-/// Stretches of a thread's time in their order: a beginning, an end, and the place of the innermost slice.
+/// Stretches of a thread's time in their order: a beginning, an end, and the place of the innermost
+/// slice.
 pub(crate) type Stretches = Vec<(i64, i64, u32)>;
 
 /// The threads of a trace on which slices cross.
@@ -36,8 +38,8 @@ impl Crossings {
     }
 }
 
-/// Finds the threads on which slices cross. Gives their slices the time that belongs to them, and the parents
-/// that are on another track of the thread.
+/// Finds the threads on which slices cross. Gives their slices the time that belongs to them, and
+/// the parents that are on another track of the thread.
 pub(super) fn tie(trace: &mut Trace) {
     let mut lanes: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     for (number, track) in (0_u32..).zip(&trace.tracks) {

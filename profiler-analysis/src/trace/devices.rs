@@ -1,5 +1,5 @@
-//! Devices that only names tell: traces of XProf (JAX, TensorFlow), of TensorFlow's timeline, of Ascend, and
-//! of PyTorch's older profiler have no categories.
+//! Devices that only names tell: traces of XProf (JAX, TensorFlow), of TensorFlow's timeline, of
+//! Ascend, and of PyTorch's older profiler have no categories.
 
 use rustc_hash::FxHashMap;
 
@@ -69,7 +69,8 @@ impl TraceBuilder {
         }
     }
 
-    /// Whether two tracks would hold the same slices is decided by categories: they are complete now.
+    /// Whether two tracks would hold the same slices is decided by categories: they are complete
+    /// now.
     pub(super) fn note_sides(&mut self) {
         for Slice { track, category, .. } in &self.slices {
             let track = &mut self.tracks[*track as usize];

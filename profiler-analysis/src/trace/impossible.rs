@@ -95,9 +95,9 @@ impl Others {
         Self(tracks)
     }
 
-    /// Whether a slice cannot have taken so long: it begins inside a slice that ends before it, or a stream
-    /// worked on something else meanwhile. Ops and kernels do not take minutes where everything else takes
-    /// milliseconds; what a user marks may.
+    /// Whether a slice cannot have taken so long: it begins inside a slice that ends before it, or
+    /// a stream worked on something else meanwhile. Ops and kernels do not take minutes where
+    /// everything else takes milliseconds; what a user marks may.
     fn contradict(&self, slice: &Slice, longest: i64) -> bool {
         let track = self.0.get(&slice.track).map_or(&[][..], Vec::as_slice);
         let after = track.partition_point(|(start, _)| *start < slice.start);

@@ -80,8 +80,9 @@ pub struct Info {
     pub boot_id: Option<String>,
     /// What the machine's clocks showed at some moments.
     pub clocks: Vec<ClockReading>,
-    /// When recording paused, as it does for a validation within an epoch: beginnings and ends in nanoseconds of
-    /// the trace's own time, in order. Traces of mlprof have them, its tables do not.
+    /// When recording paused, as it does for a validation within an epoch: beginnings and ends in
+    /// nanoseconds of the trace's own time, in order. Traces of mlprof have them, its tables do
+    /// not.
     pub pauses: Vec<(i64, i64)>,
     /// Devices that the trace describes, whether anything ran on them or not.
     pub devices: Vec<DeviceInfo>,
@@ -184,8 +185,8 @@ pub struct Slice {
     pub start: i64,
     /// In nanoseconds.
     pub duration: i64,
-    /// The time in which the slice is the innermost one of its track, in nanoseconds. Where slices of a
-    /// thread cross, on several tracks, it is the innermost one of the thread.
+    /// The time in which the slice is the innermost one of its track, in nanoseconds. Where slices
+    /// of a thread cross, on several tracks, it is the innermost one of the thread.
     pub self_duration: i64,
     /// What happened.
     pub name: Name,
@@ -207,8 +208,8 @@ impl Slice {
         self.start.saturating_add(self.duration)
     }
 
-    /// The place in [`Trace::slices`] of the one directly around it. It may be on another track of the
-    /// same thread.
+    /// The place in [`Trace::slices`] of the one directly around it. It may be on another track of
+    /// the same thread.
     pub fn parent(&self) -> Option<usize> {
         (self.parent != NONE).then_some(self.parent as usize)
     }
@@ -301,13 +302,14 @@ impl Trace {
         self.details.get(slice.details as usize)
     }
 
-    /// Time of slices that cross others of their thread, in nanoseconds. It belongs to the innermost slice
-    /// that is open at each moment.
+    /// Time of slices that cross others of their thread, in nanoseconds. It belongs to the
+    /// innermost slice that is open at each moment.
     pub fn crossing_ns(&self) -> i64 {
         self.crossings.duration
     }
 
-    /// Stretches of a thread on which slices cross, with the innermost slice of each; `None` if they do not.
+    /// Stretches of a thread on which slices cross, with the innermost slice of each; `None` if
+    /// they do not.
     pub(crate) fn crossing(&self, track: usize) -> Option<&[(i64, i64, u32)]> {
         self.crossings.of_track(track).map(Vec::as_slice)
     }

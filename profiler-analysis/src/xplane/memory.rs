@@ -13,7 +13,8 @@ use crate::trace::{Category, MemoryChange};
 pub(super) struct Memory<'trace> {
     /// What each thread did, and the most that had been taken by then on the same device.
     of_tracks: FxHashMap<u32, Vec<(&'trace MemoryChange, u64)>>,
-    /// The memory that each device has; where that is not known, the most that it had in use or reserved.
+    /// The memory that each device has; where that is not known, the most that it had in use or
+    /// reserved.
     capacities: BTreeMap<Option<u32>, u64>,
 }
 

@@ -143,7 +143,8 @@ fn what_is_missing_is_said() {
     assert!(warning.starts_with("the end of the trace is missing"), "{warning}");
 }
 
-/// As PyTorch writes it with stacks: the frame of `profiler.step()` ends in the step that it begins.
+/// As PyTorch writes it with stacks: the frame of `profiler.step()` ends in the step that it
+/// begins.
 #[test]
 fn steps_stay_on_the_line_of_what_they_launch() {
     let slice = |category: &str, name: &str, start: u32, duration: u32| {

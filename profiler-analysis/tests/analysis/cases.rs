@@ -77,8 +77,8 @@ fn backward_is_on_the_path_whatever_frame_waits_for_it() {
     assert_eq!(python.map(|(.., time)| time).sum::<i64>(), 100);
 }
 
-/// Kernels that are over before the call returns that launched them did not hold it up, and one of them
-/// begins 6 µs before its call, by the clocks.
+/// Kernels that are over before the call returns that launched them did not hold it up, and one of
+/// them begins 6 µs before its call, by the clocks.
 #[test]
 fn launches_do_not_wait_for_their_kernels() {
     let analysis = case("launch-gaps");

@@ -34,7 +34,8 @@ fn communication_of_every_library_is_communication() {
     assert_eq!(times.exposed_communication_ns, 500_000);
 }
 
-/// A stream that computes 1 ms, waits 9 ms for an all-reduce on another one, then copies and computes.
+/// A stream that computes 1 ms, waits 9 ms for an all-reduce on another one, then copies and
+/// computes.
 fn waits_for_communication(knows_launches: bool) -> Vec<String> {
     let correlated = |number: u32| if knows_launches { number } else { number + 1_000 };
     let on = |stream, category, name, time, number| {
@@ -103,7 +104,8 @@ fn a_wait_for_work_that_was_launched_late_is_the_hosts() {
     assert_eq!(sum + idle.between_kernels_ns + idle.busy_ns, idle.span_ns);
 }
 
-/// Kernels of another stream that happen to end before a kernel whose launch is not known explain nothing.
+/// Kernels of another stream that happen to end before a kernel whose launch is not known explain
+/// nothing.
 #[test]
 fn work_that_was_not_waited_for_is_no_cause() {
     let on = |stream, name, ts, dur| slice((0, stream), "kernel", name, ts, dur);
@@ -164,8 +166,8 @@ fn the_bandwidth_of_collectives_is_that_of_nccls_tests() {
     assert!(text.contains("include waiting for the last rank"), "{text}");
 }
 
-/// Where kernels have no message of their own, that of the op around their launch is theirs; two kernels of one
-/// op are one collective.
+/// Where kernels have no message of their own, that of the op around their launch is theirs; two
+/// kernels of one op are one collective.
 #[test]
 fn messages_are_found_by_the_op_that_launched_the_kernels() {
     let args = format!("{{{}}}", message("reduce_scatter", "Float", (8_000, 1_000)));

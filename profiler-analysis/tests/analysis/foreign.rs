@@ -1,4 +1,5 @@
-//! Traces of other tools, and files that are not strict JSON: what can be read is read, and the rest is stated.
+//! Traces of other tools, and files that are not strict JSON: what can be read is read, and the
+//! rest is stated.
 
 use profiler_analysis::kineto::{ReadError, read};
 use profiler_analysis::trace::{Category, TrackKind};

@@ -16,7 +16,8 @@ const GEMM: &str = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_re
 const ADD: &str = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add\
                    <float>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>)";
 
-/// Two layers of a model, each with a product and a sum; then an all-reduce of which no launch is known.
+/// Two layers of a model, each with a product and a sum; then an all-reduce of which no launch is
+/// known.
 fn layers() -> Vec<String> {
     let mut events = vec![action("ProfilerStep#1", 0.0, 400.0)];
     for layer in 0..2_u32 {
@@ -211,7 +212,8 @@ fn forward_ops_that_run_again_in_backward_are_marked() {
     let mut events = vec![slice(MAIN, "cpu_op", "aten::forward", 0.0, 5.0)];
     // Not in backward: an op whose gradient is recorded.
     events.extend(launching("forward", 0.0, 1, numbered));
-    // Saved tensors of a checkpoint are computed again when the first function of backward wants them.
+    // Saved tensors of a checkpoint are computed again when the first function of backward wants
+    // them.
     events.extend(backward("MmBackward0", 10.0, 20.0));
     events.extend(launching("again", 11.0, 2, numbered));
     events.extend(launching("gradient", 20.0, 3, "{}"));

@@ -1,4 +1,5 @@
-//! Recording that pauses within and between steps, as mlprof's does for validations. Times are in microseconds.
+//! Recording that pauses within and between steps, as mlprof's does for validations. Times are in
+//! microseconds.
 
 use profiler_analysis::diff::compare;
 use profiler_analysis::rollups::Rollups;

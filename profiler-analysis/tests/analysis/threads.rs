@@ -139,7 +139,8 @@ fn a_trace_without_steps_is_divided_up_as_a_whole() {
     assert!(analysis.text(10).contains("no steps"));
 }
 
-/// What outlives what is around it has a track of its own. No time is counted twice, and none is lost.
+/// What outlives what is around it has a track of its own. No time is counted twice, and none is
+/// lost.
 #[test]
 fn time_of_slices_that_cross_belongs_to_the_innermost_one() {
     let mut events = step();

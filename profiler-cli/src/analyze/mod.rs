@@ -19,20 +19,22 @@ const ROWS: usize = 10;
 
 /// Answers questions about traces: mlprof's own, and those that PyTorch's profiler wrote.
 ///
-/// What costs time that could be saved, in up to five sentences. What steps spend their time on, and how
-/// long they wait for data; steps that took much longer than the others, and what differed in them; the
-/// critical path; what threads and devices did, and what they waited for; of several ranks also who holds
-/// the others up, as `mlprof merge` says it. Times are exact: parts add up to what they are parts of, to
-/// the nanosecond.
+/// What costs time that could be saved, in up to five sentences. What steps spend their time on,
+/// and how long they wait for data; steps that took much longer than the others, and what differed
+/// in them; the critical path; what threads and devices did, and what they waited for; of several
+/// ranks also who holds the others up, as `mlprof merge` says it. Times are exact: parts add up to
+/// what they are parts of, to the nanosecond.
 ///
-/// A trace whose end is missing is read as far as it goes, and an event that cannot be read costs that event; notes
-/// state what is missing. Exit status: 0; 2 if a trace cannot be read, if most of its events cannot be read, or if
-/// traces of several ranks cannot be put together. What can be answered is answered all the same.
+/// A trace whose end is missing is read as far as it goes, and an event that cannot be read costs
+/// that event; notes state what is missing. Exit status: 0; 2 if a trace cannot be read, if most of
+/// its events cannot be read, or if traces of several ranks cannot be put together. What can be
+/// answered is answered all the same.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
     /// The traces (.json, .json.gz), or folders with traces or with their tables (mlprof convert --to
-    /// parquet); RANK=TRACE gives the rank of one that does not state it (distributedInfo, or rank3 in its name)
+    /// parquet); RANK=TRACE gives the rank of one that does not state it (distributedInfo, or rank3
+    /// in its name)
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
     /// How many rows each table has
@@ -41,7 +43,8 @@ pub struct Arguments {
     /// Print everything as JSON
     #[arg(long, group = "form")]
     pub json: bool,
-    /// Print what each rule for findings says: found, healthy and by which numbers, or what it lacks
+    /// Print what each rule for findings says: found, healthy and by which numbers, or what it
+    /// lacks
     #[arg(long, group = "form")]
     pub explain_rules: bool,
     /// Write all answers as one HTML page; nothing is printed

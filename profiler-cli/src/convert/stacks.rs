@@ -232,7 +232,8 @@ impl Stacks {
     }
 
     /// Folded stacks, `outermost;…;innermost value`, in alphabetical order, those without a value left
-    /// out; times are in microseconds, at least 1. Threads are put together, or `by_thread` are the outermost frames.
+    /// out; times are in microseconds, at least 1. Threads are put together, or `by_thread` are the
+    /// outermost frames.
     pub(crate) fn folded(&self, by_thread: bool) -> Vec<String> {
         let names: Vec<String> = self.frames.iter().map(folded_name).collect();
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();

@@ -23,17 +23,18 @@ use crate::traces;
 /// become those of the first rank.
 ///
 /// Who holds the others up is found without clocks: in each step, stage by stage, by how much the last rank moves
-/// the end of it on. Devices are judged beside hosts, by what they compute and copy for a step. The verdict says
-/// what was not judged.
+/// the end of it on. Devices are judged beside hosts, by what they compute and copy for a step. The
+/// verdict says what was not judged.
 ///
-/// Several traces of one rank are its cycles if they were recorded one after the other and have no step in common.
+/// Several traces of one rank are its cycles if they were recorded one after the other and have no
+/// step in common.
 ///
 /// Exit status: 0; 2 if a trace or most of its events cannot be read, or nothing can be written.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// The traces (.json, .json.gz), or folders with traces; RANK=TRACE gives the rank of one that does not state
-    /// it (distributedInfo, or rank3 in its name)
+    /// The traces (.json, .json.gz), or folders with traces; RANK=TRACE gives the rank of one that
+    /// does not state it (distributedInfo, or rank3 in its name)
     #[arg(value_name = "TRACE", required = true)]
     pub traces: Vec<PathBuf>,
     /// Where to: OUT.json or OUT.json.gz for one trace that any viewer shows, OUT.tar for Perfetto, in which each

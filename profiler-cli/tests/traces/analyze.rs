@@ -61,7 +61,8 @@ fn tables_say_where_the_time_went() {
     }
 }
 
-/// Two steps of 10 ms, which wait for their data a quarter of it, and compute the rest if they are to be healthy.
+/// Two steps of 10 ms, which wait for their data a quarter of it, and compute the rest if they are
+/// to be healthy.
 fn long_trace(waits: bool) -> String {
     let step = |number: u32, ts: u32| {
         let waiting = if waits { 2_500 } else { 100 };

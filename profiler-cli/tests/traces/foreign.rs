@@ -1,5 +1,5 @@
-//! Files of other tools, and files that are damaged: which rank and cycle they are of, what is printed, and how the
-//! command ends.
+//! Files of other tools, and files that are damaged: which rank and cycle they are of, what is
+//! printed, and how the command ends.
 
 use std::path::{Path, PathBuf};
 

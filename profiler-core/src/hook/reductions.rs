@@ -15,9 +15,10 @@ use crate::report::numerics::{StatisticsReader, TensorStatistics, sampled_number
 /// | floats | minimum, maximum, the least magnitude that is not 0, the scale; of the numbers divided by the scale: a number near their mean, the sum of the deviations from it and the sum of their squares, the sum of magnitudes, the sum of squares; then the [sample](Reduced::sample) |
 /// | counts | NaN; infinite; these and zeros together; subnormal, which may be missing |
 ///
-/// The scale is the largest magnitude, so that no square is too large. Deviations are computed number by number: with the 32 bits that
-/// devices have, the difference of the mean of squares and the squared mean has no digit where numbers vary little. Of a [`Reduction::NotFinite`] there are no floats, and the first
-/// two counts.
+/// The scale is the largest magnitude, so that no square is too large. Deviations are computed
+/// number by number: with the 32 bits that devices have, the difference of the mean of squares and
+/// the squared mean has no digit where numbers vary little. Of a [`Reduction::NotFinite`] there are
+/// no floats, and the first two counts.
 pub trait DeviceReduction: Send + 'static {
     /// What tells devices apart.
     type Device: PartialEq;

@@ -22,8 +22,8 @@ const PACKAGES: [&str; 10] = [
 ];
 
 /// The file and line that the program is at on the calling thread, below all libraries; `None` where it has no debug
-/// information, or there is not enough memory to read it. *Cost*: the first time up to a second, since all debug
-/// information is read.
+/// information, or there is not enough memory to read it. *Cost*: the first time up to a second,
+/// since all debug information is read.
 pub(super) fn of_program() -> Option<String> {
     if !has_room() {
         return None;

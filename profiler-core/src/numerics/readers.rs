@@ -109,7 +109,8 @@ impl NumberReader for CopyReader {
 pub(super) struct Fingerprint {
     /// As [`RecordedTensor::hash`](crate::report::numerics::RecordedTensor::hash).
     pub(super) hash: Option<String>,
-    /// As [`RecordedTensor::not_finite_hash`](crate::report::numerics::RecordedTensor::not_finite_hash).
+    /// As
+    /// [`RecordedTensor::not_finite_hash`](crate::report::numerics::RecordedTensor::not_finite_hash).
     pub(super) not_finite_hash: Option<String>,
     /// As [`RecordedTensor::sketch`](crate::report::numerics::RecordedTensor::sketch).
     pub(super) sketch: Vec<f64>,

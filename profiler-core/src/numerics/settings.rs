@@ -136,10 +136,11 @@ impl NumericsProfiler {
         self
     }
 
-    /// Sets which tensors of recorded steps have a [hash](crate::report::numerics::RecordedTensor::hash)
-    /// of all their numbers, by which `mlprof compare-numerics` proves that two are equal. Without a
-    /// call these are batches and all tensors in the host's memory. With `true` tensors on devices
-    /// have one, too; with `false` only batches do.
+    /// Sets which tensors of recorded steps have a
+    /// [hash](crate::report::numerics::RecordedTensor::hash) of all their numbers, by which `mlprof
+    /// compare-numerics` proves that two are equal. Without a call these are batches and all
+    /// tensors in the host's memory. With `true` tensors on devices have one, too; with `false`
+    /// only batches do.
     ///
     /// *Cost*: one to two nanoseconds per number; with `true` a copy of each tensor from its
     /// device, which waits for the device.

@@ -48,8 +48,8 @@ impl GrowingFile {
     ///
     /// # Errors
     ///
-    /// Those of the file system, and if the file was removed meanwhile or the program has closed its
-    /// descriptor.
+    /// Those of the file system, and if the file was removed meanwhile or the program has closed
+    /// its descriptor.
     pub fn append(&mut self, piece: &[u8]) -> io::Result<()> {
         match &mut self.0 {
             Place::InPlace(file) => io::Write::write_all(file, piece),

@@ -107,7 +107,8 @@ async fn answer_all<S: Stream>(
                 calls.spawn(async move {
                     let counts = standing.calls.clone();
                     let is_valid = call::answer(request, respond, captures, counts).await;
-                    // At once: a client that asks rarely would lose its place to those that never do.
+                    // At once: a client that asks rarely would lose its place to those that never
+                    // do.
                     if is_valid {
                         standing.raise(Standing::Client);
                     }

@@ -2,8 +2,8 @@
 
 /// Steps that are taken to depend on each other by more would say nothing at all.
 const MOST: f64 = 0.95;
-/// What is taken of calls whose order nothing tells: as strongly as in the worst of the cases for which the
-/// rate of false verdicts is known.
+/// What is taken of calls whose order nothing tells: as strongly as in the worst of the cases for
+/// which the rate of false verdicts is known.
 pub(super) const UNKNOWN: Dependence = Dependence(0.9);
 
 /// The correlation of each number with the one before: 0 where they are independent, up to 0.95.
@@ -11,8 +11,8 @@ pub(super) const UNKNOWN: Dependence = Dependence(0.9);
 pub(super) struct Dependence(f64);
 
 impl Dependence {
-    /// Of numbers in the order of time, or of several series that have it in common: each alone says little
-    /// where it is short.
+    /// Of numbers in the order of time, or of several series that have it in common: each alone
+    /// says little where it is short.
     pub(super) fn of<'series>(series: impl IntoIterator<Item = &'series [f64]>) -> Self {
         let (mut sum, mut weight) = (0.0, 0.0);
         for numbers in series {
@@ -42,8 +42,9 @@ impl Dependence {
     }
 }
 
-/// Of ranks, so that a few numbers that are far off do not hide it. Few numbers have less of it among
-/// themselves than the process that they are from, since their own mean is taken off: by (1 + 4 r) / n.
+/// Of ranks, so that a few numbers that are far off do not hide it. Few numbers have less of it
+/// among themselves than the process that they are from, since their own mean is taken off: by (1 +
+/// 4 r) / n.
 fn correlation(numbers: &[f64]) -> Option<f64> {
     let ranks = ranks(numbers);
     let count = numbers.len() as f64;

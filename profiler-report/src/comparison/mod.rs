@@ -8,11 +8,11 @@
 //! # The rule
 //!
 //! What is compared is the time of a typical call or step, the median, not the mean. A row is
-//! [slower](Verdict::Worse) or [faster](Verdict::Better) if the sides differ by more than chance makes
-//! equal runs differ. The probability is that of the whole comparison: of a hundred comparisons of equal
-//! runs at most one says so of any row that is [enough](LEAST_SHARE) of the run, however many rows there
-//! are (each has an equal part of that 1 %), and at most one of any other row. [`ComparedRow::sure_change`]
-//! is the bound of the change at that confidence.
+//! [slower](Verdict::Worse) or [faster](Verdict::Better) if the sides differ by more than chance
+//! makes equal runs differ. The probability is that of the whole comparison: of a hundred
+//! comparisons of equal runs at most one says so of any row that is [enough](LEAST_SHARE) of the
+//! run, however many rows there are (each has an equal part of that 1 %), and at most one of any
+//! other row. [`ComparedRow::sure_change`] is the bound of the change at that confidence.
 //!
 //! * Calls of one run: how well the median is known is told by the order of calls
 //!   ([`MedianLimits`](crate::simple::MedianLimits)). It needs eight calls besides the first one, which is
@@ -235,8 +235,8 @@ pub enum Verdict {
     OnlyBefore,
     /// Any difference is within what varies anyway.
     Same,
-    /// There are too few calls to tell: fewer than eight, or so few among so many rows that not even
-    /// twice as much would be seen.
+    /// There are too few calls to tell: fewer than eight, or so few among so many rows that not
+    /// even twice as much would be seen.
     TooFew,
     /// The reports do not say how calls vary, and there are less than three runs of each side.
     Unknown,

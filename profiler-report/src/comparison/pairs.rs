@@ -146,7 +146,8 @@ fn listed<R>(groups: &[Group<'_, R>]) -> String {
     if titles.is_empty() { "no report".to_owned() } else { titles.join("; ") }
 }
 
-/// Reports whose rows wait for their verdicts, which depend on how many rows there are in all parts.
+/// Reports whose rows wait for their verdicts, which depend on how many rows there are in all
+/// parts.
 struct PendingReports {
     /// With tables that have no rows yet.
     reports: ComparedReports,

@@ -35,9 +35,9 @@ pub struct Regression {
 }
 
 impl Comparison {
-    /// Rows that are slower or take more memory, by more than `threshold` beyond what varies anyway, a
-    /// part of what they were (0.05: 5 %), and are [enough](LEAST_SHARE) of the run. Of a hundred
-    /// comparisons of equal runs at most one has any.
+    /// Rows that are slower or take more memory, by more than `threshold` beyond what varies
+    /// anyway, a part of what they were (0.05: 5 %), and are [enough](LEAST_SHARE) of the run. Of a
+    /// hundred comparisons of equal runs at most one has any.
     pub fn regressions(&self, threshold: f64) -> Vec<Regression> {
         let mut regressions = Vec::new();
         for part in &self.parts {

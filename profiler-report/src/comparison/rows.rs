@@ -12,15 +12,15 @@ use super::{Subject, Unit};
 pub(super) struct Rows {
     /// By what they are of, and their names.
     pub(super) samples: FxHashMap<(Subject, String), Sample>,
-    /// How much the steps of the run depend on each other, and how well their median is known; `None`
-    /// where the run knows of no single steps.
+    /// How much the steps of the run depend on each other, and how well their median is known;
+    /// `None` where the run knows of no single steps.
     pub(super) steps: Option<(Dependence, Uncertainty)>,
 }
 
 impl Rows {
-    /// What makes steps slower for a while, such as other programs, does so to whatever runs in them: no
-    /// time is known better than by calls that depend on each other as much, and drift as much. (Rows of
-    /// steps have that already.)
+    /// What makes steps slower for a while, such as other programs, does so to whatever runs in
+    /// them: no time is known better than by calls that depend on each other as much, and drift as
+    /// much. (Rows of steps have that already.)
     pub(super) fn take_steps_into_account(&mut self) {
         let (dependence, steps) = self.steps.unzip();
         let dependence = dependence.unwrap_or(dependence::UNKNOWN);

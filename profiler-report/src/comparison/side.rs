@@ -6,8 +6,8 @@ use super::{Limits, Measured, Unit};
 
 /// So many runs show how runs vary.
 const FEWEST_RUNS: usize = 3;
-/// A time of fewer runs is known no better than within this: where memory happens to lie, and how warm the
-/// machine is, differ from run to run.
+/// A time of fewer runs is known no better than within this: where memory happens to lie, and how
+/// warm the machine is, differ from run to run.
 const LEAST_OF_A_TIME: f64 = 0.02;
 
 /// The runs of one side that have a row.
@@ -93,8 +93,9 @@ impl Side {
         self.lowest < self.highest || self.within.as_ref().is_some_and(varies_within)
     }
 
-    /// The standard error of the difference of two sides by what runs vary, and its degrees of freedom.
-    /// Equal runs vary as much on both sides, which counts unless one side alone says more.
+    /// The standard error of the difference of two sides by what runs vary, and its degrees of
+    /// freedom. Equal runs vary as much on both sides, which counts unless one side alone says
+    /// more.
     pub(super) fn error_with(&self, other: &Self) -> (f64, f64) {
         let (one, two) = (self.runs as f64, other.runs as f64);
         let freedom = one + two - 2.0;

@@ -58,8 +58,8 @@ impl Sample {
         Self { value, spread: Spread::Known(Uncertainty::fixed(part)), calls, share }
     }
 
-    /// The median of these numbers, which stand in the order of time. `None` without any. `dependence`:
-    /// that of the run; the series' own counts where it is more.
+    /// The median of these numbers, which stand in the order of time. `None` without any.
+    /// `dependence`: that of the run; the series' own counts where it is more.
     pub(super) fn of_series(numbers: &[f64], share: f64, dependence: Dependence) -> Option<Self> {
         let mut sorted = numbers.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -94,8 +94,8 @@ impl Sample {
         Some(Self { value, spread, calls, share })
     }
 
-    /// What 95 % of the steps do not exceed. It takes so many that chance alone does not make the longest of
-    /// them decide.
+    /// What 95 % of the steps do not exceed. It takes so many that chance alone does not make the
+    /// longest of them decide.
     pub(super) fn of_slow_steps(
         series: &StepSeries,
         share: f64,
@@ -138,8 +138,9 @@ impl Sample {
     }
 }
 
-/// How well the median of so many numbers is known, by their order alone: how many of them fall short of
-/// it is a matter of coins, which are `factor` times as uneven where numbers depend on each other.
+/// How well the median of so many numbers is known, by their order alone: how many of them fall
+/// short of it is a matter of coins, which are `factor` times as uneven where numbers depend on
+/// each other.
 fn of_median(
     value: f64,
     at: impl Fn(f64) -> f64,
@@ -171,8 +172,9 @@ fn log_ratio(low: f64, high: f64) -> f64 {
 }
 
 impl Uncertainty {
-    /// Adds how far the medians of a run's parts are from its median; the numbers are in the order of time.
-    /// Equal runs differ as much from each other as parts of one run do: of 597 pairs of equal trainings of
+    /// Adds how far the medians of a run's parts are from its median; the numbers are in the order
+    /// of time. Equal runs differ as much from each other as parts of one run do: of 597 pairs of
+    /// equal trainings of
     /// 0.1 s, 4 were told apart by 5 % with it, and 34 where only what was beyond chance counted.
     fn with_drift(self, numbers: &[f64], middle: f64) -> Self {
         let part = numbers.len().div_ceil(PARTS).max(FEWEST as usize);
@@ -189,8 +191,9 @@ impl Uncertainty {
     }
 }
 
-/// By how much single steps are less independent than the entries that they share say: the deviation of
-/// entries of independent steps is that of a step, divided by the square root of how many they are.
+/// By how much single steps are less independent than the entries that they share say: the
+/// deviation of entries of independent steps is that of a step, divided by the square root of how
+/// many they are.
 pub(super) fn factor_of_entries(series: &StepSeries, means: &[f64]) -> f64 {
     let Some(durations) = &series.durations else { return 1.0 };
     let count = means.len() as f64;

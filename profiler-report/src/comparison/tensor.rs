@@ -57,8 +57,8 @@ pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
 }
 
 /// Scales `sample`, the time of all calls, to what it would be if the first call had been a typical
-/// one, and says how well that is known: value and uncertainty are of the same calls. What varies is
-/// the time of calls with what ran inside; that of their own is taken to vary as much.
+/// one, and says how well that is known: value and uncertainty are of the same calls. What varies
+/// is the time of calls with what ran inside; that of their own is taken to vary as much.
 fn of_typical_call(row: &KeyAverage, sample: Sample) -> Sample {
     let others = row.calls.saturating_sub(1);
     let all = if row.is_on_device { row.mean_device_seconds() } else { row.mean_cpu_seconds() };

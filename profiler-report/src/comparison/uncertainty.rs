@@ -5,8 +5,8 @@ use super::dependence::Dependence;
 use super::student;
 use crate::confidence::SURE;
 
-/// The distance from the median at which its standard error is measured, in standard errors: that of a
-/// verdict over some hundreds of rows.
+/// The distance from the median at which its standard error is measured, in standard errors: that
+/// of a verdict over some hundreds of rows.
 pub(super) const FAR: f64 = 4.0;
 /// On each side of limits: together with what lies between them 99 %.
 const OUTSIDE: f64 = 0.005;
@@ -49,8 +49,8 @@ impl Uncertainty {
         Self { below, above, freedom, ..Self::fixed(0.0) }
     }
 
-    /// Of calls in a run whose steps depend on each other and drift. `steps`: how well their median is
-    /// known. What makes steps slower for a while makes whatever runs in them slower.
+    /// Of calls in a run whose steps depend on each other and drift. `steps`: how well their median
+    /// is known. What makes steps slower for a while makes whatever runs in them slower.
     pub(super) fn in_run(self, dependence: Dependence, steps: Option<&Self>) -> Self {
         let factor = dependence.factor();
         // What the error of steps is beyond that of independent ones.
@@ -71,7 +71,8 @@ impl Uncertainty {
         }
     }
 
-    /// Of a sum of two numbers, of which this one's is the part `own`. Nothing says that they vary apart.
+    /// Of a sum of two numbers, of which this one's is the part `own`. Nothing says that they vary
+    /// apart.
     pub(super) fn mixed(&self, other: &Self, own: f64) -> Self {
         let mixed = |pick: fn(&Self) -> f64| own * pick(self) + (1.0 - own) * pick(other);
         Self {

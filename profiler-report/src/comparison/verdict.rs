@@ -8,14 +8,14 @@ use super::spread::Sample;
 use super::uncertainty::{combined_freedom, errors};
 use super::{ComparedRow, Unit, Verdict};
 
-/// How often a comparison of equal runs says of any row that is [enough](LEAST_SHARE) of the run that it got
-/// slower or faster, at the most; and so often of any of the others.
+/// How often a comparison of equal runs says of any row that is [enough](LEAST_SHARE) of the run
+/// that it got slower or faster, at the most; and so often of any of the others.
 const FALSE_ALARMS: f64 = 0.01;
 /// Where calls alone make twice as much by chance, as a logarithm, there are too few of them.
 const MOST_BY_CHANCE: f64 = std::f64::consts::LN_2;
 
-/// How many rows a comparison judges, of all of its parts. The more there are, the more often one of them
-/// differs by chance.
+/// How many rows a comparison judges, of all of its parts. The more there are, the more often one
+/// of them differs by chance.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Judged {
     large: usize,
@@ -180,8 +180,8 @@ impl Evidence {
         })
     }
 
-    /// The greatest difference that is taken for chance, as a logarithm, if there is more after (`is_more`)
-    /// or less.
+    /// The greatest difference that is taken for chance, as a logarithm, if there is more after
+    /// (`is_more`) or less.
     fn chance(&self, tail: f64, is_more: bool) -> f64 {
         let (lower, upper) = self.sides(is_more);
         let by_calls = self.by_calls(tail, is_more);

@@ -78,7 +78,8 @@ pub struct RecordedTensor {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<TensorStatistics>,
     /// Some of its numbers, evenly spread. NaN is `None`, in JSON `null`; infinite numbers are
-    /// `"inf"` and `"-inf"` in JSON. In records of version 1 `null` is any number that is not finite.
+    /// `"inf"` and `"-inf"` in JSON. In records of version 1 `null` is any number that is not
+    /// finite.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "sample")]
     pub sample: Vec<Option<f64>>,
     /// A [sketch](super::Sketcher) of all its numbers, by which the distance of whole tensors is

@@ -32,10 +32,12 @@ pub struct TensorStatistics {
     pub mean: Option<f64>,
     /// Their standard deviation, of all of them and not of a sample.
     pub standard_deviation: Option<f64>,
-    /// The sum of their absolute values; infinite, in JSON `null`, where that is above the largest `f64`.
+    /// The sum of their absolute values; infinite, in JSON `null`, where that is above the largest
+    /// `f64`.
     #[serde(deserialize_with = "null_as_infinity")]
     pub l1_norm: f64,
-    /// The root of the sum of their squares; infinite, in JSON `null`, where that sum is above the largest `f64`.
+    /// The root of the sum of their squares; infinite, in JSON `null`, where that sum is above the
+    /// largest `f64`.
     #[serde(deserialize_with = "null_as_infinity")]
     pub l2_norm: f64,
     /// The smallest absolute value that is not 0.
@@ -308,7 +310,8 @@ impl StatisticsReader {
         }
     }
 
-    /// Numbers of the tensor that are as far from each other as they can be, [`SAMPLE`] of them or all. NaN is `None`.
+    /// Numbers of the tensor that are as far from each other as they can be, [`SAMPLE`] of them or
+    /// all. NaN is `None`.
     pub fn sample(&self) -> Vec<Option<f64>> {
         sampled_numbers(&self.sample)
     }

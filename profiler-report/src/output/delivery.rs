@@ -1,4 +1,5 @@
-//! Delivery of a report: to its file, the console, JSON and a page, and what all ranks have together.
+//! Delivery of a report: to its file, the console, JSON and a page, and what all ranks have
+//! together.
 
 use profiler_events::{RunContext, files};
 

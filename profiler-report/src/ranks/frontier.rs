@@ -84,7 +84,8 @@ impl StageTable {
         &self.durations[first..first + self.stages.len()]
     }
 
-    /// Whether any rank ever waited for others, as far as is known. Otherwise no rank's own work is known.
+    /// Whether any rank ever waited for others, as far as is known. Otherwise no rank's own work is
+    /// known.
     pub fn has_waits(&self) -> bool {
         let waits = self.stages.iter().position(|stage| stage.waits_for_others);
         let ranks = self.ranks.len();

@@ -124,8 +124,8 @@ fn where_it_loses(own: &Own<'_>, rank: usize) -> (usize, i64) {
     stages.reduce(worse).unwrap_or((0, 0))
 }
 
-/// Returns the value in the middle, of two the smaller one: the yardstick of two ranks is the faster one, not
-/// their mean.
+/// Returns the value in the middle, of two the smaller one: the yardstick of two ranks is the
+/// faster one, not their mean.
 fn lower_median(mut values: Vec<i64>) -> i64 {
     let Some(last) = values.len().checked_sub(1) else { return 0 };
     *values.select_nth_unstable(last / 2).1

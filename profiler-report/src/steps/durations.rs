@@ -6,19 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{PARTS, StepEntry};
 
-/// Durations in one bucket differ by less than 1/64: so many bits of a float's mantissa are its key.
+/// Durations in one bucket differ by less than 1/64: so many bits of a float's mantissa are its
+/// key.
 const MANTISSA_BITS: u32 = 6;
 
 /// How long the single steps of a series took, and what their time went into, each as a histogram.
 /// A series has it where steps share entries, which have only their sums.
 ///
-/// Buckets are 1.6 % wide, and each has the sum of its durations, so that quantiles are within 1.6 %
-/// of the exact ones. *Memory*: up to 24 bytes for each bucket that is not empty, some hundreds.
+/// Buckets are 1.6 % wide, and each has the sum of its durations, so that quantiles are within 1.6
+/// % of the exact ones. *Memory*: up to 24 bytes for each bucket that is not empty, some hundreds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepDurations {
     /// The whole steps, the shortest first.
     pub seconds: Vec<DurationBucket>,
-    /// The parts in the order of [`StepEntry`]: data, forward, backward, collectives, optimizer, other.
+    /// The parts in the order of [`StepEntry`]: data, forward, backward, collectives, optimizer,
+    /// other.
     pub parts: Vec<Vec<DurationBucket>>,
     /// Standard deviation of the duration of a step, in seconds.
     pub deviation_seconds: f64,
@@ -49,8 +51,8 @@ impl StepDurations {
     }
 }
 
-/// Returns the duration that `share` (0 to 1) of those in the buckets do not exceed, in seconds: the
-/// mean of its bucket. `None` without any.
+/// Returns the duration that `share` (0 to 1) of those in the buckets do not exceed, in seconds:
+/// the mean of its bucket. `None` without any.
 pub(crate) fn quantile(buckets: &[DurationBucket], share: f64) -> Option<f64> {
     let all: u64 = buckets.iter().map(|bucket| bucket.count).sum();
     let wanted = ((share * all as f64).ceil() as u64).clamp(1, all.max(1));

@@ -15,8 +15,8 @@ pub const MOST_ENTRIES: usize = 4096;
 /// which has one entry for each time that it ran.
 ///
 /// Past [`MOST_ENTRIES`] steps neighbours share an entry, two and two, then four and four. What the
-/// longest of them was is kept, so that one slow step among a million is still seen, and single steps
-/// are counted in [histograms](StepDurations).
+/// longest of them was is kept, so that one slow step among a million is still seen, and single
+/// steps are counted in [histograms](StepDurations).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepSeries {
     /// The stage that the steps are of; `None` outside of any.
@@ -25,8 +25,8 @@ pub struct StepSeries {
     pub steps: u64,
     /// The entries, the earliest first.
     pub entries: Vec<StepEntry>,
-    /// The single steps as histograms, where steps share entries; `None` in reports of versions that
-    /// did not keep them.
+    /// The single steps as histograms, where steps share entries; `None` in reports of versions
+    /// that did not keep them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durations: Option<StepDurations>,
 }
@@ -165,10 +165,10 @@ impl StepSeries {
         Self { stage: self.stage, steps, entries, durations: self.durations.clone() }
     }
 
-    /// How long steps took that no `share` of all was longer than: 0.5 for the median. Where steps share
-    /// entries it is within 1.6 % of the exact one; in reports of versions without
-    /// [histograms](Self::durations) the mean of an entry counts, except for its longest step. `None`
-    /// without steps.
+    /// How long steps took that no `share` of all was longer than: 0.5 for the median. Where steps
+    /// share entries it is within 1.6 % of the exact one; in reports of versions without
+    /// [histograms](Self::durations) the mean of an entry counts, except for its longest step.
+    /// `None` without steps.
     ///
     /// ```
     /// use profiler_core::report::steps::{StepEntry, StepSeries};

@@ -63,7 +63,8 @@ fn what_is_not_there_takes_no_room_in_json_and_is_read_again() {
     assert_eq!(serde_json::from_str::<StepSeries>(&json).expect("a series"), whole);
 }
 
-/// Where entries are shared, quantiles are still those of single steps: every tenth is twice as long.
+/// Where entries are shared, quantiles are still those of single steps: every tenth is twice as
+/// long.
 #[test]
 fn quantiles_of_long_runs_are_those_of_single_steps() {
     let tenth =

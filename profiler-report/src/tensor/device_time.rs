@@ -2,8 +2,8 @@
 
 use super::KeyAverage;
 
-/// Returns the device time of a set of rows in seconds. Each kernel counts once: the row of an op has
-/// the time of its kernels again, so rows of ops count only in a set without rows of kernels.
+/// Returns the device time of a set of rows in seconds. Each kernel counts once: the row of an op
+/// has the time of its kernels again, so rows of ops count only in a set without rows of kernels.
 pub(crate) fn device_seconds<'rows, R>(rows: R) -> f64
 where
     R: IntoIterator<Item = &'rows KeyAverage>,

@@ -15,8 +15,9 @@ pub const MOST_ROWS: usize = 4096;
 /// One row of ops, kernels, actions or modules that have all of these in common. Times in seconds; memory
 /// in bytes. What is left out in JSON is 0 or not known.
 ///
-/// Calls, self times, memory and FLOPs of any rows add up, except the device time of a kernel, which
-/// the row of its op has again. Totals of rows that contain each other contain the inner ones twice.
+/// Calls, self times, memory and FLOPs of any rows add up, except the device time of a kernel,
+/// which the row of its op has again. Totals of rows that contain each other contain the inner ones
+/// twice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FinestRow {
     /// The name, as in [`KeyAverage::name`].

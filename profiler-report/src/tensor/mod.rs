@@ -35,8 +35,8 @@ pub struct TensorReport {
     pub steps: u64,
     /// How many of the steps are in the numbers.
     pub recorded_steps: u64,
-    /// How long all cycles recorded together, in seconds: without pauses, as for a validation within an epoch.
-    /// `None` in files of versions that did not say it.
+    /// How long all cycles recorded together, in seconds: without pauses, as for a validation
+    /// within an epoch. `None` in files of versions that did not say it.
     #[serde(default)]
     pub recorded_seconds: Option<f64>,
     /// How many recorded ops of forward the framework has remembered for a backward pass, where it numbers
@@ -282,9 +282,9 @@ pub struct MemoryUse {
 }
 
 impl KeyAverages {
-    /// All rows together, called `Total`. Self times, self memory, calls and FLOPs add up; the device
-    /// time of a kernel counts once, not again for the op that launched it. Totals are the sums of
-    /// rows that contain each other, as in torch.
+    /// All rows together, called `Total`. Self times, self memory, calls and FLOPs add up; the
+    /// device time of a kernel counts once, not again for the op that launched it. Totals are the
+    /// sums of rows that contain each other, as in torch.
     pub fn total_average(&self) -> KeyAverage {
         let mut total = KeyAverage {
             name: "Total".to_owned(),

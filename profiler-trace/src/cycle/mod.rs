@@ -42,8 +42,8 @@ pub struct Cycle {
     pub started: Timestamp,
     /// When it ended.
     pub ended: Timestamp,
-    /// When recording paused, as it does for a validation within a step: beginnings and ends in the order of
-    /// time, at most the first 4,096.
+    /// When recording paused, as it does for a validation within a step: beginnings and ends in the
+    /// order of time, at most the first 4,096.
     pub pauses: Vec<(Timestamp, Timestamp)>,
     /// What the machine's clocks showed at its beginning and at its end.
     pub clocks: [ClockReading; 2],

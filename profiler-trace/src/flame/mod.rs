@@ -36,9 +36,11 @@ use profiler_report::output::write_file;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FlameMetric {
-    /// Time on the host, in microseconds and at least 1 where there is any, without what was open inside.
+    /// Time on the host, in microseconds and at least 1 where there is any, without what was open
+    /// inside.
     SelfCpuTime,
-    /// Time of kernels, copies and fills on devices, in microseconds and at least 1; they are the innermost frames.
+    /// Time of kernels, copies and fills on devices, in microseconds and at least 1; they are the
+    /// innermost frames.
     SelfDeviceTime,
     /// Bytes allocated, in the host's memory and on devices; what was freed is not taken away.
     AllocatedBytes,

@@ -11,9 +11,9 @@ use std::process::{Command, Stdio};
 use crate::run::run as run_program;
 use crate::steps::cargo;
 
-/// All that there are: the programs of the package `benches`, how often comparisons are wrong among them, the overhead on the digits, what it costs to
-/// record libtorch's ops, what questions to traces cost, and to those of a fleet, what it costs to be watched, and to look at
-/// numbers.
+/// All that there are: the programs of the package `benches`, how often comparisons are wrong among
+/// them, the overhead on the digits, what it costs to record libtorch's ops, what questions to
+/// traces cost, and to those of a fleet, what it costs to be watched, and to look at numbers.
 pub const PROGRAMS: [&str; 14] = [
     "scopes",
     "memory",

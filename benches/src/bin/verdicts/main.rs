@@ -1,5 +1,5 @@
-//! How often comparisons of equal runs say that something got slower, and how large a difference must be
-//! until they say so.
+//! How often comparisons of equal runs say that something got slower, and how large a difference
+//! must be until they say so.
 
 mod chance;
 mod runs;
@@ -194,7 +194,8 @@ fn simulate(settings: &Settings) {
 
 type Pair = fn(usize, Series, Drift, f64, &mut Chance) -> Comparison;
 
-/// What is compared: the name, and a comparison of two sides, of which the second is so many times as slow.
+/// What is compared: the name, and a comparison of two sides, of which the second is so many times
+/// as slow.
 const KINDS: [(&str, Pair); 4] = [
     ("Traces, one against one", |rows, series, drift, times, chance| {
         let mut side = |times| [runs::trace(rows, series, &drift.of_a_run(chance), times, chance)];

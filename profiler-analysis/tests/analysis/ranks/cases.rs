@@ -42,12 +42,14 @@ fn two_cycles_of_two_machines() {
         (of(2), of(3)),
         ((1, behind, Method::Collectives), (1, behind, Method::Collectives))
     );
-    // Half of the collectives are those of rank 0's second cycle, which its machine's clock places to within 40 ns.
+    // Half of the collectives are those of rank 0's second cycle, which its machine's clock places
+    // to within 40 ns.
     let errors: Vec<_> = found.files.iter().map(|file| file.offset.error_ns).collect();
     assert_eq!(errors, [Some(0), Some(40), Some(20), Some(60)]);
 }
 
-/// The device of rank 1 computes 8 ms for a step, that of rank 0 6 ms. Then they are in an all-reduce until 9.2 ms.
+/// The device of rank 1 computes 8 ms for a step, that of rank 0 6 ms. Then they are in an
+/// all-reduce until 9.2 ms.
 #[test]
 fn a_slow_device() {
     let found = ranks(&["slow-device-rank0.json", "slow-device-rank1.json"]);

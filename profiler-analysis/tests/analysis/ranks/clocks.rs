@@ -6,9 +6,9 @@ use super::made::{ALL_REDUCE, File, LAUNCH, merged, ranks};
 
 const MS: i64 = 1_000_000;
 
-/// A rank whose steps take 1 ms and launch `reductions` all-reduces each, which end at the same moments on all ranks.
-/// Its host is `ahead` steps ahead of the others: what runs in step n was launched that much earlier. Launches before
-/// the trace are not in it.
+/// A rank whose steps take 1 ms and launch `reductions` all-reduces each, which end at the same
+/// moments on all ranks. Its host is `ahead` steps ahead of the others: what runs in step n was
+/// launched that much earlier. Launches before the trace are not in it.
 fn ahead(rank: u32, ahead: u64, reductions: i64) -> File {
     let mut file = File::of(rank, 2);
     let mut correlation = 0;
@@ -45,7 +45,8 @@ fn hosts_that_run_ahead_by_whole_steps_move_no_clock() {
     }
 }
 
-/// Without launches there is no telling which all-reduce is the first one: the error covers the next one.
+/// Without launches there is no telling which all-reduce is the first one: the error covers the
+/// next one.
 #[test]
 fn without_launches_the_error_covers_a_shift_by_a_collective() {
     let without = |rank: u32, by: u64| {
@@ -100,8 +101,8 @@ fn later_cycles_of_other_machines_are_placed_by_collectives() {
     }
 }
 
-/// Kernels of four ranks: tensor parallel groups 0 1 and 2 3, data parallel groups 0 2 and 1 3, pipelines, broadcasts.
-/// Clocks are off by 7 ms per rank.
+/// Kernels of four ranks: tensor parallel groups 0 1 and 2 3, data parallel groups 0 2 and 1 3,
+/// pipelines, broadcasts. Clocks are off by 7 ms per rank.
 fn groups(rank: u32, is_described_by_ops: bool) -> File {
     let mut file = File::of(rank, 4);
     let off = 7 * MS * i64::from(rank);
@@ -182,8 +183,8 @@ fn all_to_all_is_a_meeting_though_its_kernel_sends_and_receives() {
     }
 }
 
-/// 60 steps of 1 s that touch, each with an op that ends with it and an all-reduce in its middle. Rank 1's clock is
-/// 20 millionths slow.
+/// 60 steps of 1 s that touch, each with an op that ends with it and an all-reduce in its middle.
+/// Rank 1's clock is 20 millionths slow.
 fn drifting(rank: u32) -> File {
     let own = |time: i64| match rank {
         0 => time,
@@ -234,8 +235,9 @@ impl Noise {
     }
 }
 
-/// 2 to 8 ranks on machines with two ranks each, shifted by up to a second and drifting by up to 50 millionths; several
-/// cycles; hosts ahead by different numbers of steps; kernels or numbered collectives, which end at the same moments.
+/// 2 to 8 ranks on machines with two ranks each, shifted by up to a second and drifting by up to 50
+/// millionths; several cycles; hosts ahead by different numbers of steps; kernels or numbered
+/// collectives, which end at the same moments.
 #[test]
 fn offsets_of_ranks_are_those_that_they_were_made_with() {
     let mut noise = Noise(20_261_127);

@@ -20,7 +20,8 @@ pub struct File {
     pub rank: u32,
     pub world: u32,
     pub base: i64,
-    /// The machine's name of the time since it was started, and its clock at the zero of the file's time.
+    /// The machine's name of the time since it was started, and its clock at the zero of the file's
+    /// time.
     pub machine: Option<(String, i64)>,
     pub stage: Option<&'static str>,
     pub cycle: u64,

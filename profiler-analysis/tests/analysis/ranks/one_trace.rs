@@ -7,8 +7,8 @@ use super::made::{DEVICE, File, HOST, LAUNCH, merged};
 
 const US: i64 = 1_000;
 
-/// A step with an op that launches a kernel of `duration` µs, 10 µs after the end of the call. All ranks and cycles count
-/// from the same numbers. In odd cycles the device comes first in the file.
+/// A step with an op that launches a kernel of `duration` µs, 10 µs after the end of the call. All
+/// ranks and cycles count from the same numbers. In odd cycles the device comes first in the file.
 fn file(rank: u32, cycle: u64, op: &str, duration: i64) -> File {
     let mut file = File::of(rank, 2);
     file.base += cycle as i64 * 1_000 * US;

@@ -25,7 +25,8 @@ enum Host {
     RunsAhead,
 }
 
-/// Steps in which a device computes, and then is in an all-reduce until all are through it. Nothing is annotated.
+/// Steps in which a device computes, and then is in an all-reduce until all are through it. Nothing
+/// is annotated.
 fn rank(rank: u32, computes: i64, slowest: i64, host: Host) -> File {
     let mut file = File::of(rank, 2);
     let reduced = slowest + 1_100 * US;

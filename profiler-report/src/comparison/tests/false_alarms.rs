@@ -48,7 +48,8 @@ impl Chance {
     }
 }
 
-/// Of 3 × 40 comparisons with 60 rows each, none may differ: with 1 % of comparisons one does at the most.
+/// Of 3 × 40 comparisons with 60 rows each, none may differ: with 1 % of comparisons one does at
+/// the most.
 #[test]
 fn equal_runs_of_many_rows_are_equal() {
     let mut chance = Chance(11);
@@ -90,7 +91,8 @@ fn three_equal_runs_of_each_side_are_equal() {
     assert!(alarms <= 1, "{alarms} of 60");
 }
 
-/// Of a few calls among many rows not even twice as much would be seen: that is not called the same.
+/// Of a few calls among many rows not even twice as much would be seen: that is not called the
+/// same.
 #[test]
 fn too_few_calls_for_so_many_rows_are_said_to_be() {
     let mut chance = Chance(14);

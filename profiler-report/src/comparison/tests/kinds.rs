@@ -198,7 +198,8 @@ fn more_memory_is_a_regression_too() {
     assert_eq!(of(&[memory(1_000, 5_000)], &[memory(1_002, 5_010)]).regressions(0.0), []);
 }
 
-/// So many steps of one distribution: every tenth takes twice as long. All past 4,096 share entries.
+/// So many steps of one distribution: every tenth takes twice as long. All past 4,096 share
+/// entries.
 fn of_steps(count: u64, times: f64) -> Report {
     let Report::Simple(mut report) = run(0.002, vec![]) else { panic!("a Simple report") };
     let mut log = crate::steps::log::StepLog::default();

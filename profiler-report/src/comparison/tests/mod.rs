@@ -51,8 +51,8 @@ fn what_got_slower_is_told_from_what_varies() {
     let before = [run(0.002, vec![])];
     for (load, expected) in [
         (0.002, Verdict::Same),
-        // Each side is known within 3 %, if calls were independent: those of a run without steps may
-        // depend on each other strongly.
+        // Each side is known within 3 %, if calls were independent: those of a run without steps
+        // may depend on each other strongly.
         (0.0022, Verdict::Same),
         (0.0026, Verdict::Worse),
         (0.0014, Verdict::Better),

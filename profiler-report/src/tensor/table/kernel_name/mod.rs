@@ -33,8 +33,8 @@ pub fn short(full: &str, room: usize) -> String {
     }
 }
 
-/// Returns a kernel's function name with its path: a C++ name without its return type, parameters and
-/// template arguments.
+/// Returns a kernel's function name with its path: a C++ name without its return type, parameters
+/// and template arguments.
 pub fn function(full: &str) -> String {
     let name = Brackets::new(full);
     let (start, end) = name.function();
@@ -237,8 +237,8 @@ impl<'a> Brackets<'a> {
 }
 
 impl Brackets<'_> {
-    /// The beginning of a text without brackets, where enough of it fits into `room` characters to tell
-    /// it from others: CUTLASS's kernels differ in nothing but their only argument.
+    /// The beginning of a text without brackets, where enough of it fits into `room` characters to
+    /// tell it from others: CUTLASS's kernels differ in nothing but their only argument.
     fn cut(&self, start: usize, end: usize, room: usize) -> Option<String> {
         let is_plain = self.groups(start, end).is_empty();
         let kept = room.checked_sub(length(CUT)).filter(|kept| is_plain && *kept >= LEAST_CUT)?;
