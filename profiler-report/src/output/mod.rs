@@ -144,7 +144,7 @@ impl Output {
     }
 
     /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html` in the
-    /// same directory. See [`page`].
+    /// same directory. See [`page`](crate::page).
     #[must_use]
     pub fn html(mut self, writes: bool) -> Self {
         self.writes_html = writes;

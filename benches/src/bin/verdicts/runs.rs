@@ -96,7 +96,7 @@ fn action(action: String, mut rest: Vec<f64>) -> ActionStatistics {
         below + (above - below) * place.fract()
     };
     // That is what a profiler does.
-    assert!(SURE > 2.5, "with a confidence of 99 %");
+    const { assert!(SURE > 2.5, "with a confidence of 99 %") };
     let limits = median_shares(calls)
         .map(|(low, high)| MedianLimits { low_seconds: at(low), high_seconds: at(high) });
     let (first, last) = (at(0.0), at(1.0));
