@@ -75,6 +75,8 @@ fn device_seconds(report: &Report) -> f64 {
 fn found(rule: &str, report: &Report) -> Option<Finding> {
     let mut rules = Rules::new();
     rules.set("all.least-seconds", 0.0).unwrap();
+    // On a busy machine most of a step is waiting for a processor, and not the ops.
+    rules.set("unfused-ops.share", 0.05).unwrap();
     rules.apply(report).into_iter().find(|finding| finding.rule == rule)
 }
 
