@@ -9,11 +9,14 @@
 use rustc_hash::FxHashMap;
 
 use super::launch_order::LaunchOrder;
-use super::streams::BETWEEN;
 use super::work::DeviceWork;
 use crate::answers::WorkKind;
 use crate::meaning::Meanings;
 use crate::trace::{Category, Correlated, Slice, Trace};
+
+/// Gaps below this are what a device needs between kernels: HolisticTraceAnalysis's threshold, in
+/// nanoseconds.
+pub(crate) const BETWEEN: i64 = 30_000;
 
 /// Places of work of devices in [`Trace::slices`].
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ pub(crate) mod work;
 
 use rustc_hash::FxHashMap;
 
-pub(crate) use self::streams::BETWEEN;
+pub(crate) use self::event_waits::BETWEEN;
 
 use self::collectives::Collectives;
 use self::event_waits::EventWaits;

@@ -1,15 +1,11 @@
 //! Why a stream did nothing.
 
-use super::event_waits::EventWaits;
+use super::event_waits::{BETWEEN, EventWaits};
 use super::window::Window;
 use super::work::{DeviceWork, Stream};
 use crate::answers::{StreamIdle, WorkKind};
 use crate::meaning::Meanings;
 use crate::trace::{Slice, Trace};
-
-/// Gaps below this are what a device needs between kernels: HolisticTraceAnalysis's threshold, in
-/// nanoseconds.
-pub(crate) const BETWEEN: i64 = 30_000;
 
 /// What explains gaps.
 pub(super) struct Causes<'a> {

@@ -1,6 +1,6 @@
 //! Tracks with their slices in order, and arrows between slices.
 
-use super::builder::{FlowEnd, PlaceId, RawTrack, number_in};
+use super::raw::{FlowEnd, PlaceId, RawTrack, number_in};
 use super::{Category, Flow, FlowKind, STEP, Slice, Trace, Track, TrackKind, nest};
 
 /// What ends the name of a track of what crosses slices of another one.

@@ -14,13 +14,14 @@ mod memory;
 mod message;
 mod names;
 mod nest;
+mod raw;
 mod sides;
 
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-pub use self::builder::{FlowEnd, PlaceId, RawSlice, TraceBuilder};
+pub use self::builder::TraceBuilder;
 pub use self::category::Category;
 use self::crossing::Crossings;
 pub use self::edges::Edge;
@@ -30,6 +31,7 @@ pub use self::message::Message;
 pub(crate) use self::names::ByName;
 pub(crate) use self::names::STEP;
 pub use self::names::{Name, Names};
+pub use self::raw::{FlowEnd, PlaceId, RawSlice};
 
 /// No slice, no details.
 pub(crate) const NONE: u32 = u32::MAX;

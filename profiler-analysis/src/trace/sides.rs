@@ -5,7 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::builder::RawTrack;
+use super::raw::RawTrack;
 use super::{Name, Slice, TrackKind};
 
 /// Moves the device's slices of tracks that hold those of a thread as well to tracks of their own,

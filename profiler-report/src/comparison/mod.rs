@@ -76,9 +76,10 @@ mod words;
 use serde::Serialize;
 
 pub use self::pairs::{CannotCompare, compare};
-pub use self::regression::{LEAST_SHARE, Regression};
+pub use self::regression::Regression;
 pub use self::series::{SteppedRow, SteppedRun, compare_steps};
 pub use self::text::TextOptions;
+pub use self::verdict::LEAST_SHARE;
 use profiler_events::Stage;
 
 /// What became of the reports of one side on the other.

@@ -3,13 +3,11 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::series::TRACE;
+use super::verdict::LEAST_SHARE;
 use super::words::percent;
 use super::{Comparison, Measured, Subject, Verdict};
 use crate::label;
 use crate::number::share;
-
-/// What is less of its run, on both sides, is in no list of regressions: 1 %.
-pub const LEAST_SHARE: f64 = 0.01;
 
 /// A row that got worse beyond what varies anyway. Displayed as one line.
 #[derive(Debug, Clone, PartialEq)]

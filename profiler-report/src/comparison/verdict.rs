@@ -2,11 +2,13 @@
 
 use std::cmp::Ordering;
 
-use super::regression::LEAST_SHARE;
 use super::side::Side;
 use super::spread::Sample;
 use super::uncertainty::{combined_freedom, errors};
 use super::{ComparedRow, Unit, Verdict};
+
+/// What is less of its run, on both sides, is in no list of regressions: 1 %.
+pub const LEAST_SHARE: f64 = 0.01;
 
 /// How often a comparison of equal runs says of any row that is [enough](LEAST_SHARE) of the run
 /// that it got slower or faster, at the most; and so often of any of the others.
