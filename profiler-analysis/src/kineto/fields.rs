@@ -2,7 +2,7 @@
 //! others.
 
 /// Declares a struct and reads it from an object, field by field. Of a field given twice the last
-/// one counts. The types of its fields take every value, as [`Integer`](super::event::Integer)
+/// one counts. The types of its fields take every value, as [`Integer`](super::values::Integer)
 /// does.
 macro_rules! tolerant_struct {
     (
@@ -33,7 +33,7 @@ macro_rules! tolerant_struct {
                         mut map: A,
                     ) -> Result<Self::Value, A::Error> {
                         let mut all = $name::default();
-                        while let Some(key) = map.next_key::<$crate::kineto::event::Key<'de>>()? {
+                        while let Some(key) = map.next_key::<$crate::kineto::values::Key<'de>>()? {
                             match key.as_str() {
                                 $($($key)|+ => all.$field = map.next_value()?,)*
                                 _ => {

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::event::number_of;
 use super::time::{LATEST, nanoseconds};
+use super::values::number_of;
 use crate::trace::{ClockReading, DeviceInfo, Info};
 
 /// Takes over a field that is not the events.

@@ -18,10 +18,10 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::event::Key;
 use super::renumber::Renumbered;
 use super::stream::parse;
 use super::time::{duration, moment};
+use super::values::Key;
 use super::walk::{Visit, walk};
 use super::{ReadError, foreign};
 use crate::ranks::{Placed, Ranks};

@@ -27,16 +27,18 @@ mod repair;
 mod spans;
 mod stream;
 mod time;
+mod values;
 mod walk;
 
 use std::io::Read;
 
-use self::event::{Event, MemoryArguments, NameArguments, SliceArguments, number_of};
+use self::event::{Event, MemoryArguments, NameArguments, SliceArguments};
 use self::losses::Losses;
 pub use self::merge::Merge;
 use self::spans::{Scope, Spans};
 use self::stream::parse;
 use self::time::{NoTime, duration, moment};
+use self::values::number_of;
 use self::walk::{Visit, walk};
 use crate::trace::{
     Category, Counter, Details, EventWait, FlowEnd, FlowKind, MemoryChange, PlaceId, RawSlice,

@@ -1,0 +1,173 @@
+//! Values of fields that take whatever a file has there.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::trace::PlaceId;
+
+/// The name of a field. Names have no escapes, mostly.
+#[derive(Deserialize)]
+pub(super) struct Key<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+impl Key<'_> {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A text; numbers are one as they are written, everything else is empty.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A whole number, where there is one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Integer(pub(super) Option<i64>);
+
+impl Integer {
+    /// The number of a stream; -1, also without its sign, stands for none.
+    pub(super) fn stream(self) -> Option<i32> {
+        self.0.and_then(|stream| i32::try_from(stream).ok())
+    }
+
+    pub(super) fn natural(self) -> u64 {
+        self.0.and_then(|value| u64::try_from(value).ok()).unwrap_or(0)
+    }
+
+    /// All 64 bits: addresses and ids have no sign. 0 if there is none.
+    pub(super) fn bits(self) -> u64 {
+        self.0.unwrap_or(0).cast_unsigned()
+    }
+
+    /// What ties slices together; 0 if nothing does. -1, also without its sign, stands for none.
+    pub(super) fn correlation(self) -> u64 {
+        let bits = self.bits();
+        let is_none = bits == u64::MAX || bits == u64::from(u32::MAX);
+        if is_none { 0 } else { bits }
+    }
+}
+
+/// The number or text of a process or thread.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Place(pub(super) PlaceId);
+
+impl Default for Place {
+    fn default() -> Self {
+        Self(PlaceId::Number(0))
+    }
+}
+
+/// Takes whatever stands there.
+struct Anything;
+
+enum Found<'de> {
+    Number(i64),
+    /// A number with a fraction.
+    Real(f64),
+    Text(Cow<'de, str>),
+    Nothing,
+}
+
+impl<'de> Visitor<'de> for Anything {
+    type Value = Found<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Found<'de>, E> {
+        Ok(Found::Number(i64::from(value)))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Found<'de>, E> {
+        Ok(Found::Number(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Found<'de>, E> {
+        // Flow numbers of some recorders are addresses: any number will do that is the same again.
+        Ok(Found::Number(value.cast_signed()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Found<'de>, E> {
+        Ok(Found::Real(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Found<'de>, E> {
+        Ok(Found::Text(Cow::Owned(value.to_owned())))
+    }
+
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Found<'de>, E> {
+        Ok(Found::Text(Cow::Borrowed(value)))
+    }
+
+    fn visit_unit<E>(self) -> Result<Found<'de>, E> {
+        Ok(Found::Nothing)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Found<'de>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Found::Nothing)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<'de>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Found::Nothing)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(match deserializer.deserialize_any(Anything)? {
+            Found::Text(text) => text,
+            Found::Number(number) => number.to_string().into(),
+            Found::Real(number) => number.to_string().into(),
+            Found::Nothing => Cow::default(),
+        }))
+    }
+}
+
+impl<'de> Deserialize<'de> for Integer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(match deserializer.deserialize_any(Anything)? {
+            Found::Number(number) => Some(number),
+            Found::Real(number) => Some(number as i64),
+            Found::Text(text) => number_of(&text),
+            Found::Nothing => None,
+        }))
+    }
+}
+
+/// Numbers stand as texts, too: `"12"`, `"0x7f"`, `"12.0"`.
+pub(super) fn number_of(text: &str) -> Option<i64> {
+    let text = text.trim();
+    if let Some(digits) = text.strip_prefix("0x") {
+        return u64::from_str_radix(digits, 16).ok().map(u64::cast_signed);
+    }
+    let whole = || text.parse::<u64>().ok().map(u64::cast_signed);
+    let real = || text.parse::<f64>().ok().filter(|it| it.abs() < 9e15).map(|it| it as i64);
+    text.parse().ok().or_else(whole).or_else(real)
+}
+
+impl<'de> Deserialize<'de> for Place {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(match deserializer.deserialize_any(Anything)? {
+            Found::Number(number) => PlaceId::Number(number),
+            Found::Real(number) => PlaceId::Number(number as i64),
+            Found::Text(text) => match number_of(&text) {
+                Some(number) => PlaceId::Number(number),
+                None => PlaceId::Text(text.as_ref().into()),
+            },
+            Found::Nothing => PlaceId::Number(0),
+        }))
+    }
+}
