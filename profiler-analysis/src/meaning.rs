@@ -1,6 +1,8 @@
 //! What names of slices mean, and what each slice is inside of.
 
-use profiler_events::names::{is_communication_kernel, is_waiting_for_data, waits_for_other_ranks};
+#[cfg(feature = "parquet")]
+use profiler_events::names::waits_for_other_ranks;
+use profiler_events::names::{is_communication_kernel, is_waiting_for_data};
 use rustc_hash::FxHashMap;
 
 use crate::answers::{Activity, WorkKind};
@@ -19,6 +21,7 @@ struct Meaning {
     is_data: bool,
     waits_for_device: bool,
     communicates: bool,
+    #[cfg(feature = "parquet")]
     waits_for_ranks: bool,
     /// The module in a list of what was open.
     module: Option<Name>,
@@ -45,6 +48,7 @@ impl Meanings {
             is_data: is_waiting_for_data(name) || name.starts_with("enumerate(DataLoader)#"),
             waits_for_device: waits_for_device(name),
             communicates: is_communication_kernel(name),
+            #[cfg(feature = "parquet")]
             waits_for_ranks: waits_for_other_ranks(name),
             module: name
                 .rsplit(';')

@@ -57,6 +57,7 @@ impl TraceBuilder {
     }
 
     /// Adds a process, and returns its place: another one may have the same number.
+    #[cfg(feature = "parquet")]
     pub(crate) fn add_process(&mut self, number: Option<i64>) -> u32 {
         let place = self.processes.len() as u32; // fewer than events
         let process = Process { number, name: Name::EMPTY, labels: Name::EMPTY };
