@@ -106,7 +106,7 @@ fn too_few_calls_for_so_many_rows_are_said_to_be() {
 #[test]
 fn what_is_slower_is_found_among_many_rows() {
     let mut chance = Chance(13);
-    for (count, times) in [(30, 2.0), (300, 1.2), (4_000, 1.05)] {
+    for (count, times) in [(100, 2.0), (300, 1.5), (4_000, 1.1)] {
         let (before, after) =
             ([chance.run(60, count, 0.0, 1.0)], [chance.run(60, count, 0.0, times)]);
         let comparison = compare_steps(&before, &after).expect("of one program");
