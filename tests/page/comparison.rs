@@ -30,7 +30,7 @@ fn times(mut reports: Vec<Report>, factor: f64) -> Vec<Report> {
 }
 
 fn page_of(reports: &dyn Fn() -> Vec<Report>) -> String {
-    let comparison = compare(&times(reports(), 1.0), &times(reports(), 2.0));
+    let comparison = compare(&times(reports(), 1.0), &times(reports(), 8.0));
     page::comparison(&comparison.expect("of one program"))
 }
 
