@@ -12,6 +12,8 @@ use super::seen_page;
 fn times(mut reports: Vec<Report>, factor: f64) -> Vec<Report> {
     for report in &mut reports {
         let Report::Simple(report) = report else { continue };
+        // How steps vary would count for their actions.
+        report.step_series.clear();
         // Enough rows to search in.
         let first = report.actions[0].clone();
         report.actions.extend(('a'..='t').map(|letter| {
@@ -22,6 +24,7 @@ fn times(mut reports: Vec<Report>, factor: f64) -> Vec<Report> {
         for row in &mut report.actions {
             let Some(rest) = &mut row.rest else { continue };
             rest.p50_seconds *= factor;
+            row.calls = 10_000;
             let seconds = rest.p50_seconds;
             rest.p50_limits = Some(MedianLimits { low_seconds: seconds, high_seconds: seconds });
         }
