@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::answers::{Activity, WorkKind};
 pub(crate) use crate::trace::STEP;
+use crate::trace::without_library_prefix;
 use crate::trace::{ByName, Category, FlowKind, NONE, Name, Slice, Trace};
 
 /// What begins the name of a module: mlprof's, Lightning's, Python's.
@@ -223,8 +224,7 @@ pub(crate) fn is_module(name: &str) -> bool {
 
 /// Calls that return when a device has done something.
 pub(crate) fn waits_for_device(name: &str) -> bool {
-    let rest = ["cuda", "cu", "hip"].iter().find_map(|begin| name.strip_prefix(begin));
-    let Some(rest) = rest else { return false };
+    let Some(rest) = without_library_prefix(name) else { return false };
     let rest = rest.split("_v").next().unwrap_or(rest);
     let is_copy = rest.starts_with("Memcpy") && !rest.contains("Async");
     rest.ends_with("Synchronize") || is_copy

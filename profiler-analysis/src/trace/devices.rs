@@ -3,6 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::names::without_library_prefix;
 use super::{Category, Slice, TraceBuilder, TrackKind};
 
 /// What a process is, by its name.
@@ -128,6 +129,6 @@ fn work(name: &str) -> Category {
 
 /// Whether a name is that of a function of CUDA's or HIP's library.
 fn is_call(name: &str) -> bool {
-    let rest = ["cuda", "cu", "hip"].iter().find_map(|begin| name.strip_prefix(begin));
+    let rest = without_library_prefix(name);
     rest.and_then(|rest| rest.chars().next()).is_some_and(|letter| letter.is_ascii_uppercase())
 }

@@ -29,8 +29,8 @@ pub(crate) use self::impossible::Impossible;
 pub use self::memory::MemoryChange;
 pub use self::message::Message;
 pub(crate) use self::names::ByName;
-pub(crate) use self::names::STEP;
 pub use self::names::{Name, Names};
+pub(crate) use self::names::{STEP, without_library_prefix};
 pub use self::raw::{FlowEnd, PlaceId, RawSlice};
 
 /// No slice, no details.

@@ -7,6 +7,11 @@ use rustc_hash::FxHashMap;
 /// Beginning of the name of a step.
 pub(crate) const STEP: &str = "ProfilerStep#";
 
+/// Returns a call's name without the prefix of CUDA's or HIP's library; `None` without such a prefix.
+pub(crate) fn without_library_prefix(name: &str) -> Option<&str> {
+    ["cuda", "cu", "hip"].iter().find_map(|begin| name.strip_prefix(begin))
+}
+
 /// A text of a [`Trace`](super::Trace), known by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(pub(crate) u32);
