@@ -30,6 +30,8 @@ const TARGETS: [&str; 3] = ["sm_50", "sm_75", "sm_90"];
 
 /// Whether there is a driver and a device; if not, why.
 pub fn is_there() -> Result<(), String> {
+    // Candle links the driver's library: without it such a program does not start.
+    #[cfg(not(feature = "candle"))]
     // SAFETY: looks for a library.
     if !unsafe { sys::is_culib_present() } {
         return Err("the driver's library (libcuda) is not installed".to_owned());

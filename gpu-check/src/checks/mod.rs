@@ -4,9 +4,12 @@
 mod burn;
 #[cfg(feature = "candle")]
 mod candle;
+mod copies;
 mod environment;
+mod launches;
 mod many;
 mod overhead;
+mod recordings;
 mod regions;
 #[cfg(feature = "burn")]
 mod trace;
@@ -42,9 +45,15 @@ impl Shared {
     }
 }
 
-/// In the order in which they run: those without a framework first, since burn's hooks stay for the
+/// In the order in which they run: the one that measures before any recording first, then those
+/// without a framework, since burn's hooks stay for the
 /// life of the process once they are in; of burn's the one that needs it without hooks.
-pub const CHECKS: [Check; 9] = [
+pub const CHECKS: [Check; 12] = [
+    Check {
+        name: "recordings",
+        about: "several recordings, and what a launch costs between them",
+        run: recordings::run,
+    },
     Check {
         name: "environment",
         about: "driver, device and CUPTI are found, and a kernel is collected",
@@ -54,6 +63,16 @@ pub const CHECKS: [Check; 9] = [
         name: "regions",
         about: "profile_device against the kernels inside, on a stream of cudarc's",
         run: regions::run,
+    },
+    Check {
+        name: "launches",
+        about: "kernels of four threads and of a replayed graph belong to their actions",
+        run: launches::run,
+    },
+    Check {
+        name: "copies",
+        about: "times of copies and fills against CUDA's events",
+        run: copies::run,
     },
     Check {
         name: "overhead",

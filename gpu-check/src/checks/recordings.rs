@@ -1,0 +1,116 @@
+//! Several recordings of one process, and the cost of a launch between them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use profiler_cuda::finalize_cupti;
+
+use super::Shared;
+use crate::gpu::{Gpu, Kernel};
+use crate::options::Options;
+use crate::outcome::Row;
+use crate::recording::{Plan, record};
+use crate::statistics::{median, time};
+
+/// Recordings of each kind.
+const RECORDINGS: usize = 5;
+/// Kernels of each recording.
+const KERNELS: u64 = 1_000;
+/// Kernels of one measurement between recordings, and the number of measurements.
+const BETWEEN: (u64, usize) = (20_000, 5);
+/// A launch after a recording may take so many times what one took before.
+const MOST: f64 = 1.25;
+/// Threads that launch while CUPTI comes and goes.
+const THREADS: usize = 4;
+
+/// Runs first: no recording of the process may come before its first measurement.
+pub fn run(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
+    let gpu = shared.gpu()?;
+    gpu.launch(Kernel::Empty, KERNELS)?;
+    let before = launch_nanoseconds(gpu)?;
+    let mut rows = Vec::new();
+    for (name, finalizes) in [("CUPTI kept", false), ("CUPTI taken out", true)] {
+        finalize_cupti(finalizes);
+        rows.push(several(gpu, &format!("recordings: {name}"))?);
+        let after = launch_nanoseconds(gpu)?;
+        let measured = format!("{} before, {} after", time(before), time(after));
+        let name = format!("recordings: a launch, {name}");
+        rows.push(Row::decided(name, measured, "at most 1.25 times", after <= before * MOST));
+    }
+    rows.push(beside_launches(gpu)?);
+    finalize_cupti(false);
+    Ok(rows)
+}
+
+/// Returns the time of a launch, until all have run: nanoseconds, the median.
+fn launch_nanoseconds(gpu: &Gpu) -> Result<f64, String> {
+    let (kernels, count) = BETWEEN;
+    let mut measured = Vec::new();
+    for _ in 0..count {
+        let began = Instant::now();
+        gpu.launch(Kernel::Empty, kernels)?;
+        gpu.wait()?;
+        measured.push(began.elapsed().as_secs_f64() * 1e9 / kernels as f64);
+    }
+    Ok(median(&measured))
+}
+
+fn several(gpu: &Gpu, name: &str) -> Result<Row, String> {
+    let launch = || gpu.launch(Kernel::Empty, KERNELS).and_then(|()| gpu.wait());
+    let (mut counts, mut nanoseconds) = (Vec::new(), Vec::new());
+    for _ in 0..RECORDINGS {
+        let began = Instant::now();
+        let recorded = record(Plan::default(), |_| launch())?;
+        nanoseconds.push(began.elapsed().as_secs_f64() * 1e9);
+        counts.push(recorded.recording.kernels);
+        launch()?;
+    }
+    let measured = format!("{counts:?} kernels; {} per recording", time(median(&nanoseconds)));
+    let is_good = counts == [KERNELS; RECORDINGS];
+    Ok(Row::decided(name, measured, format!("{KERNELS} each"), is_good))
+}
+
+/// CUPTI is taken out while other threads launch kernels and wait for them.
+fn beside_launches(gpu: &Gpu) -> Result<Row, String> {
+    let (is_over, launched) = (AtomicBool::new(false), AtomicU64::new(0));
+    let launch = || {
+        let gpu = Gpu::open()?;
+        while !is_over.load(Ordering::Relaxed) {
+            gpu.launch(Kernel::Spin, 20)?;
+            gpu.wait()?;
+            launched.fetch_add(20, Ordering::Relaxed);
+        }
+        Ok::<(), String>(())
+    };
+    let mut notes = Vec::new();
+    let (counts, threads) = thread::scope(|scope| {
+        let threads = [(); THREADS].map(|()| scope.spawn(launch));
+        let mut one = |_| {
+            let work = || gpu.launch(Kernel::Empty, KERNELS).and_then(|()| gpu.wait());
+            let recorded = record(Plan::default(), |_| work())?;
+            let kernels = recorded.recording.kernels;
+            if kernels < KERNELS {
+                notes.push(format!("{kernels}: {}", recorded.report.header.notes.join("; ")));
+            }
+            Ok(kernels)
+        };
+        let counts: Result<Vec<u64>, String> = (0..4 * RECORDINGS).map(&mut one).collect();
+        is_over.store(true, Ordering::Relaxed);
+        let threads = threads.map(|thread| thread.join().unwrap_or(Err("a panic".to_owned())));
+        (counts, threads)
+    });
+    let counts = counts?;
+    threads.into_iter().collect::<Result<Vec<()>, String>>()?;
+    let least = counts.iter().copied().min().unwrap_or(0);
+    let mut measured = format!(
+        "{} recordings, at least {least} kernels in each; {} beside them",
+        counts.len(),
+        launched.load(Ordering::Relaxed)
+    );
+    if let Some(note) = notes.first() {
+        measured += &format!("; in {} fewer, the first with {note}", notes.len());
+    }
+    let name = "recordings: taken out beside launches";
+    Ok(Row::decided(name, measured, format!("at least {KERNELS} each"), least >= KERNELS))
+}
