@@ -134,7 +134,7 @@ fn paint_tuning(text: &mut String, report: &TensorReport) {
     let seconds = report.tuning.iter().fold(0.0, |sum, kernel| sum + kernel.device_seconds);
     let _ = writeln!(
         text,
-        "\nCompiling and tuning kernels: {}, {} on the device; not in the table. Most of it:",
+        "\nCompiling and tuning kernels: {}, {}; not in the table. Most of it:",
         counted(count, "time", "times"),
         duration(seconds)
     );

@@ -4,8 +4,9 @@ use super::TensorProfiler;
 use super::control::StageRun;
 use crate::ActionKind;
 use crate::report::internals::{Missing, note_missing};
-use crate::report::number::grouped;
+use crate::report::number::{duration, grouped};
 use crate::{Stage, allocation, hook};
+use profiler_events::clock::Rate;
 use profiler_events::{Schedule, ShapeList};
 use profiler_trace::internals::Profile;
 
@@ -129,6 +130,7 @@ impl TensorProfiler {
         note_missing(missing, &mut notes);
         note_on_losses(&run.profile, &mut notes);
         note_on_devices(&run.profile, &mut notes);
+        notes.extend(driver_overhead(&run.profile));
         notes.extend(run.regions.notes());
         notes.extend(run.unbound.iter().filter_map(|unbound| unbound.note()));
         for note in &run.notes {
@@ -213,6 +215,21 @@ fn note_on_losses(profile: &Profile, notes: &mut Vec<String>) {
                 .to_owned(),
         );
     }
+}
+
+/// The time that CUPTI took inside of the program's own calls.
+fn driver_overhead(profile: &Profile) -> Option<String> {
+    let kinds = profile.driver_overhead(Rate::now());
+    let (longest, count, most) = kinds.first()?;
+    let seconds = kinds.iter().fold(0.0, |sum, (_, _, seconds)| sum + seconds);
+    Some(format!(
+        "the driver and its profiling interface took {} of the host, {} of it for {} ({} calls): \
+         what contains it took longer",
+        duration(seconds),
+        duration(*most),
+        longest.name(),
+        grouped(*count)
+    ))
 }
 
 fn note_on_devices(profile: &Profile, notes: &mut Vec<String>) {

@@ -2,12 +2,13 @@
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::buffers::{Buffer, Buffers, SIZE};
 use super::delivery::{Delivery, Lost};
+use super::departure::Callers;
 use super::functions::{Functions, check, code};
 use super::records::{self, kind};
 use super::timeline::Timeline;
@@ -32,6 +33,8 @@ pub(super) struct Collector {
     /// What was claimed, and the kinds of records that are collected.
     active: Mutex<Option<Active>>,
     recordings: AtomicU32,
+    /// CUPTI was taken out of the process at least once.
+    has_left: AtomicBool,
 }
 
 struct Active {
@@ -67,10 +70,12 @@ fn hears_nvtx() -> bool {
 }
 
 static NUMBERS: OnceLock<&'static Functions> = OnceLock::new();
+/// CUPTI is in the process: any function of it would bring it back.
+static IS_THERE: AtomicBool = AtomicBool::new(false);
 
 /// CUPTI's numbers of a context and a stream of it.
 fn numbers_of(context: *mut c_void, stream: *mut c_void) -> Option<(u32, u32)> {
-    let functions = NUMBERS.get()?;
+    let functions = NUMBERS.get().filter(|_| IS_THERE.load(Ordering::Relaxed))?;
     let (mut context_number, mut stream_number) = (0, 0);
     // SAFETY: both exist, as the caller has work on the stream; the places are ours.
     let are_known = unsafe {
@@ -122,7 +127,13 @@ impl Collector {
             function: "starting a thread",
             name: error.to_string(),
         })?;
-        Ok(Self { functions, delivery, active: Mutex::new(None), recordings: AtomicU32::new(0) })
+        Ok(Self {
+            functions,
+            delivery,
+            active: Mutex::new(None),
+            recordings: AtomicU32::new(0),
+            has_left: AtomicBool::new(false),
+        })
     }
 
     /// Agrees with CUPTI on clock, numbers of threads and room; before any kind of records is turned
@@ -161,6 +172,7 @@ impl Collector {
         if let Some(before) = active.take() {
             self.turn_off(before);
         }
+        IS_THERE.store(true, Ordering::Relaxed);
         let subscriber = self.functions.claim()?;
         let mut begun = Active { subscriber, kinds: Vec::new(), interest };
         let turned_on = self.prepare().and_then(|timeline| {
@@ -206,13 +218,17 @@ impl Collector {
         unsafe { (self.functions.unsubscribe)(active.subscriber) };
     }
 
-    /// Collects nothing any more. `finalizes`: takes CUPTI out of the process, too.
-    pub(super) fn end(&self, finalizes: bool) {
+    /// Collects nothing any more, and takes CUPTI out of the process where that is safe or wanted.
+    pub(super) fn end(&self) {
         let Some(active) = lock(&self.active).take() else { return };
         self.turn_off(active);
-        if finalizes && let Some(finalize) = self.functions.finalize {
-            // SAFETY: nothing is collected, and what was has been delivered.
+        let leaves = lock(self.delivery).callers.let_cupti_leave();
+        if leaves && let Some(finalize) = self.functions.finalize {
+            IS_THERE.store(false, Ordering::Relaxed);
+            // SAFETY: nothing is collected, and what was has been delivered. No other thread made
+            // calls of CUDA's in the recording, or the program has asked for it.
             unsafe { finalize() };
+            self.has_left.store(true, Ordering::Relaxed);
         }
     }
 
@@ -228,22 +244,33 @@ impl Collector {
         if !BUFFERS.wait_until_read(PATIENCE) {
             missing.push("kernels are missing: reading them took too long".to_owned());
         }
-        let lost = {
-            let mut delivery = lock(self.delivery);
-            delivery.settle();
-            std::mem::take(&mut delivery.lost)
-        };
-        missing.extend(self.describe(lost));
-        missing
-    }
-
-    fn describe(&self, lost: Lost) -> Vec<String> {
         let mut dropped = 0;
         // SAFETY: the place is ours; null means all contexts.
         unsafe { (self.functions.dropped_records)(std::ptr::null_mut(), 0, &mut dropped) };
-        let refused = BUFFERS.take_refused();
+        let has_dropped = BUFFERS.take_refused() > 0 || dropped > 0;
+        let (lost, records) = {
+            let mut delivery = lock(self.delivery);
+            delivery.settle();
+            if has_dropped {
+                delivery.callers = Callers::Several;
+            }
+            (std::mem::take(&mut delivery.lost), delivery.records)
+        };
+        // Waiting for the devices is a call that CUPTI tells of.
+        if records == 0 && self.has_left.load(Ordering::Relaxed) {
+            missing.push(
+                "CUPTI tells of nothing since it was taken out of the process while threads were \
+                 inside of calls of CUDA's: kernels and copies are missing"
+                    .to_owned(),
+            );
+        }
+        missing.extend(Self::describe(lost, has_dropped.then_some(dropped)));
+        missing
+    }
+
+    fn describe(lost: Lost, dropped: Option<usize>) -> Vec<String> {
         let mut words = Vec::new();
-        if dropped > 0 || refused > 0 {
+        if let Some(dropped) = dropped {
             words.push(format!(
                 "CUPTI had no room for {dropped} of its records (kernels, copies and calls): they \
                  are missing"

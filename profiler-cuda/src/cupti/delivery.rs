@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_char};
 use rustc_hash::FxHashMap;
 
 use super::calls::Calls;
+use super::departure::Callers;
 use super::functions::Functions;
 use super::names;
 use super::recent::Recent;
@@ -43,6 +44,10 @@ pub(super) struct Delivery {
     ranges: FxHashMap<u32, (u64, Timestamp, Action)>,
     /// Which recording numbers of contexts are of.
     recording: u32,
+    /// The threads that made calls in this recording.
+    pub(super) callers: Callers,
+    /// How many records this recording has.
+    pub(super) records: u64,
     pub(super) lost: Lost,
 }
 
@@ -98,6 +103,8 @@ impl Delivery {
             devices: FxHashMap::default(),
             ranges: FxHashMap::default(),
             recording: 0,
+            callers: Callers::default(),
+            records: 0,
             lost: Lost::default(),
         }
     }
@@ -106,12 +113,14 @@ impl Delivery {
     pub(super) fn begin(&mut self, recording: u32, timeline: Timeline) {
         (self.recording, self.timeline) = (recording, timeline);
         self.contexts = Recent::default();
+        (self.callers, self.records) = (Callers::default(), 0);
     }
 
     /// # Safety
     ///
     /// Names that the record points to are there.
     pub(super) unsafe fn record(&mut self, record: &Record) {
+        self.records += 1;
         match record {
             Record::ExternalCorrelation(external) => {
                 let (recording, number) =
@@ -142,6 +151,7 @@ impl Delivery {
     }
 
     fn call(&mut self, call: &Api) {
+        self.callers.add(call.thread);
         let Some(known) = self.calls.get(self.functions, call) else { return };
         let thread = u64::from(call.thread);
         if known.is_of_memory {
@@ -260,11 +270,15 @@ impl Delivery {
 
     fn overhead(&mut self, overhead: &Overhead) {
         let name = format!("CUDA: {}", names::overhead(overhead.overhead_kind));
+        let activity = match names::is_of_kernels(overhead.overhead_kind) {
+            true => DeviceActivity::Tuning,
+            false => DeviceActivity::Overhead,
+        };
         let start = self.timeline.timestamp(overhead.start);
         let end = self.timeline.timestamp(overhead.end.max(overhead.start));
         hook::device_event(&DeviceEvent {
-            activity: DeviceActivity::Tuning,
-            method: TimingMethod::Host,
+            activity,
+            method: TimingMethod::Driver,
             ..DeviceEvent::new(kernel_action(&name), start, end)
         });
     }

@@ -9,6 +9,7 @@ mod buffers;
 mod calls;
 mod collector;
 mod delivery;
+mod departure;
 mod functions;
 mod names;
 mod recent;
@@ -17,7 +18,8 @@ mod source;
 mod timeline;
 mod unavailable;
 
-pub(super) use source::{Activity, FINALIZES};
+pub(super) use departure::{Departure, set_departure};
+pub(super) use source::Activity;
 
 /// `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2`: torch's Kineto takes the first two.
 const EXTERNAL_KIND: u32 = 5;

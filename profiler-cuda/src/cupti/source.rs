@@ -12,9 +12,6 @@ use crate::driver::Driver;
 use profiler_core::Interest;
 use profiler_core::hook::{self, Context, Source};
 
-/// CUPTI is taken out of the process when a recording ends.
-pub(crate) static FINALIZES: AtomicBool = AtomicBool::new(false);
-
 /// See the module.
 pub(crate) struct Activity {
     collector: OnceLock<Result<Collector, Unavailable>>,
@@ -61,7 +58,7 @@ impl Source for Activity {
         }
         if !interest.contains(Interest::DEVICE) {
             if let Some(collector) = self.collecting() {
-                collector.end(FINALIZES.load(Ordering::Relaxed));
+                collector.end();
             }
             self.is_collecting.store(false, Ordering::Relaxed);
             return;

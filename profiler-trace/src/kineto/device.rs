@@ -106,7 +106,7 @@ impl<W: Write> Writer<'_, W> {
     /// Whether an arrow leads from the event's launch to it.
     pub(super) fn is_shown_with_launch(&self, event: &DeviceEvent) -> bool {
         event.method != TimingMethod::None
-            && event.activity != DeviceActivity::Tuning
+            && !event.activity.is_host_work()
             && self.index.unexplained(self.cycle, event).is_none()
     }
 
@@ -116,6 +116,10 @@ impl<W: Write> Writer<'_, W> {
             DeviceActivity::Tuning => {
                 Queue { process: self.tracks.process, stream: event.device.into() }
             }
+            DeviceActivity::Overhead => {
+                let stream = u64::from(event.device) | 1 << 32;
+                Queue { process: self.tracks.process, stream }
+            }
             _ => Queue {
                 process: event.device.into(),
                 stream: self.tracks.stream(event.device, event.stream),
@@ -123,22 +127,20 @@ impl<W: Write> Writer<'_, W> {
         }
     }
 
-    /// The track of a queue that a slice has a place on, if there is any. `tuned`: the device, if it
+    /// The track of a queue that a slice has a place on, if there is any. `host_work`: its name, if it
     /// is a queue of work of the host's.
     fn track_of(
         &mut self,
         queue: Queue,
-        tuned: Option<u32>,
+        host_work: Option<String>,
         (start, end): (i64, i64),
         queues: &mut HashMap<Queue, QueueLanes>,
     ) -> Option<u64> {
-        let name = match tuned {
-            Some(device) => format!("tuning for device {device}"),
-            None => format!("stream {}", queue.stream),
-        };
+        let is_host_work = host_work.is_some();
+        let name = host_work.unwrap_or_else(|| format!("stream {}", queue.stream));
         let tracks = &mut self.tracks;
         let known = queues.entry(queue).or_insert_with(|| {
-            let number = if tuned.is_some() {
+            let number = if is_host_work {
                 tracks.further(queue.process, &name)
             } else {
                 tracks.name(queue.process, queue.stream, name.clone());
@@ -162,16 +164,20 @@ impl<W: Write> Writer<'_, W> {
     ) -> io::Result<()> {
         let unexplained = self.index.unexplained(self.cycle, event);
         let queue = self.queue(event);
-        let tuned = (event.activity == DeviceActivity::Tuning).then_some(event.device);
+        let host_work = match event.activity {
+            DeviceActivity::Tuning => Some(format!("tuning for device {}", event.device)),
+            DeviceActivity::Overhead => Some(format!("driver of device {}", event.device)),
+            _ => None,
+        };
         // Where there is no track any more the first one has it.
-        let track = self.track_of(queue, tuned, (start, end), queues).unwrap_or(queue.stream);
+        let track = self.track_of(queue, host_work, (start, end), queues).unwrap_or(queue.stream);
         self.separate()?;
         self.json.raw("{\"ph\":\"X\",\"cat\":\"");
         self.json.raw(match event.activity {
             DeviceActivity::Kernel => "kernel",
             DeviceActivity::Copy => "gpu_memcpy",
             DeviceActivity::Fill => "gpu_memset",
-            DeviceActivity::Tuning => "overhead",
+            DeviceActivity::Tuning | DeviceActivity::Overhead => "overhead",
             DeviceActivity::Synchronization => "cuda_sync",
             DeviceActivity::Region => "gpu_user_annotation",
         });
@@ -183,7 +189,7 @@ impl<W: Write> Writer<'_, W> {
         self.json.microseconds(end - start);
         self.json.raw(",\"args\":{\"device\":");
         self.json.integer(event.device);
-        if event.activity != DeviceActivity::Tuning {
+        if !event.activity.is_host_work() {
             self.json.raw(",\"context\":");
             self.json.integer(event.driver_context.max(1));
             self.json.raw(",\"stream\":");

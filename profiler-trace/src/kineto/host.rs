@@ -336,7 +336,9 @@ fn known_name(action: Action, activity: Option<DeviceActivity>) -> Option<&'stat
     match activity {
         Some(DeviceActivity::Copy) => Some("cudaMemcpyAsync"),
         Some(DeviceActivity::Fill) => Some("cudaMemsetAsync"),
-        Some(DeviceActivity::Synchronization | DeviceActivity::Region) => None,
+        Some(
+            DeviceActivity::Synchronization | DeviceActivity::Region | DeviceActivity::Overhead,
+        ) => None,
         Some(DeviceActivity::Kernel | DeviceActivity::Tuning) => Some("cudaLaunchKernel"),
         // Most calls of a driver launch nothing.
         None => None,

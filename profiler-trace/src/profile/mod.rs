@@ -48,6 +48,8 @@ pub struct Profile {
     memory: FxHashMap<(NodeId, MemoryDevice), Bytes>,
     /// Compiling kernels and trying them out, in ticks.
     tuning: FxHashMap<Action, (u64, u64)>,
+    /// The driver's and CUPTI's own work, in ticks.
+    overhead: FxHashMap<Action, (u64, u64)>,
     counters: CounterSums,
     idle: IdleSums,
     threads: ThreadSums,
@@ -100,6 +102,7 @@ impl Default for Profile {
             tree: PathTree::default(),
             memory: FxHashMap::default(),
             tuning: FxHashMap::default(),
+            overhead: FxHashMap::default(),
             counters: CounterSums::default(),
             idle: IdleSums::default(),
             threads: ThreadSums::default(),
@@ -194,6 +197,11 @@ impl Profile {
             TimingMethod::None => 0,
             _ => event.end.ticks().saturating_sub(event.start.ticks()),
         };
+        if event.activity == DeviceActivity::Overhead {
+            let (count, ticks) = self.overhead.entry(event.action).or_default();
+            (*count, *ticks) = (*count + 1, *ticks + duration);
+            return;
+        }
         match event.method {
             TimingMethod::Device | TimingMethod::Driver => {}
             TimingMethod::Host => self.totals.timed_by_host += 1,
@@ -223,6 +231,19 @@ impl Profile {
     /// rate, here and below.
     pub fn key_averages(&self, group_by: &GroupBy, rate: Rate) -> KeyAverages {
         averages::key_averages(self, *group_by, rate)
+    }
+
+    /// The driver's and CUPTI's own work on the host: each kind with its count and seconds, the longest
+    /// total first.
+    pub fn driver_overhead(&self, rate: Rate) -> Vec<(Action, u64, f64)> {
+        let kind = |(action, (count, ticks)): (&Action, &(u64, u64))| {
+            (*action, *count, rate.seconds(*ticks))
+        };
+        let mut all: Vec<_> = self.overhead.iter().map(kind).collect();
+        all.sort_by(|one, other| {
+            other.2.total_cmp(&one.2).then_with(|| one.0.name().cmp(other.0.name()))
+        });
+        all
     }
 
     /// Compiling kernels and trying them out.

@@ -72,6 +72,11 @@ pub(crate) fn overhead(kind: u32) -> &'static str {
     }
 }
 
+/// Whether an overhead is that of compiling and loading kernels, which a warm step does not have.
+pub(crate) fn is_of_kernels(overhead: u32) -> bool {
+    matches!(overhead, 1 | 0x4_0000 | 0x5_0000)
+}
+
 /// A name for a call, such as `cudaRuntime#211`, if CUPTI has none for its number.
 pub(crate) fn api(is_driver: bool, callback: u32) -> String {
     let library = if is_driver { "cudaDriver" } else { "cudaRuntime" };

@@ -102,18 +102,37 @@ pub fn fork() {
     assert_eq!(ran.row("kernel").calls, 30);
 }
 
-/// CUPTI leaves the process, and comes back when it is wanted again.
+/// CUPTI leaves the process where only one thread has used CUDA, and comes back when it is wanted.
 pub fn finalize() {
-    device::finalize_cupti(true);
-    for _ in 0..2 {
-        let ran = record(|_| {
-            op("aten::mm", || cuda().launch("kernel", 7, 5_000));
-        });
+    let launch = || drop(op("aten::mm", || cuda().launch("kernel", 7, 5_000)));
+    let record_one = |finalized| {
+        let ran = record(|_| launch());
         assert_eq!(ran.row("kernel").calls, 1);
         assert!((ran.row("aten::mm").self_device_seconds - 5e-6).abs() < 1e-8, "{}", ran.text);
         assert!(!cuda().is_claimed());
-    }
+        assert_eq!(cuda().finalized(), finalized);
+    };
+    record_one(1);
+    record_one(2);
+    // A second thread may be inside of a call when CUPTI leaves.
+    record(|_| {
+        launch();
+        std::thread::scope(|scope| drop(scope.spawn(|| cuda().launch("other", 7, 5_000)).join()));
+    });
     assert_eq!(cuda().finalized(), 2);
+    device::finalize_cupti(false);
+    record_one(2);
+    device::finalize_cupti(true);
+    record_one(3);
+}
+
+/// A report says so when CUPTI tells of nothing after it had left.
+pub fn silent_after_leaving() {
+    let ran = record(|_| drop(op("aten::mm", || cuda().launch("kernel", 7, 5_000))));
+    assert!(!ran.text.contains("CUPTI tells of nothing"), "{}", ran.text);
+    cuda().be_silent();
+    let ran = record(|_| drop(op("aten::mm", || cuda().launch("kernel", 7, 5_000))));
+    assert!(ran.text.contains("CUPTI tells of nothing since it was taken out"), "{}", ran.text);
 }
 
 /// A profiler that does not look at devices leaves CUPTI alone.

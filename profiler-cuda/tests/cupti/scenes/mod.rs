@@ -50,6 +50,7 @@ pub const ALL: &[Scene] = &[
     scene("too many", limits::too_many),
     scene("fork", limits::fork),
     scene("finalize", limits::finalize),
+    scene("silent after leaving", limits::silent_after_leaving),
     scene("nobody asks", limits::nobody_asks),
     scene("the process ends in the middle", limits::exit_in_the_middle),
     scene("a profiler is let go", limits::let_go),

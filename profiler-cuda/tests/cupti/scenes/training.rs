@@ -161,6 +161,10 @@ pub fn the_trace() {
     assert!(around.0 == first.0 && (around.1 - filled.1).abs() < 0.002, "until the last fill");
     assert_eq!(slices(trace, "cuda_sync").len(), 1);
     assert_eq!(slices(trace, "overhead")[0]["name"], "CUDA: Buffer Flush");
+    // CUPTI's own work is no kernel, and compiles none.
+    assert!(ran.text.contains("took 5.00 µs of the host, 5.00 µs of it for CUDA: Buffer Flush"));
+    assert!(!ran.text.contains("Compiling and tuning"), "{}", ran.text);
+    assert!(!ran.text.contains("timed by the host"), "{}", ran.text);
     let device = &trace["deviceProperties"][0];
     assert_eq!(
         (&device["name"], &device["numSms"]),
