@@ -88,3 +88,20 @@ fn modules_with_long_paths_can_be_told_apart() {
     assert_eq!(shown(whole[0].len()), whole, "what has room is not cut");
     assert_eq!(shown(20), ["[module]Linear: m...", "[module]Linear: m..."], "no room for an end");
 }
+
+/// A lambda of PyTorch's has a name of some 500 characters; its function stands before the brackets,
+/// and what these hold ends far behind what a line of text shows.
+#[test]
+fn kernels_with_long_arguments_keep_their_function() {
+    use profiler_core::report::tensor::TableOptions;
+    let lambda = "at::native::addcdiv_cuda_kernel(at::TensorIteratorBase&, c10::Scalar const&)::\
+                  {lambda()#2}::operator()() const::{lambda()#7}::operator()() const::\
+                  {lambda(float, float, float)#1}, std::array<char*, 4ul>";
+    let name =
+        format!("void at::native::vectorized_elementwise_kernel<4, {lambda} >(int, {lambda})");
+    let mut kernel = row(&name);
+    (kernel.kind, kernel.is_on_device) = (ActionKind::Kernel, true);
+    let averages = KeyAverages { rows: vec![kernel], ..KeyAverages::default() };
+    let table = averages.table(&TableOptions::default());
+    assert!(table.contains("at::native::vectorized_elementwise_kernel<4, …> "), "{table}");
+}

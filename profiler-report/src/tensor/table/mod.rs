@@ -235,17 +235,17 @@ impl<'table> Layout<'table> {
 
     /// Of a kernel what tells it from others, as far as there is room.
     fn name(&self, row: &KeyAverage) -> String {
-        let name = label::shown(&row.name);
         let polls = label::polls(row.polls);
         // Of a name that is too long there is less.
         let limit = self.options.max_name_column_width;
         let limit = limit.map(|width| width.saturating_sub(polls.len()));
         match limit {
-            Some(width) if row.is_on_device && name.contains(['<', '(']) => {
-                let short = kernel_name::short(&name, width.saturating_sub(4));
-                cut(&short, limit)
+            // All of the name is read: what its brackets hold is known from its end.
+            Some(width) if row.is_on_device && row.name.contains(['<', '(']) => {
+                let short = kernel_name::short(&row.name, width.saturating_sub(4));
+                cut(&label::shown(&short), limit)
             }
-            _ => cut_action(&name, limit) + &polls,
+            _ => cut_action(&label::shown(&row.name), limit) + &polls,
         }
     }
 

@@ -25,6 +25,26 @@ fn a_kernel_of_pytorch_keeps_function_and_first_arguments() {
     );
 }
 
+/// As PyTorch 2.11 and CUPTI named them on an H200.
+#[test]
+fn lambdas_and_operators_inside_of_arguments_are_no_path() {
+    let lambda = "void at::native::vectorized_elementwise_kernel<4, at::native::addcdiv_cuda_kernel\
+        (at::TensorIteratorBase&, c10::Scalar const&)::{lambda()#2}::operator()() const::\
+        {lambda()#7}::operator()() const::{lambda(float, float, float)#1}, std::array<char*, 4ul> >\
+        (int, at::native::addcdiv_cuda_kernel(at::TensorIteratorBase&, c10::Scalar const&)::\
+        {lambda()#2}::operator()() const::{lambda()#7}::operator()() const::\
+        {lambda(float, float, float)#1}, std::array<char*, 4ul>)";
+    let unary = "void at::native::vectorized_elementwise_kernel<4, at::native::AUnaryFunctor<float, \
+        float, float, at::native::binary_internal::MulFunctor<float> >, std::array<char*, 2ul> >(int, \
+        at::native::AUnaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> \
+        >, std::array<char*, 2ul>)";
+    for name in [lambda, unary] {
+        assert_eq!(super::short(name, 51), "at::native::vectorized_elementwise_kernel<4, …>");
+        assert_eq!(super::short(name, 26), "vectorized_elementwise_ke…");
+        assert_eq!(function(name), "at::native::vectorized_elementwise_kernel");
+    }
+}
+
 #[test]
 fn short_names_lose_only_return_type_and_parameters() {
     for (name, expected) in [
