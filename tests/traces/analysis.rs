@@ -165,7 +165,9 @@ fn compare(ours: &Value, hta: &Value, tolerance: f64) {
     let launches = &device["launches"];
     assert_eq!(launches["launched"].as_u64(), Some(delays.len() as u64));
     let each = if tolerance > 0.0 { 2.0 } else { 0.0 };
-    let median = delays[(delays.len() - 1) / 2];
+    let middle = delays.len() / 2;
+    let below = if delays.len() % 2 == 0 { middle - 1 } else { middle };
+    let median = f64::midpoint(delays[below], delays[middle]);
     same("median delay", microseconds(&launches["delay_median_ns"]), median, each);
     let most = delays.last().expect("delays");
     same("longest delay", microseconds(&launches["delay_max_ns"]), *most, each);
