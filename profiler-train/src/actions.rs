@@ -33,6 +33,8 @@ pub(super) struct CallbackActions {
     pub(super) on_sanity_check_start: Action,
     pub(super) on_sanity_check_end: Action,
     pub(super) on_exception: Action,
+    pub(super) on_save_checkpoint: Action,
+    pub(super) on_load_checkpoint: Action,
 }
 
 impl CallbackActions {
@@ -44,6 +46,8 @@ impl CallbackActions {
             on_sanity_check_start: action("on_sanity_check_start"),
             on_sanity_check_end: action("on_sanity_check_end"),
             on_exception: action("on_exception"),
+            on_save_checkpoint: action("on_save_checkpoint"),
+            on_load_checkpoint: action("on_load_checkpoint"),
         }
     }
 }
@@ -72,6 +76,8 @@ pub(super) struct RunActions {
     pub(super) run_training_batch: Action,
     pub(super) rerun_training_batch: Action,
     pub(super) save_checkpoint: Action,
+    pub(super) on_save_checkpoint: Action,
+    pub(super) on_load_checkpoint: Action,
     pub(super) train: LoaderActions,
     pub(super) validate: LoaderActions,
     pub(super) test: LoaderActions,
@@ -118,6 +124,8 @@ impl RunActions {
             run_training_batch: Action::new(names::RUN_TRAINING_BATCH),
             rerun_training_batch: Action::new("rerun_training_batch"),
             save_checkpoint: Action::new(names::SAVE_CHECKPOINT),
+            on_save_checkpoint: of_module("on_save_checkpoint"),
+            on_load_checkpoint: of_module("on_load_checkpoint"),
             train: loader("train_dataloader", names::TRAIN_DATALOADER_NEXT, "training_step"),
             validate: loader("val_dataloader", names::VAL_NEXT, "validation_step"),
             test: loader("test_dataloader", names::TEST_NEXT, "test_step"),

@@ -1,12 +1,15 @@
 //! The fit: sanity check, epochs, validation when it is due, checkpoints.
 
+use std::path::Path;
+
+use super::checkpoint::ResumePoint;
 use super::error::TrainError;
 use super::fetch::Batches;
 use super::loader::{DataLoader, EpochContext};
 use super::module::TrainModule;
-use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
+use super::optimizer::{LrInterval, TrainOptimizer};
 use super::outcome::{FitOutcome, StopReason};
-use super::run::Run;
+use super::run::{Run, configured};
 use super::state::TrainerState;
 use profiler_core::output::say;
 use profiler_core::{ProfilerExt, Stage, progress};
@@ -15,22 +18,31 @@ use profiler_core::{ProfilerExt, Stage, progress};
 pub(super) struct FitData<'data, Batch> {
     pub(super) train: &'data dyn DataLoader<Batch>,
     pub(super) validation: Option<&'data dyn DataLoader<Batch>>,
+    /// The checkpoint to go on from.
+    pub(super) ckpt_path: Option<&'data Path>,
 }
 
 impl<M: TrainModule> Run<'_, M> {
     /// The whole fit, from its first hook to its last.
     pub(super) fn fit(&mut self, data: &FitData<'_, M::Batch>) -> Result<FitOutcome, TrainError> {
+        let resumed = data.ckpt_path.map(|path| self.read_checkpoint(path)).transpose()?;
         self.begin()?;
         let mut epochs = 0;
         if self.settings.limit_train_batches.is_zero() {
             self.state.stop = Some(StopReason::Skipped);
             say("mlprof: limit_train_batches is 0: training is skipped");
         } else {
-            let mut optimizers = self.configure_optimizers()?;
-            self.state.learning_rate = Some(optimizers.optimizer.learning_rate());
+            self.configure_optimizers()?;
+            let is_resumed = resumed.is_some();
+            if let Some(resumed) = resumed {
+                self.restore(resumed)?;
+            }
+            self.state.learning_rate = Some(configured(&mut self.optimizers).learning_rate());
             self.on_fit_start()?;
-            self.sanity_check(data)?;
-            epochs = self.train(&mut optimizers, data)?;
+            if !is_resumed {
+                self.sanity_check(data)?;
+            }
+            epochs = self.train(data)?;
             self.on_fit_end()?;
         }
         self.teardown()?;
@@ -66,15 +78,11 @@ impl<M: TrainModule> Run<'_, M> {
         data.validation.filter(|_| !self.settings.limit_val_batches.is_zero())
     }
 
-    fn train(
-        &mut self,
-        optimizers: &mut Optimizers<M::Optimizer>,
-        data: &FitData<'_, M::Batch>,
-    ) -> Result<usize, TrainError> {
-        let mut epochs = 0;
+    fn train(&mut self, data: &FitData<'_, M::Batch>) -> Result<usize, TrainError> {
+        let mut epochs = self.state.epoch;
         let max_epochs = self.settings.max_epochs.unwrap_or(usize::MAX);
         let mut upcoming = None;
-        if max_epochs > 0 && !self.should_stop() {
+        if self.state.epoch < max_epochs && !self.should_stop() {
             upcoming = Some(self.open_training_data(data)?);
         }
         self.on_train_start()?;
@@ -83,13 +91,17 @@ impl<M: TrainModule> Run<'_, M> {
             let steps = batches.total().map(|steps| steps as u64);
             progress::epoch_begins(self.state.epoch as u64, of, steps);
             self.on_train_epoch_start()?;
-            let is_whole = self.run_training_epoch(optimizers, data, &mut batches)?;
+            let is_whole = self.run_training_epoch(data, &mut batches)?;
             drop(batches);
             self.state.means.end(true);
+            if is_whole {
+                self.state.resume_point =
+                    ResumePoint { epoch: self.state.epoch + 1, ..ResumePoint::default() };
+            }
             self.on_train_epoch_end()?;
             if is_whole {
                 epochs += 1;
-                self.lr_scheduler_step(optimizers, LrInterval::Epoch)?;
+                self.lr_scheduler_step(LrInterval::Epoch)?;
             }
             self.save_checkpoint()?;
             if self.state.epoch + 1 < max_epochs && !self.should_stop() {
@@ -116,7 +128,6 @@ impl<M: TrainModule> Run<'_, M> {
     /// All batches of an epoch. False if it was left early.
     fn run_training_epoch(
         &mut self,
-        optimizers: &mut Optimizers<M::Optimizer>,
         data: &FitData<'_, M::Batch>,
         batches: &mut Batches<'_, M::Batch>,
     ) -> Result<bool, TrainError> {
@@ -128,14 +139,23 @@ impl<M: TrainModule> Run<'_, M> {
             Some(_) => interval.of(total, "val_check_interval").map_err(TrainError::Setting)?,
             None => None,
         };
-        let mut index = 0;
+        // Those that a checkpoint has learned from already.
+        let mut index = self.state.resume_point.batch;
+        batches.skip(index, &*profiler, &self.state)?;
+        let is_due = |index: usize, is_last| {
+            interval.map_or(is_last, |interval| index.is_multiple_of(interval))
+        };
+        if index > 0 && !self.state.resume_point.is_validated && is_due(index, batches.is_at_end())
+        {
+            self.validate(data)?;
+        }
         loop {
             self.state.batch_index = None;
             self.state.num_batches = total;
             let Some((batch, is_last)) = batches.next(&*profiler, &self.state)? else { break };
             self.state.batch_index = Some(index);
             let batch = self.batch_to_device(batch)?;
-            self.training_batch(optimizers, &batch, index, is_last)?;
+            self.training_batch(&batch, index, is_last)?;
             if let Some(samples) = self.module.batch_size(&batch) {
                 progress::samples_processed(samples as u64);
             }
@@ -143,12 +163,8 @@ impl<M: TrainModule> Run<'_, M> {
             self.state.batch_index = None;
             index += 1;
             profiler.step();
-            let is_due = interval.map_or(is_last, |interval| index.is_multiple_of(interval));
-            if let (true, Some(validation)) = (is_due, self.validation(data)) {
-                profiler.pause();
-                let result = self.evaluate(validation, Stage::Validate);
-                profiler.resume();
-                result?;
+            if is_due(index, is_last) {
+                self.validate(data)?;
             }
             if self.should_stop() {
                 return Ok(is_last);
@@ -161,6 +177,16 @@ impl<M: TrainModule> Run<'_, M> {
             return Err(TrainError::NoBatches { loader: "training" });
         }
         Ok(true)
+    }
+
+    /// A validation inside a training epoch, if there is data for it.
+    fn validate(&mut self, data: &FitData<'_, M::Batch>) -> Result<(), TrainError> {
+        let Some(validation) = self.validation(data) else { return Ok(()) };
+        self.state.resume_point.is_validated = true;
+        self.profiler.pause();
+        let result = self.evaluate(validation, Stage::Validate);
+        self.profiler.resume();
+        result.map(drop)
     }
 
     /// Makes the iterator over a loader.

@@ -110,24 +110,29 @@ mod loader;
 mod module;
 mod optimizer;
 mod outcome;
+mod prepared_fit;
 mod progress;
 mod rerun;
 mod run;
+mod saved_state;
 mod settings;
 mod state;
 mod step;
 mod trainer;
 
 pub use callback::Callback;
+pub use checkpoint::Checkpoint;
 pub use error::{BoxError, Place, Result, TrainError};
 pub use limit::{Interval, Limit};
 pub use loader::{DataLoader, EpochContext, LoaderItem, MakeEpoch, loader_fn};
 pub use module::TrainModule;
 pub use optimizer::{LrInterval, Optimizers, TrainOptimizer};
 pub use outcome::{EvaluationOutcome, FitOutcome, StopReason};
+pub use prepared_fit::PreparedFit;
 /// The core of mlprof: sessions, profilers and their settings, reports as values.
 pub use profiler_core;
 pub use progress::ProgressBar;
+pub use saved_state::{Dtype, SavedState, SavedTensor};
 pub use state::TrainerState;
 pub use trainer::Trainer;
 

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use super::callback::Callback;
+use super::checkpoint::Checkpoint;
 use super::error::Result;
 use super::hooks::{module_hooks, optimizer_hooks, plain_methods, shared_hooks};
 use super::optimizer::{Optimizers, TrainOptimizer};
+use super::saved_state::SavedState;
 use super::state::TrainerState;
 
 /// Methods of a module around its optimizer, with an empty default.
@@ -188,7 +190,58 @@ pub trait TrainModule {
         gradient_clip_val.map_or(Ok(()), |max_norm| optimizer.clip_gradients(max_norm))
     }
 
-    /// Writes the model to `path`. Called after every epoch when the trainer has a
+    /// Returns the weights for a checkpoint that training can be [resumed](super::PreparedFit::ckpt_path)
+    /// from; the plugins have functions for it. `None`, the default, leaves checkpoints to
+    /// [`save_checkpoint`](Self::save_checkpoint): they are then weights alone.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report. Earlier checkpoints stay.
+    fn weights(&mut self) -> Result<Option<SavedState>> {
+        Ok(None)
+    }
+
+    /// Restores what [`weights`](Self::weights) returned; the plugins have functions for it.
+    ///
+    /// # Errors
+    ///
+    /// If they are the weights of another model. Nothing has changed then: an implementation checks
+    /// everything first.
+    fn load_weights(&mut self, weights: &SavedState) -> Result<()> {
+        let _ = weights;
+        Err("the module does not implement TrainModule::load_weights".into())
+    }
+
+    /// A checkpoint is about to be written: add sections of the module's own.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report.
+    fn on_save_checkpoint(
+        &mut self,
+        checkpoint: &mut Checkpoint,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
+        let _ = (checkpoint, trainer);
+        Ok(())
+    }
+
+    /// Training is resumed from a checkpoint, whose weights are loaded: read the module's own
+    /// sections.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report.
+    fn on_load_checkpoint(
+        &mut self,
+        checkpoint: &Checkpoint,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
+        let _ = (checkpoint, trainer);
+        Ok(())
+    }
+
+    /// Writes the model to `path`, if it has no [`weights`](Self::weights). Called after every epoch when the trainer has a
     /// [`checkpoint_dir`](super::Trainer::checkpoint_dir): with a path in a temporary folder beside the
     /// other checkpoints. That one file becomes the checkpoint when this has returned.
     ///

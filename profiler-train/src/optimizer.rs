@@ -1,6 +1,7 @@
 //! What the loop needs of a framework: how gradients are made and applied.
 
 use super::error::Result;
+use super::saved_state::SavedState;
 
 /// The door between the loop and one framework. Plugins implement it for the optimizers of theirs.
 ///
@@ -52,6 +53,27 @@ pub trait TrainOptimizer {
     ///
     /// What the framework says.
     fn step(&mut self) -> Result<()>;
+
+    /// Returns the state that a checkpoint keeps, such as the moments of each parameter.
+    ///
+    /// # Errors
+    ///
+    /// The reason if the state cannot be read. A checkpoint then has weights alone, and training
+    /// cannot be resumed from it. That is the default.
+    fn state(&self) -> Result<SavedState> {
+        Err("its type does not implement TrainOptimizer::state".into())
+    }
+
+    /// Restores what [`state`](Self::state) returned of an optimizer of the same model.
+    ///
+    /// # Errors
+    ///
+    /// If it is the state of another optimizer or model. Nothing has changed then: an implementation
+    /// checks everything first.
+    fn load_state(&mut self, state: &SavedState) -> Result<()> {
+        let _ = state;
+        Err("the optimizer does not implement TrainOptimizer::load_state".into())
+    }
 
     /// The learning rate.
     fn learning_rate(&self) -> f64;

@@ -38,7 +38,7 @@ impl<'run> Listener<'run> {
         Self { callback, actions: CallbackActions::new(&name), name }
     }
 
-    fn callback(&mut self) -> &mut dyn Callback {
+    pub(super) fn callback(&mut self) -> &mut dyn Callback {
         match &mut self.callback {
             Held::Own(callback) => &mut **callback,
             Held::Lent(callback) => &mut **callback,
@@ -51,6 +51,8 @@ pub(super) struct Run<'run, M: TrainModule> {
     pub(super) profiler: Arc<dyn Profiler>,
     pub(super) settings: &'run Settings,
     pub(super) module: &'run mut M,
+    /// Those of a fit, from their configuration on.
+    pub(super) optimizers: Option<Optimizers<M::Optimizer>>,
     pub(super) listeners: Vec<Listener<'run>>,
     pub(super) actions: RunActions,
     pub(super) state: TrainerState,
@@ -66,9 +68,12 @@ macro_rules! call_shared_hooks {
                 |actions| actions.shared.$name,
                 |callback, state| callback.$name(state),
             )?;
-            let _scope = self.profiler.profile(self.actions.shared.$name);
-            let result = self.module.$name(&mut self.state);
-            failed_in(stringify!($name), &self.state, result)
+            let result = {
+                let _scope = self.profiler.profile(self.actions.shared.$name);
+                self.module.$name(&mut self.state)
+            };
+            failed_in(stringify!($name), &self.state, result)?;
+            self.serve_requests()
         }
     )*};
 }
@@ -76,13 +81,14 @@ macro_rules! call_shared_hooks {
 /// The same for hooks that give the module its optimizer.
 macro_rules! call_optimizer_hooks {
     ([] $($name:ident: $doc:literal;)*) => {$(
-        pub(super) fn $name(&mut self, optimizer: &mut M::Optimizer) -> Result<(), TrainError> {
+        pub(super) fn $name(&mut self) -> Result<(), TrainError> {
             self.call_listeners(
                 stringify!($name),
                 |actions| actions.optimizer.$name,
                 |callback, state| callback.$name(state),
             )?;
             let _scope = self.profiler.profile(self.actions.optimizer.$name);
+            let optimizer = configured(&mut self.optimizers);
             let result = self.module.$name(optimizer, &mut self.state);
             failed_in(stringify!($name), &self.state, result)
         }
@@ -134,11 +140,11 @@ impl<M: TrainModule> Run<'_, M> {
         }
     }
 
-    fn call_listeners(
+    pub(super) fn call_listeners(
         &mut self,
         hook: &'static str,
         action: impl Fn(&CallbackActions) -> profiler_core::Action,
-        call: impl Fn(&mut dyn Callback, &mut TrainerState) -> Result<()>,
+        mut call: impl FnMut(&mut dyn Callback, &mut TrainerState) -> Result<()>,
     ) -> Result<(), TrainError> {
         for listener in &mut self.listeners {
             let _scope = self.profiler.profile(action(&listener.actions));
@@ -170,10 +176,11 @@ impl<M: TrainModule> Run<'_, M> {
         self.configure_model()
     }
 
-    pub(super) fn configure_optimizers(&mut self) -> Result<Optimizers<M::Optimizer>, TrainError> {
+    pub(super) fn configure_optimizers(&mut self) -> Result<(), TrainError> {
         let _scope = self.profiler.profile(self.actions.configure_optimizers);
         let result = self.module.configure_optimizers();
-        failed_in("configure_optimizers", &self.state, result)
+        self.optimizers = Some(failed_in("configure_optimizers", &self.state, result)?);
+        Ok(())
     }
 
     /// A batch moved to the device, with the hooks before and after.
@@ -195,11 +202,8 @@ impl<M: TrainModule> Run<'_, M> {
     }
 
     /// Moves the schedule on if it goes by `interval`.
-    pub(super) fn lr_scheduler_step(
-        &mut self,
-        optimizers: &mut Optimizers<M::Optimizer>,
-        interval: LrInterval,
-    ) -> Result<(), TrainError> {
+    pub(super) fn lr_scheduler_step(&mut self, interval: LrInterval) -> Result<(), TrainError> {
+        let Some(optimizers) = &mut self.optimizers else { return Ok(()) };
         let schedule = optimizers.schedule.as_mut().filter(|(own, _)| *own == interval);
         let Some((_, schedule)) = schedule else { return Ok(()) };
         let _scope = self.profiler.profile(self.actions.lr_scheduler_step);
@@ -224,6 +228,12 @@ impl<M: TrainModule> Run<'_, M> {
         }
         self.state.stop.is_some()
     }
+}
+
+/// The optimizer of a fit.
+pub(super) fn configured<O>(optimizers: &mut Option<Optimizers<O>>) -> &mut O {
+    let optimizers = optimizers.as_mut();
+    &mut optimizers.expect("optimizers are configured before the first batch").optimizer
 }
 
 /// An error of the module, with where it happened.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::checkpoint::{Requests, ResumePoint};
 use super::error::Place;
 use super::outcome::StopReason;
 use profiler_core::{Profiler, RunContext, Stage};
@@ -22,6 +23,9 @@ pub struct TrainerState {
     pub(super) learning_rate: Option<f64>,
     pub(super) stop: Option<StopReason>,
     pub(super) means: Means,
+    pub(super) requests: Requests,
+    /// Where a checkpoint of now goes on.
+    pub(super) resume_point: ResumePoint,
 }
 
 impl TrainerState {
@@ -46,6 +50,8 @@ impl TrainerState {
             learning_rate: None,
             stop: None,
             means: Means::default(),
+            requests: Requests::default(),
+            resume_point: ResumePoint::default(),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::error::TrainError;
 use super::module::{LossOf, TrainModule};
-use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
-use super::run::{Run, failed_in};
+use super::optimizer::{LrInterval, TrainOptimizer};
+use super::run::{Run, configured, failed_in};
 use profiler_core::{ProfilerExt, progress};
 
 /// Where a batch stands among those whose gradients are accumulated.
@@ -18,7 +18,6 @@ impl<M: TrainModule> Run<'_, M> {
     /// Runs a batch that is on the device, with its hooks.
     pub(super) fn training_batch(
         &mut self,
-        optimizers: &mut Optimizers<M::Optimizer>,
         batch: &M::Batch,
         index: usize,
         is_last_of_epoch: bool,
@@ -32,13 +31,18 @@ impl<M: TrainModule> Run<'_, M> {
         {
             let profiler = self.profiler.clone();
             let _batch = profiler.profile(self.actions.run_training_batch);
-            let loss = self.optimize(&mut optimizers.optimizer, batch, accumulation)?;
-            self.read_loss(&optimizers.optimizer, &loss, is_last_of_epoch)?;
+            let loss = self.optimize(batch, accumulation)?;
+            self.read_loss(&loss, is_last_of_epoch)?;
         }
         if accumulation.is_last {
-            self.lr_scheduler_step(optimizers, LrInterval::Step)?;
+            self.lr_scheduler_step(LrInterval::Step)?;
         }
         self.go_on()?;
+        if accumulation.is_last {
+            // Gradients are in no checkpoint: what was accumulated is computed again.
+            self.state.resume_point.batch = index + 1;
+            self.state.resume_point.is_validated = false;
+        }
         self.on_train_batch_end()
     }
 
@@ -52,23 +56,23 @@ impl<M: TrainModule> Run<'_, M> {
 
     fn optimize(
         &mut self,
-        optimizer: &mut M::Optimizer,
         batch: &M::Batch,
         accumulation: Accumulation,
     ) -> Result<LossOf<M>, TrainError> {
         if !accumulation.is_last {
-            let loss = self.forward_backward(optimizer, batch, accumulation)?;
-            self.look_again(optimizer, batch);
+            let loss = self.forward_backward(batch, accumulation)?;
+            self.look_again(batch);
             return Ok(loss);
         }
         let profiler = self.profiler.clone();
         let _step = profiler.profile(self.actions.optimizer_step);
-        let loss = self.forward_backward(optimizer, batch, accumulation)?;
-        self.look_again(optimizer, batch);
-        self.on_before_optimizer_step(optimizer)?;
+        let loss = self.forward_backward(batch, accumulation)?;
+        self.look_again(batch);
+        self.on_before_optimizer_step()?;
         {
             let _clipping = profiler.profile(self.actions.configure_gradient_clipping);
             let max_norm = self.settings.gradient_clip_val;
+            let optimizer = configured(&mut self.optimizers);
             let result =
                 self.module.configure_gradient_clipping(optimizer, max_norm, &mut self.state);
             failed_in("configure_gradient_clipping", &self.state, result)?;
@@ -76,7 +80,8 @@ impl<M: TrainModule> Run<'_, M> {
         self.go_on()?;
         {
             let _update = profiler.profile(self.actions.optimizer_update);
-            failed_in("optimizer step", &self.state, optimizer.step())?;
+            let result = configured(&mut self.optimizers).step();
+            failed_in("optimizer step", &self.state, result)?;
         }
         self.state.global_step += 1;
         Ok(loss)
@@ -84,7 +89,6 @@ impl<M: TrainModule> Run<'_, M> {
 
     fn forward_backward(
         &mut self,
-        optimizer: &mut M::Optimizer,
         batch: &M::Batch,
         accumulation: Accumulation,
     ) -> Result<LossOf<M>, TrainError> {
@@ -95,27 +99,25 @@ impl<M: TrainModule> Run<'_, M> {
             failed_in("training_step", &self.state, result)?
         };
         if accumulation.is_first {
-            self.on_before_zero_grad(optimizer)?;
+            self.on_before_zero_grad()?;
             let _zero = profiler.profile(self.actions.optimizer_zero_grad);
+            let optimizer = configured(&mut self.optimizers);
             let result = self.module.optimizer_zero_grad(optimizer, &mut self.state);
             failed_in("optimizer_zero_grad", &self.state, result)?;
         }
         let _backward = profiler.profile(self.actions.backward);
-        self.on_before_backward(optimizer)?;
+        self.on_before_backward()?;
         // The mean over the accumulated batches, as if they had been one.
         let scale = 1.0 / self.settings.accumulate_grad_batches as f64;
-        failed_in("backward", &self.state, optimizer.backward(&loss, scale))?;
-        self.on_after_backward(optimizer)?;
+        let result = configured(&mut self.optimizers).backward(&loss, scale);
+        failed_in("backward", &self.state, result)?;
+        self.on_after_backward()?;
         Ok(loss)
     }
 
     /// Reads the loss where that is due, and refuses one that is no number.
-    fn read_loss(
-        &mut self,
-        optimizer: &M::Optimizer,
-        loss: &LossOf<M>,
-        is_last_of_epoch: bool,
-    ) -> Result<(), TrainError> {
+    fn read_loss(&mut self, loss: &LossOf<M>, is_last_of_epoch: bool) -> Result<(), TrainError> {
+        let optimizer = configured(&mut self.optimizers);
         let every = self.settings.log_every_n_steps;
         let is_due = is_last_of_epoch
             || self.state.batch_index.is_some_and(|index| (index + 1).is_multiple_of(every));

@@ -243,7 +243,9 @@ impl Trainer {
         train: &dyn DataLoader<M::Batch>,
         validation: Option<&dyn DataLoader<M::Batch>>,
     ) -> Result<FitOutcome, TrainError> {
-        self.stage(module, Stage::Fit, |run| run.fit(&FitData { train, validation }))
+        self.stage(module, Stage::Fit, |run| {
+            run.fit(&FitData { train, validation, ckpt_path: None })
+        })
     }
 
     /// Runs the validation steps alone.
@@ -286,7 +288,7 @@ impl Trainer {
     }
 
     /// One stage: its profiler is active while it runs, and reports when it ends in any way.
-    fn stage<M: TrainModule, T>(
+    pub(super) fn stage<M: TrainModule, T>(
         &mut self,
         module: &mut M,
         stage: Stage,
@@ -305,9 +307,11 @@ impl Trainer {
         let progress = (self.settings.shows_progress && run.rank == 0)
             .then(|| Listener::own(Box::new(ProgressBar::new())));
         let lent = self.callbacks.iter_mut().map(|callback| Listener::lent(&mut **callback));
+        let extension = module.checkpoint_extension();
         let mut running = Run {
             profiler: profiler.clone(),
             module,
+            optimizers: None,
             listeners: progress.into_iter().chain(lent).collect(),
             actions: RunActions::new(short_type_name::<M>()),
             state: TrainerState::new(
@@ -320,6 +324,8 @@ impl Trainer {
             session: &session,
             settings: &self.settings,
         };
+        running.state.requests.extension = extension;
+        running.state.requests.directory.clone_from(&self.settings.checkpoint_dir);
         body(&mut running).map_err(|error| running.on_exception(error))
     }
 }

@@ -5,6 +5,8 @@ mod counts;
 mod learning;
 mod order;
 mod rerun;
+mod resume;
+mod saved;
 mod steps;
 mod toy;
 mod trouble;

@@ -1,0 +1,153 @@
+//! Going on from a checkpoint.
+
+use std::path::Path;
+
+use profiler_core::ProfilerExt;
+
+use super::save::UNAVAILABLE;
+use super::{Checkpoint, METRICS, OPTIMIZER, TRAINER};
+use crate::error::{Result, TrainError};
+use crate::module::TrainModule;
+use crate::optimizer::{LrInterval, TrainOptimizer};
+use crate::run::{Run, failed_in};
+use crate::saved_state::SavedState;
+
+/// Where training goes on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ResumePoint {
+    /// The epoch, from 0.
+    pub(crate) epoch: usize,
+    /// How many of its batches have been learned from.
+    pub(crate) batch: usize,
+    /// Whether the validation that is due after that batch has begun.
+    pub(crate) is_validated: bool,
+}
+
+/// The loop's own values.
+struct LoopState {
+    point: ResumePoint,
+    global_step: usize,
+    seed: Option<u64>,
+    loss: Option<f64>,
+    learning_rate: f64,
+    metrics: Vec<(String, f64)>,
+}
+
+impl LoopState {
+    fn of(checkpoint: &Checkpoint) -> Result<Self> {
+        let own = checkpoint.required(TRAINER)?;
+        let metrics = checkpoint.section(METRICS).into_iter().flat_map(|metrics| {
+            metrics.values().map(|(name, _)| Ok((name.to_owned(), metrics.get(name)?)))
+        });
+        Ok(Self {
+            point: ResumePoint {
+                epoch: own.get("epoch")?,
+                batch: own.get("batch")?,
+                is_validated: own.get("is_validated")?,
+            },
+            global_step: own.get("global_step")?,
+            seed: own.get_option("seed")?,
+            loss: own.get_option("loss")?,
+            learning_rate: own.get("learning_rate")?,
+            metrics: metrics.collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// A checkpoint that has been read and checked.
+pub(crate) struct Resumed<'path> {
+    path: &'path Path,
+    checkpoint: Checkpoint,
+    own: LoopState,
+}
+
+impl Resumed<'_> {
+    fn error(&self, source: crate::BoxError) -> TrainError {
+        TrainError::Resume { path: self.path.to_owned(), source }
+    }
+}
+
+impl<M: TrainModule> Run<'_, M> {
+    /// Reads a checkpoint. Only the seed is restored: it is needed before everything else.
+    pub(crate) fn read_checkpoint<'path>(
+        &mut self,
+        path: &'path Path,
+    ) -> Result<Resumed<'path>, TrainError> {
+        let read = || -> Result<Resumed<'path>> {
+            let checkpoint = Checkpoint::read(path)?;
+            let own = LoopState::of(&checkpoint)?;
+            checkpoint.weights()?;
+            let optimizer = checkpoint.required(OPTIMIZER)?;
+            if let Some(reason) = optimizer.get_option::<String>(UNAVAILABLE)? {
+                return Err(format!("it has no state of the optimizer: {reason}").into());
+            }
+            Ok(Resumed { path, checkpoint, own })
+        };
+        let resumed =
+            read().map_err(|source| TrainError::Resume { path: path.to_owned(), source })?;
+        self.state.seed = resumed.own.seed;
+        Ok(resumed)
+    }
+
+    /// Restores the training. An error leaves module and callbacks as they were: each part checks
+    /// everything before it changes anything, and the weights, which others can see, come last.
+    pub(crate) fn restore(&mut self, resumed: Resumed<'_>) -> Result<(), TrainError> {
+        let mut earlier = Vec::new();
+        let applied = self.apply(&resumed, &mut earlier);
+        if let Err(error) = applied {
+            for (place, state) in earlier {
+                // What it has just returned.
+                let _ = self.listeners[place].callback().load_state(&state);
+            }
+            return Err(resumed.error(error));
+        }
+        self.on_load_checkpoint(&resumed.checkpoint)?;
+        let own = resumed.own;
+        self.state.resume_point = own.point;
+        self.state.epoch = own.point.epoch;
+        self.state.global_step = own.global_step;
+        self.state.loss = own.loss;
+        self.state.means.finished.extend(own.metrics);
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        resumed: &Resumed<'_>,
+        earlier: &mut Vec<(usize, SavedState)>,
+    ) -> Result<()> {
+        let Resumed { checkpoint, own, .. } = resumed;
+        let optimizers = self.optimizers.as_mut().ok_or("there is no optimizer")?;
+        optimizers.optimizer.load_state(checkpoint.required(OPTIMIZER)?)?;
+        let done = match optimizers.schedule.as_mut() {
+            Some((LrInterval::Epoch, schedule)) if own.point.epoch > 0 => {
+                Some(schedule(own.point.epoch))
+            }
+            Some((LrInterval::Step, schedule)) if own.global_step > 0 => {
+                Some(schedule(own.global_step))
+            }
+            _ => None,
+        };
+        optimizers.optimizer.set_learning_rate(done.unwrap_or(own.learning_rate))?;
+        for (key, place) in self.callback_sections() {
+            let Some(state) = checkpoint.section(&key) else { continue };
+            let callback = self.listeners[place].callback();
+            let before = callback.state();
+            let loaded = callback.load_state(state);
+            earlier.push((place, before));
+            loaded.map_err(|reason| format!("{key}: {reason}"))?;
+        }
+        self.module.load_weights(checkpoint.weights()?)
+    }
+
+    fn on_load_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<(), TrainError> {
+        self.call_listeners(
+            "on_load_checkpoint",
+            |actions| actions.on_load_checkpoint,
+            |callback, state| callback.on_load_checkpoint(checkpoint, state),
+        )?;
+        let _scope = self.profiler.profile(self.actions.on_load_checkpoint);
+        let result = self.module.on_load_checkpoint(checkpoint, &mut self.state);
+        failed_in("on_load_checkpoint", &self.state, result)
+    }
+}
