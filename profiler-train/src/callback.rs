@@ -13,24 +13,22 @@ use super::state::TrainerState;
 /// ```
 /// use profiler_train::{Callback, Result, TrainerState};
 ///
-/// /// Ends training when the validation loss has not become lower for `patience` epochs.
-/// struct EarlyStopping { best: f64, waited: usize, patience: usize }
+/// /// Ends training when the validation loss is low enough.
+/// struct Enough(f64);
 ///
-/// impl Callback for EarlyStopping {
+/// impl Callback for Enough {
 ///     fn on_validation_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
-///         let Some(loss) = trainer.metric("val_loss") else { return Ok(()) };
-///         if loss < self.best {
-///             (self.best, self.waited) = (loss, 0);
-///         } else {
-///             self.waited += 1;
-///             if self.waited >= self.patience {
-///                 trainer.stop("the validation loss does not become lower");
-///             }
+///         if trainer.metric("val_loss").is_some_and(|loss| loss < self.0) {
+///             trainer.stop("the validation loss is low enough");
 ///         }
 ///         Ok(())
 ///     }
 /// }
 /// ```
+///
+/// [`EarlyStopping`](super::EarlyStopping), [`ModelCheckpoint`](super::ModelCheckpoint) and
+/// [`LearningRateMonitor`](super::LearningRateMonitor) are there already. A callback that needs the
+/// module is a [`ModuleCallback`](super::ModuleCallback).
 pub trait Callback {
     /// Its name in reports; the name of its type by default.
     fn name(&self) -> String {
@@ -113,6 +111,12 @@ pub trait Callback {
     /// itself after each epoch. False by default.
     fn saves_checkpoints(&self) -> bool {
         false
+    }
+
+    /// Whether the callback watches metrics: its `on_train_epoch_end` is then called after the
+    /// module's, which may log one there. By default so are those that save checkpoints.
+    fn is_monitor(&self) -> bool {
+        self.saves_checkpoints()
     }
 
     /// The stage ends by an error; no other hook is called after it.

@@ -65,6 +65,7 @@ impl<M: TrainModule> Run<'_, M> {
         while let Some((batch, is_last)) = batches.next(&*profiler, &self.state)? {
             self.state.batch_index = Some(index);
             self.evaluation_batch(batch)?;
+            self.batch = None;
             self.state.batch_index = None;
             index += 1;
             profiler.step();
@@ -93,18 +94,19 @@ impl<M: TrainModule> Run<'_, M> {
     }
 
     fn evaluation_batch(&mut self, batch: M::Batch) -> Result<(), TrainError> {
-        let batch = self.batch_to_device(batch)?;
+        self.batch = Some(self.batch_to_device(batch)?);
         hook!(self, on_validation_batch_start, on_test_batch_start, on_predict_batch_start)?;
         {
             let _scope = self.profiler.profile(self.actions.loader(self.state.stage).step);
             let _evaluation = Evaluation::begin();
+            let Some(batch) = &self.batch else { return Ok(()) };
             let (name, result) = match self.state.stage {
-                Stage::Test => ("test_step", self.module.test_step(&batch, &mut self.state)),
+                Stage::Test => ("test_step", self.module.test_step(batch, &mut self.state)),
                 Stage::Predict => {
-                    ("predict_step", self.module.predict_step(&batch, &mut self.state))
+                    ("predict_step", self.module.predict_step(batch, &mut self.state))
                 }
                 Stage::Validate | Stage::SanityCheck | Stage::Fit => {
-                    ("validation_step", self.module.validation_step(&batch, &mut self.state))
+                    ("validation_step", self.module.validation_step(batch, &mut self.state))
                 }
             };
             failed_in(name, &self.state, result)?;

@@ -125,7 +125,7 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(batches)
     }
 
-    /// All batches of an epoch. False if it was left early.
+    /// All batches of an epoch, or those before a hook skipped the rest. False if it was left early.
     fn run_training_epoch(
         &mut self,
         data: &FitData<'_, M::Batch>,
@@ -154,12 +154,14 @@ impl<M: TrainModule> Run<'_, M> {
             self.state.num_batches = total;
             let Some((batch, is_last)) = batches.next(&*profiler, &self.state)? else { break };
             self.state.batch_index = Some(index);
-            let batch = self.batch_to_device(batch)?;
-            self.training_batch(&batch, index, is_last)?;
-            if let Some(samples) = self.module.batch_size(&batch) {
+            self.batch = Some(self.batch_to_device(batch)?);
+            if !self.training_batch(index, is_last)? {
+                return Ok(true);
+            }
+            let batch = self.batch.take();
+            if let Some(samples) = batch.and_then(|batch| self.module.batch_size(&batch)) {
                 progress::samples_processed(samples as u64);
             }
-            drop(batch);
             self.state.batch_index = None;
             index += 1;
             profiler.step();

@@ -99,6 +99,7 @@
 
 mod actions;
 mod callback;
+mod callbacks;
 mod checkpoint;
 mod error;
 mod evaluation;
@@ -106,8 +107,10 @@ mod fetch;
 mod fit;
 mod hooks;
 mod limit;
+mod listener;
 mod loader;
 mod module;
+mod module_callback;
 mod optimizer;
 mod outcome;
 mod prepared_fit;
@@ -116,16 +119,21 @@ mod rerun;
 mod run;
 mod saved_state;
 mod settings;
+mod skip;
 mod state;
 mod step;
 mod trainer;
 
 pub use callback::Callback;
+pub use callbacks::{
+    CheckpointPaths, EarlyStopping, LearningRateMonitor, LearningRates, Mode, ModelCheckpoint,
+};
 pub use checkpoint::Checkpoint;
 pub use error::{BoxError, Place, Result, TrainError};
 pub use limit::{Interval, Limit};
 pub use loader::{DataLoader, EpochContext, LoaderItem, MakeEpoch, loader_fn};
-pub use module::TrainModule;
+pub use module::{LossOf, TrainModule};
+pub use module_callback::{HookContext, ModuleCallback};
 pub use optimizer::{LrInterval, Optimizers, TrainOptimizer};
 pub use outcome::{EvaluationOutcome, FitOutcome, StopReason};
 pub use prepared_fit::PreparedFit;
@@ -133,6 +141,7 @@ pub use prepared_fit::PreparedFit;
 pub use profiler_core;
 pub use progress::ProgressBar;
 pub use saved_state::{Dtype, SavedState, SavedTensor};
+pub use skip::SkipBatch;
 pub use state::TrainerState;
 pub use trainer::Trainer;
 
@@ -160,8 +169,8 @@ pub use trainer::Trainer;
 pub mod prelude {
     pub use crate::Result as TrainResult;
     pub use crate::{
-        Callback, DataLoader, EpochContext, LrInterval, Optimizers, TrainError, TrainModule,
-        TrainOptimizer, Trainer, TrainerState, loader_fn,
+        Callback, Checkpoint, DataLoader, EpochContext, LrInterval, Optimizers, SavedState,
+        TrainError, TrainModule, TrainOptimizer, Trainer, TrainerState, loader_fn,
     };
     pub use profiler_core::prelude::*;
     // By name, so that it is this one and not the attribute.

@@ -8,14 +8,17 @@ use super::error::TrainError;
 use super::fit::FitData;
 use super::loader::DataLoader;
 use super::module::TrainModule;
+use super::module_callback::ModuleCallback;
 use super::outcome::FitOutcome;
 use super::trainer::Trainer;
 
-/// A fit that goes on from a checkpoint; [`Trainer::prepare`] makes it.
+/// A fit that goes on from a checkpoint or has callbacks that see the module; [`Trainer::prepare`]
+/// makes it.
 #[must_use = "nothing is trained before `fit`"]
 pub struct PreparedFit<'run, M: TrainModule> {
     trainer: &'run mut Trainer,
     module: &'run mut M,
+    callbacks: Vec<&'run mut dyn ModuleCallback<M>>,
     ckpt_path: Option<PathBuf>,
 }
 
@@ -36,11 +39,18 @@ impl Trainer {
         &'run mut self,
         module: &'run mut M,
     ) -> PreparedFit<'run, M> {
-        PreparedFit { trainer: self, module, ckpt_path: None }
+        PreparedFit { trainer: self, module, callbacks: Vec::new(), ckpt_path: None }
     }
 }
 
-impl<M: TrainModule> PreparedFit<'_, M> {
+impl<'run, M: TrainModule> PreparedFit<'run, M> {
+    /// Adds a callback that sees the module. Its hooks are called after those of the trainer's own
+    /// callbacks.
+    pub fn callback(mut self, callback: &'run mut dyn ModuleCallback<M>) -> Self {
+        self.callbacks.push(callback);
+        self
+    }
+
     /// Goes on from this checkpoint, as Lightning's `fit(ckpt_path=…)`. Restored are the weights, the
     /// state of optimizer, learning rate and callbacks, epoch, batch, step and seed: training then
     /// does what it would have done without the interruption, to the last bit where the framework's
@@ -65,12 +75,12 @@ impl<M: TrainModule> PreparedFit<'_, M> {
     /// Those of [`Trainer::fit`], and [`TrainError::Resume`] if the checkpoint cannot be used; module
     /// and callbacks are then what they were.
     pub fn fit(
-        self,
+        mut self,
         train: &dyn DataLoader<M::Batch>,
         validation: Option<&dyn DataLoader<M::Batch>>,
     ) -> Result<FitOutcome, TrainError> {
         let ckpt_path = self.ckpt_path.as_deref();
-        self.trainer.stage(self.module, Stage::Fit, |run| {
+        self.trainer.stage(self.module, Stage::Fit, &mut self.callbacks, |run| {
             run.fit(&FitData { train, validation, ckpt_path })
         })
     }

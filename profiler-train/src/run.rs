@@ -6,45 +6,14 @@ use super::actions::{CallbackActions, RunActions};
 use super::callback::Callback;
 use super::error::{BoxError, Result, TrainError};
 use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
-use super::module::TrainModule;
+use super::listener::{self, Listener, Which};
+use super::module::{LossOf, TrainModule};
+use super::module_callback::{HookContext, ModuleCallback};
 use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
 use super::outcome::StopReason;
 use super::settings::Settings;
 use super::state::TrainerState;
 use profiler_core::{Profiler, ProfilerExt, Session};
-
-/// A callback and what is measured of it.
-pub(super) struct Listener<'run> {
-    callback: Held<'run>,
-    name: String,
-    actions: CallbackActions,
-}
-
-enum Held<'run> {
-    Own(Box<dyn Callback>),
-    Lent(&'run mut dyn Callback),
-}
-
-impl<'run> Listener<'run> {
-    pub(super) fn own(callback: Box<dyn Callback>) -> Self {
-        Self::new(callback.name(), Held::Own(callback))
-    }
-
-    pub(super) fn lent(callback: &'run mut dyn Callback) -> Self {
-        Self::new(callback.name(), Held::Lent(callback))
-    }
-
-    fn new(name: String, callback: Held<'run>) -> Self {
-        Self { callback, actions: CallbackActions::new(&name), name }
-    }
-
-    pub(super) fn callback(&mut self) -> &mut dyn Callback {
-        match &mut self.callback {
-            Held::Own(callback) => &mut **callback,
-            Held::Lent(callback) => &mut **callback,
-        }
-    }
-}
 
 /// One stage while it runs.
 pub(super) struct Run<'run, M: TrainModule> {
@@ -53,26 +22,42 @@ pub(super) struct Run<'run, M: TrainModule> {
     pub(super) module: &'run mut M,
     /// Those of a fit, from their configuration on.
     pub(super) optimizers: Option<Optimizers<M::Optimizer>>,
-    pub(super) listeners: Vec<Listener<'run>>,
+    /// The batch that is on the device.
+    pub(super) batch: Option<M::Batch>,
+    /// The loss of the training batch.
+    pub(super) loss: Option<LossOf<M>>,
+    /// Whether there was a backward since gradients were forgotten.
+    pub(super) has_gradients: bool,
+    pub(super) listeners: Vec<Listener<'run, M>>,
     pub(super) actions: RunActions,
     pub(super) state: TrainerState,
     pub(super) session: &'run Session,
 }
 
-/// The hooks of callbacks, then of the module, each measured.
+/// The hooks of callbacks, then of the module, each measured. At the end of a training epoch
+/// callbacks that watch metrics come after the module, which may log one there.
 macro_rules! call_shared_hooks {
     ([] $($name:ident: $doc:literal;)*) => {$(
         pub(super) fn $name(&mut self) -> Result<(), TrainError> {
-            self.call_listeners(
-                stringify!($name),
-                |actions| actions.shared.$name,
-                |callback, state| callback.$name(state),
-            )?;
+            let monitors_last = stringify!($name) == "on_train_epoch_end";
+            let call = |run: &mut Self, which| {
+                run.call_listeners(
+                    stringify!($name),
+                    which,
+                    |actions| actions.shared.$name,
+                    |callback, state| callback.$name(state),
+                    |callback, context, state| ModuleCallback::$name(callback, context, state),
+                )
+            };
+            call(self, if monitors_last { Which::Others } else { Which::All })?;
             let result = {
                 let _scope = self.profiler.profile(self.actions.shared.$name);
                 self.module.$name(&mut self.state)
             };
             failed_in(stringify!($name), &self.state, result)?;
+            if monitors_last {
+                call(self, Which::Monitors)?;
+            }
             self.serve_requests()
         }
     )*};
@@ -84,8 +69,10 @@ macro_rules! call_optimizer_hooks {
         pub(super) fn $name(&mut self) -> Result<(), TrainError> {
             self.call_listeners(
                 stringify!($name),
+                Which::All,
                 |actions| actions.optimizer.$name,
                 |callback, state| callback.$name(state),
+                |callback, context, state| ModuleCallback::$name(callback, context, state),
             )?;
             let _scope = self.profiler.profile(self.actions.optimizer.$name);
             let optimizer = configured(&mut self.optimizers);
@@ -114,16 +101,20 @@ impl<M: TrainModule> Run<'_, M> {
     pub(super) fn on_sanity_check_start(&mut self) -> Result<(), TrainError> {
         self.call_listeners(
             "on_sanity_check_start",
+            Which::All,
             |actions| actions.on_sanity_check_start,
             |callback, state| callback.on_sanity_check_start(state),
+            |_, _, _| Ok(()),
         )
     }
 
     pub(super) fn on_sanity_check_end(&mut self) -> Result<(), TrainError> {
         self.call_listeners(
             "on_sanity_check_end",
+            Which::All,
             |actions| actions.on_sanity_check_end,
             |callback, state| callback.on_sanity_check_end(state),
+            |_, _, _| Ok(()),
         )
     }
 
@@ -143,12 +134,30 @@ impl<M: TrainModule> Run<'_, M> {
     pub(super) fn call_listeners(
         &mut self,
         hook: &'static str,
+        which: Which,
         action: impl Fn(&CallbackActions) -> profiler_core::Action,
         mut call: impl FnMut(&mut dyn Callback, &mut TrainerState) -> Result<()>,
+        call_with_context: impl Fn(
+            &mut dyn ModuleCallback<M>,
+            &mut HookContext<'_, M>,
+            &mut TrainerState,
+        ) -> Result<()>,
     ) -> Result<(), TrainError> {
-        for listener in &mut self.listeners {
+        let called =
+            self.listeners.iter_mut().filter(|listener| which.includes(listener.is_monitor));
+        for listener in called {
             let _scope = self.profiler.profile(action(&listener.actions));
-            call(listener.callback(), &mut self.state).map_err(|source| TrainError::Callback {
+            let mut result = call(listener.callback(), &mut self.state);
+            if let (Ok(()), Some(callback)) = (&result, listener.module_callback()) {
+                let mut context = HookContext {
+                    module: &mut *self.module,
+                    optimizer: self.optimizers.as_mut().map(|all| &mut all.optimizer),
+                    batch: self.batch.as_ref(),
+                    loss: self.loss.as_ref(),
+                };
+                result = call_with_context(callback, &mut context, &mut self.state);
+            }
+            result.map_err(|source| TrainError::Callback {
                 callback: listener.name.clone(),
                 hook,
                 place: self.state.place(),
@@ -168,6 +177,7 @@ impl<M: TrainModule> Run<'_, M> {
             let _scope = self.profiler.profile(self.actions.configure_callbacks);
             let own = self.module.configure_callbacks();
             self.listeners.extend(own.into_iter().map(Listener::own));
+            listener::sort(&mut self.listeners);
         }
         if self.state.run.local_rank == 0 {
             self.prepare_data()?;

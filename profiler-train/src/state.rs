@@ -24,6 +24,11 @@ pub struct TrainerState {
     pub(super) stop: Option<StopReason>,
     pub(super) means: Means,
     pub(super) requests: Requests,
+    /// Whether a fit runs, or an evaluation inside one.
+    pub(super) is_fit: bool,
+    pub(super) validates_once_per_epoch: bool,
+    /// Asked for by a hook, and not done yet.
+    pub(super) skips_epoch: bool,
     /// Where a checkpoint of now goes on.
     pub(super) resume_point: ResumePoint,
 }
@@ -51,6 +56,9 @@ impl TrainerState {
             stop: None,
             means: Means::default(),
             requests: Requests::default(),
+            is_fit: stage == Stage::Fit,
+            validates_once_per_epoch: false,
+            skips_epoch: false,
             resume_point: ResumePoint::default(),
         }
     }
@@ -64,6 +72,17 @@ impl TrainerState {
     /// [`Stage::SanityCheck`].
     pub fn stage(&self) -> Stage {
         self.stage
+    }
+
+    /// Whether a fit runs: also while it validates.
+    pub fn is_fit(&self) -> bool {
+        self.is_fit
+    }
+
+    /// Whether the trainer validates once at the end of each training epoch, which it does by
+    /// default.
+    pub fn validates_once_per_epoch(&self) -> bool {
+        self.validates_once_per_epoch
     }
 
     /// The epoch, from 0.
@@ -136,6 +155,11 @@ impl TrainerState {
     /// All means of passes that have ended.
     pub fn metrics(&self) -> &BTreeMap<String, f64> {
         &self.means.finished
+    }
+
+    /// Sets a metric at once.
+    pub(super) fn set_metric(&mut self, name: &str, value: f64) {
+        self.means.finished.insert(name.to_owned(), value);
     }
 
     pub(super) fn place(&self) -> Place {

@@ -8,11 +8,13 @@ use super::callback::Callback;
 use super::error::TrainError;
 use super::fit::FitData;
 use super::limit::{Interval, Limit};
+use super::listener::Listener;
 use super::loader::DataLoader;
 use super::module::TrainModule;
+use super::module_callback::ModuleCallback;
 use super::outcome::{EvaluationOutcome, FitOutcome};
 use super::progress::ProgressBar;
-use super::run::{Listener, Run};
+use super::run::Run;
 use super::settings::Settings;
 use super::state::TrainerState;
 use profiler_core::names::short_type_name;
@@ -243,7 +245,7 @@ impl Trainer {
         train: &dyn DataLoader<M::Batch>,
         validation: Option<&dyn DataLoader<M::Batch>>,
     ) -> Result<FitOutcome, TrainError> {
-        self.stage(module, Stage::Fit, |run| {
+        self.stage(module, Stage::Fit, &mut [], |run| {
             run.fit(&FitData { train, validation, ckpt_path: None })
         })
     }
@@ -258,7 +260,7 @@ impl Trainer {
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Validate, |run| run.evaluation(data, Stage::Validate))
+        self.stage(module, Stage::Validate, &mut [], |run| run.evaluation(data, Stage::Validate))
     }
 
     /// Runs the test steps.
@@ -271,7 +273,7 @@ impl Trainer {
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Test, |run| run.evaluation(data, Stage::Test))
+        self.stage(module, Stage::Test, &mut [], |run| run.evaluation(data, Stage::Test))
     }
 
     /// Runs the predict steps.
@@ -284,7 +286,7 @@ impl Trainer {
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Predict, |run| run.evaluation(data, Stage::Predict))
+        self.stage(module, Stage::Predict, &mut [], |run| run.evaluation(data, Stage::Predict))
     }
 
     /// One stage: its profiler is active while it runs, and reports when it ends in any way.
@@ -292,6 +294,7 @@ impl Trainer {
         &mut self,
         module: &mut M,
         stage: Stage,
+        own: &mut [&mut dyn ModuleCallback<M>],
         body: impl FnOnce(&mut Run<'_, M>) -> Result<T, TrainError>,
     ) -> Result<T, TrainError> {
         self.settings.check().map_err(TrainError::Setting)?;
@@ -307,12 +310,16 @@ impl Trainer {
         let progress = (self.settings.shows_progress && run.rank == 0)
             .then(|| Listener::own(Box::new(ProgressBar::new())));
         let lent = self.callbacks.iter_mut().map(|callback| Listener::lent(&mut **callback));
+        let own = own.iter_mut().map(|callback| Listener::of_module(&mut **callback));
         let extension = module.checkpoint_extension();
         let mut running = Run {
             profiler: profiler.clone(),
             module,
             optimizers: None,
-            listeners: progress.into_iter().chain(lent).collect(),
+            batch: None,
+            loss: None,
+            has_gradients: false,
+            listeners: progress.into_iter().chain(lent).chain(own).collect(),
             actions: RunActions::new(short_type_name::<M>()),
             state: TrainerState::new(
                 profiler.clone(),
@@ -324,6 +331,8 @@ impl Trainer {
             session: &session,
             settings: &self.settings,
         };
+        running.state.validates_once_per_epoch =
+            self.settings.val_check_interval == Interval::Share(1.0);
         running.state.requests.extension = extension;
         running.state.requests.directory.clone_from(&self.settings.checkpoint_dir);
         body(&mut running).map_err(|error| running.on_exception(error))

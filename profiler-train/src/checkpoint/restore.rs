@@ -7,6 +7,7 @@ use profiler_core::ProfilerExt;
 use super::save::UNAVAILABLE;
 use super::{Checkpoint, METRICS, OPTIMIZER, TRAINER};
 use crate::error::{Result, TrainError};
+use crate::listener::Which;
 use crate::module::TrainModule;
 use crate::optimizer::{LrInterval, TrainOptimizer};
 use crate::run::{Run, failed_in};
@@ -128,7 +129,11 @@ impl<M: TrainModule> Run<'_, M> {
             }
             _ => None,
         };
-        optimizers.optimizer.set_learning_rate(done.unwrap_or(own.learning_rate))?;
+        let rate = done.unwrap_or(own.learning_rate);
+        // Setting it would make the rates of all groups one, which the optimizer has restored.
+        if rate.to_bits() != optimizers.optimizer.learning_rate().to_bits() {
+            optimizers.optimizer.set_learning_rate(rate)?;
+        }
         for (key, place) in self.callback_sections() {
             let Some(state) = checkpoint.section(&key) else { continue };
             let callback = self.listeners[place].callback();
@@ -143,8 +148,10 @@ impl<M: TrainModule> Run<'_, M> {
     fn on_load_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<(), TrainError> {
         self.call_listeners(
             "on_load_checkpoint",
+            Which::All,
             |actions| actions.on_load_checkpoint,
             |callback, state| callback.on_load_checkpoint(checkpoint, state),
+            |_, _, _| Ok(()),
         )?;
         let _scope = self.profiler.profile(self.actions.on_load_checkpoint);
         let result = self.module.on_load_checkpoint(checkpoint, &mut self.state);

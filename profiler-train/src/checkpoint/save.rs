@@ -8,6 +8,7 @@ use profiler_core::output::write_whole_at;
 use super::requests::Request;
 use super::{Checkpoint, METRICS, OPTIMIZER, TRAINER, VERSION, WEIGHTS};
 use crate::error::{Result, TrainError};
+use crate::listener::Which;
 use crate::module::TrainModule;
 use crate::optimizer::TrainOptimizer;
 use crate::run::{Run, failed_in};
@@ -117,8 +118,10 @@ impl<M: TrainModule> Run<'_, M> {
     fn on_save_checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<(), TrainError> {
         self.call_listeners(
             "on_save_checkpoint",
+            Which::All,
             |actions| actions.on_save_checkpoint,
             |callback, state| callback.on_save_checkpoint(checkpoint, state),
+            |_, _, _| Ok(()),
         )?;
         let _scope = self.profiler.profile(self.actions.on_save_checkpoint);
         let result = self.module.on_save_checkpoint(checkpoint, &mut self.state);
