@@ -4,7 +4,7 @@
 mod common;
 
 use candle_core::{DType, Device, Result, Tensor, Var};
-use candle_nn::SGD;
+use candle_nn::{AdamW, ParamsAdamW, SGD};
 use candle_plugin::Error;
 use candle_plugin::prelude::*;
 
@@ -126,6 +126,27 @@ fn a_variable_that_layers_share_counts_once() -> TestResult {
     optimizer.clip_gradients(1.0)?;
     optimizer.step()?;
     assert_eq!(weight.to_scalar::<f32>()?, 2.5);
+    Ok(())
+}
+
+/// By either optimizer of candle, and with another variable between.
+#[test]
+fn a_variable_that_is_given_twice_steps_once() -> TestResult {
+    fn stepped<O: candle_nn::Optimizer + 'static>(
+        config: O::Config,
+        is_twice: bool,
+    ) -> profiler_train::Result<f32> {
+        let (weight, other) = (Var::new(3f32, &Device::Cpu)?, Var::new(1f32, &Device::Cpu)?);
+        let mut vars = vec![weight.clone(), other.clone()];
+        vars.extend(is_twice.then(|| weight.clone()));
+        let mut optimizer = CandleOptimizer::<O>::new(vars, config)?;
+        optimizer.backward(&(weight.sqr()? * 0.5)?.add(&other)?, 1.0)?;
+        optimizer.step()?;
+        Ok(weight.to_scalar::<f32>()?)
+    }
+    assert_eq!(stepped::<SGD>(0.5, true)?, 1.5);
+    let adam = |is_twice| stepped::<AdamW>(ParamsAdamW { lr: 0.5, ..Default::default() }, is_twice);
+    assert_eq!(adam(true)?, adam(false)?);
     Ok(())
 }
 
