@@ -1,14 +1,14 @@
 //! The fit: sanity check, epochs, validation when it is due, checkpoints.
 
-use super::error::TrainError;
+use super::error::{Result, TrainError};
 use super::fetch::Batches;
 use super::loader::{DataLoader, EpochContext};
 use super::module::TrainModule;
-use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
+use super::optimizer::{LrInterval, Optimizers};
 use super::outcome::{FitOutcome, StopReason};
 use super::run::Run;
 use super::state::TrainerState;
-use profiler_core::output::say;
+use profiler_core::output::{say, write_whole_at};
 use profiler_core::{ProfilerExt, Stage, progress};
 
 /// The data of a fit.
@@ -27,7 +27,7 @@ impl<M: TrainModule> Run<'_, M> {
             say("mlprof: limit_train_batches is 0: training is skipped");
         } else {
             let mut optimizers = self.configure_optimizers()?;
-            self.state.learning_rate = Some(optimizers.optimizer.learning_rate());
+            self.check_checkpoints()?;
             self.on_fit_start()?;
             self.sanity_check(data)?;
             epochs = self.train(&mut optimizers, data)?;
@@ -39,23 +39,50 @@ impl<M: TrainModule> Run<'_, M> {
             steps: self.state.global_step,
             stopped: self.state.stop.take().unwrap_or(StopReason::MaxEpochs),
             loss: self.state.loss,
-            metrics: std::mem::take(&mut self.state.means.finished),
+            metrics: self.state.metrics(),
         })
     }
 
     /// A few validation batches, so that a mistake shows before hours of training.
     fn sanity_check(&mut self, data: &FitData<'_, M::Batch>) -> Result<(), TrainError> {
-        let steps = self.settings.num_sanity_val_steps;
-        let (Some(validation), false) = (self.validation(data), steps == 0) else {
+        let is_skipped = self.settings.num_sanity_val_steps == Some(0);
+        let (Some(validation), false) = (self.validation(data), is_skipped) else {
             return Ok(());
         };
         self.on_sanity_check_start()?;
-        let profiler = self.profiler.clone();
-        profiler.setup(Stage::SanityCheck, &self.state.run);
-        let result = self.evaluate(validation, Stage::SanityCheck);
-        profiler.teardown(Some(Stage::SanityCheck));
-        result?;
+        if self.profiler.separates_sanity_check() {
+            let profiler = self.profiler.clone();
+            profiler.setup(Stage::SanityCheck, &self.state.run);
+            let result = self.evaluate(validation, Stage::SanityCheck);
+            profiler.teardown(Some(Stage::SanityCheck));
+            result?;
+        } else {
+            self.evaluate(validation, Stage::SanityCheck)?;
+        }
         self.on_sanity_check_end()
+    }
+
+    /// Writes a checkpoint on trial, if there is a directory for it, so that a module that cannot
+    /// save and a directory that cannot be written to end the fit before its first batch.
+    fn check_checkpoints(&mut self) -> Result<(), TrainError> {
+        let Some(directory) = &self.settings.checkpoint_dir else { return Ok(()) };
+        if self.state.run.rank != 0 {
+            return Ok(());
+        }
+        let mut is_written = false;
+        let path = directory.join(format!("trial.{}", self.module.checkpoint_extension()));
+        let result = write_whole_at(&path, |temporary| -> Result<()> {
+            self.module.save_checkpoint(temporary)?;
+            is_written = true;
+            // It is thrown away with its temporary folder.
+            Err("a trial is not kept".into())
+        });
+        match result {
+            Err(source) if !is_written => {
+                Err(TrainError::Checkpoint { path: directory.clone(), source })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The validation data, unless there is none or it is not to be used.
@@ -73,94 +100,125 @@ impl<M: TrainModule> Run<'_, M> {
     ) -> Result<usize, TrainError> {
         let mut epochs = 0;
         let max_epochs = self.settings.max_epochs.unwrap_or(usize::MAX);
-        let mut upcoming = None;
+        // Loaders of the first epoch begin to work before its first hook, those of later epochs
+        // within the epoch.
+        let mut opened = None;
         if max_epochs > 0 && !self.should_stop() {
-            upcoming = Some(self.open_training_data(data)?);
+            opened = Some(self.open_training_data(data)?);
         }
         self.on_train_start()?;
-        while let Some(mut batches) = upcoming.take() {
-            let of = self.settings.max_epochs.map(|epochs| epochs as u64);
-            let steps = batches.total().map(|steps| steps as u64);
-            progress::epoch_begins(self.state.epoch as u64, of, steps);
+        let mut goes_on = max_epochs > 0 && !self.should_stop();
+        while goes_on {
+            self.state.metrics_of_passes().begin_pass(false);
             self.on_train_epoch_start()?;
-            let is_whole = self.run_training_epoch(optimizers, data, &mut batches)?;
-            drop(batches);
-            self.state.means.end(true);
+            let is_whole = self.run_training_epoch(optimizers, data, opened.take())?;
+            self.state.epochs_run += 1;
+            self.state.metrics_of_passes().finish_pass();
             self.on_train_epoch_end()?;
             if is_whole {
                 epochs += 1;
-                self.lr_scheduler_step(optimizers, LrInterval::Epoch)?;
+                self.plateau_step(optimizers, LrInterval::Epoch)?;
             }
+            self.state.metrics_of_passes().end_pass();
             self.save_checkpoint()?;
-            if self.state.epoch + 1 < max_epochs && !self.should_stop() {
-                self.state.epoch += 1;
-                upcoming = Some(self.open_training_data(data)?);
-            }
+            goes_on = !self.should_stop() && self.state.epoch + 1 < max_epochs;
+            self.state.epoch += usize::from(goes_on);
         }
         progress::epochs_end();
         self.on_train_end()?;
         Ok(epochs)
     }
 
-    /// The batches of the epoch that is to come.
+    /// The batches of an epoch.
     fn open_training_data<'data>(
         &mut self,
         data: &FitData<'data, M::Batch>,
     ) -> Result<Batches<'data, M::Batch>, TrainError> {
         let limit = (self.settings.limit_train_batches, "limit_train_batches");
         let batches = self.open(data.train, Stage::Fit, limit)?;
-        self.state.means.begin();
+        self.state.num_batches = batches.total();
         Ok(batches)
     }
 
     /// All batches of an epoch. False if it was left early.
-    fn run_training_epoch(
+    fn run_training_epoch<'data>(
         &mut self,
         optimizers: &mut Optimizers<M::Optimizer>,
-        data: &FitData<'_, M::Batch>,
-        batches: &mut Batches<'_, M::Batch>,
+        data: &FitData<'data, M::Batch>,
+        opened: Option<Batches<'data, M::Batch>>,
     ) -> Result<bool, TrainError> {
         let profiler = self.profiler.clone();
         let _epoch = profiler.profile(self.actions.run_training_epoch);
+        let mut batches = match opened {
+            Some(batches) => batches,
+            None => self.open_training_data(data)?,
+        };
         let total = batches.total();
-        let interval = self.settings.val_check_interval;
-        let interval = match data.validation {
-            Some(_) => interval.of(total, "val_check_interval").map_err(TrainError::Setting)?,
+        let of = self.settings.max_epochs.map(|epochs| epochs as u64);
+        progress::epoch_begins(self.state.epoch as u64, of, total.map(|steps| steps as u64));
+        let validation = self.validation(data);
+        let interval = match validation {
+            Some(_) => self.settings.val_check_interval(total).map_err(TrainError::Setting)?,
             None => None,
         };
         let mut index = 0;
-        loop {
-            self.state.batch_index = None;
-            self.state.num_batches = total;
-            let Some((batch, is_last)) = batches.next(&*profiler, &self.state)? else { break };
+        let mut is_whole = false;
+        while !is_whole && !self.should_stop() {
+            let Some((batch, is_last)) = batches.next(&*profiler, &self.state)? else {
+                return Err(TrainError::NoBatches { loader: "training" });
+            };
             self.state.batch_index = Some(index);
             let batch = self.batch_to_device(batch)?;
-            self.training_batch(optimizers, &batch, index, is_last)?;
+            let is_stepped = self.training_batch(optimizers, &batch, index, is_last)?;
             if let Some(samples) = self.module.batch_size(&batch) {
                 progress::samples_processed(samples as u64);
             }
             drop(batch);
             self.state.batch_index = None;
             index += 1;
+            self.state.batches_run += 1;
             profiler.step();
-            let is_due = interval.map_or(is_last, |interval| index.is_multiple_of(interval));
-            if let (true, Some(validation)) = (is_due, self.validation(data)) {
+            if let Some(validation) = validation
+                && self.is_validation_due(interval, index, is_last)
+            {
                 profiler.pause();
-                let result = self.evaluate(validation, Stage::Validate);
+                let result = self.validate(&mut optimizers.optimizer, validation, is_stepped);
                 profiler.resume();
                 result?;
             }
-            if self.should_stop() {
-                return Ok(is_last);
+            if is_stepped {
+                self.plateau_step(optimizers, LrInterval::Step)?;
             }
-            if is_last {
-                break;
-            }
+            is_whole = is_last;
         }
-        if index == 0 {
-            return Err(TrainError::NoBatches { loader: "training" });
+        Ok(is_whole)
+    }
+
+    /// A validation inside of an epoch.
+    fn validate(
+        &mut self,
+        optimizer: &mut M::Optimizer,
+        validation: &dyn DataLoader<M::Batch>,
+        is_stepped: bool,
+    ) -> Result<(), TrainError> {
+        if is_stepped {
+            self.on_validation_model_zero_grad(optimizer)?;
         }
-        Ok(true)
+        self.evaluate(validation, Stage::Validate).map(drop)
+    }
+
+    /// Whether a validation comes after a batch, when `done` batches of the epoch are done.
+    fn is_validation_due(&mut self, interval: Option<usize>, done: usize, is_last: bool) -> bool {
+        let epochs = self.settings.check_val_every_n_epoch;
+        if epochs.is_some_and(|epochs| !(self.state.epoch + 1).is_multiple_of(epochs)) {
+            return false;
+        }
+        // A fit that is asked to end validates what it has learned.
+        if self.is_asked_to_stop().is_some() {
+            return true;
+        }
+        let done = if epochs.is_some() { done } else { self.state.batches_run };
+        interval.map_or(is_last, |interval| done.is_multiple_of(interval))
     }
 
     /// Makes the iterator over a loader.
@@ -187,7 +245,7 @@ impl<M: TrainModule> Run<'_, M> {
 
 fn epoch_context(state: &TrainerState) -> EpochContext {
     EpochContext {
-        epoch: state.epoch,
+        epoch: if state.overfits { 0 } else { state.epoch },
         seed: state.seed.unwrap_or(0),
         rank: state.run.rank,
         world_size: state.run.world_size,

@@ -15,14 +15,15 @@ struct Accumulation {
 }
 
 impl<M: TrainModule> Run<'_, M> {
-    /// Runs a batch that is on the device, with its hooks.
+    /// Runs a batch that is on the device, with its hooks, and returns whether the optimizer has
+    /// stepped.
     pub(super) fn training_batch(
         &mut self,
         optimizers: &mut Optimizers<M::Optimizer>,
         batch: &M::Batch,
         index: usize,
         is_last_of_epoch: bool,
-    ) -> Result<(), TrainError> {
+    ) -> Result<bool, TrainError> {
         let every = self.settings.accumulate_grad_batches;
         let accumulation = Accumulation {
             is_first: index.is_multiple_of(every),
@@ -38,8 +39,12 @@ impl<M: TrainModule> Run<'_, M> {
         if accumulation.is_last {
             self.lr_scheduler_step(optimizers, LrInterval::Step)?;
         }
+        if is_last_of_epoch {
+            self.lr_scheduler_step(optimizers, LrInterval::Epoch)?;
+        }
         self.go_on()?;
-        self.on_train_batch_end()
+        self.on_train_batch_end()?;
+        Ok(accumulation.is_last)
     }
 
     /// Unless the profiler has seen a reason to stop.
@@ -64,6 +69,7 @@ impl<M: TrainModule> Run<'_, M> {
         let profiler = self.profiler.clone();
         let _step = profiler.profile(self.actions.optimizer_step);
         let loss = self.forward_backward(optimizer, batch, accumulation)?;
+        failed_in("unscaling gradients", &self.state, optimizer.unscale_gradients())?;
         self.look_again(optimizer, batch);
         self.on_before_optimizer_step(optimizer)?;
         {

@@ -3,8 +3,13 @@
 mod at_once;
 mod counts;
 mod learning;
+mod logging;
 mod order;
 mod rerun;
+mod schedules;
+mod settings;
+mod stages;
 mod steps;
+mod stopping;
 mod toy;
 mod trouble;
