@@ -28,12 +28,13 @@ impl Trainer {
     /// end](super::TrainerState::stop); 0 by default.
     #[must_use]
     pub fn min_epochs(mut self, epochs: usize) -> Self {
-        self.settings.min_epochs = epochs;
+        self.settings.min_epochs = Some(epochs);
         self
     }
 
-    /// Number of optimizer steps that are done even if something [asks for the
-    /// end](super::TrainerState::stop); 0 by default.
+    /// Number of optimizer steps that are done even if something
+    /// [asks for the end](super::TrainerState::stop); 0 by default. As in Lightning, the first epoch is
+    /// then run to its end unless [`min_epochs`](Self::min_epochs) is set.
     #[must_use]
     pub fn min_steps(mut self, steps: usize) -> Self {
         self.settings.min_steps = steps;

@@ -263,7 +263,7 @@ impl<M: TrainModule> Run<'_, M> {
     /// steps is done.
     pub(super) fn is_asked_to_stop(&self) -> Option<StopReason> {
         let settings = self.settings;
-        if self.state.epochs_run < settings.min_epochs
+        if self.state.epochs_run < settings.min_epochs.unwrap_or(0)
             || self.state.global_step < settings.min_steps
         {
             return None;

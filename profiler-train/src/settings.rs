@@ -14,7 +14,7 @@ const DEFAULT_MAX_EPOCHS: usize = 1000;
 #[derive(Clone)]
 pub(super) struct Settings {
     pub(super) max_epochs: Option<usize>,
-    pub(super) min_epochs: usize,
+    pub(super) min_epochs: Option<usize>,
     pub(super) max_steps: Option<usize>,
     pub(super) min_steps: usize,
     pub(super) max_time: Option<Duration>,
@@ -45,7 +45,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             max_epochs: None,
-            min_epochs: 0,
+            min_epochs: None,
             max_steps: None,
             min_steps: 0,
             max_time: None,
@@ -92,6 +92,9 @@ impl Settings {
             && settings.max_time.is_none()
         {
             settings.max_epochs = Some(DEFAULT_MAX_EPOCHS);
+        }
+        if settings.min_steps > 0 {
+            settings.min_epochs.get_or_insert(1);
         }
         settings.check()?;
         Ok(settings)

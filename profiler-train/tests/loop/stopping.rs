@@ -89,7 +89,11 @@ fn a_time_that_is_over_ends_the_fit() {
     assert_eq!((batches, validations, outcome.stopped), (0, 0, StopReason::MaxTime));
     let (outcome, batches, validations, _) =
         fit(trainer().max_time(Duration::ZERO).min_steps(3), never, 1);
-    assert_eq!((batches, validations, outcome.stopped), (3, 1, StopReason::MaxTime));
+    // The first epoch is whole where a least number of steps is set, as in Lightning.
+    assert_eq!((batches, validations, outcome.stopped), (7, 1, StopReason::MaxTime));
+    let (outcome, batches, ..) =
+        fit(trainer().max_time(Duration::ZERO).min_steps(3).min_epochs(0), never, 1);
+    assert_eq!((batches, outcome.stopped), (3, StopReason::MaxTime));
     let (outcome, batches, ..) = fit(trainer().max_time(Duration::MAX), never, 1);
     assert_eq!((batches, outcome.stopped), (21, StopReason::MaxEpochs));
 }
