@@ -270,6 +270,10 @@ impl<O: Optimizer + 'static> TrainOptimizer for CandleOptimizer<O> {
         Ok(self.map_gradients(|_, gradient| scale_to_norm(gradient, &norm, max_norm))?)
     }
 
+    fn clip_gradients_by_value(&mut self, max_value: f64) -> train::Result<()> {
+        Ok(self.map_gradients(|_, gradient| gradient.clamp(-max_value, max_value))?)
+    }
+
     fn step(&mut self) -> train::Result<()> {
         self.memory.label();
         let told = numerics::begin_step(&self.vars, &self.gradients);

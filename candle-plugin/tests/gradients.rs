@@ -195,3 +195,14 @@ fn what_cannot_be_trained_is_refused() -> TestResult {
     assert!(error.to_string().contains("none of the optimizer's 4 variables"), "{error}");
     Ok(())
 }
+
+#[test]
+fn gradients_are_clipped_by_value() -> TestResult {
+    let weight = Var::new(&[0.5f32, -3., 4.], &Device::Cpu)?;
+    let mut optimizer = CandleOptimizer::<SGD>::new(vec![weight.clone()], 1.0)?;
+    optimizer.clip_gradients_by_value(1.0)?; // no gradients, nothing to clip
+    optimizer.backward(&weight.sqr()?.sum_all()?, 1.0)?;
+    optimizer.clip_gradients_by_value(1.5)?;
+    assert_eq!(values(&optimizer)?, [1.0, -1.5, 1.5]);
+    Ok(())
+}

@@ -5,6 +5,7 @@ use super::actions::loader_name;
 use super::error::{Result, TrainError};
 use super::loader::DataLoader;
 use super::module::TrainModule;
+use super::optimizer::TrainOptimizer;
 use super::outcome::{EvaluationOutcome, StopReason};
 use super::run::{Run, failed_in};
 use profiler_core::output::say;
@@ -42,19 +43,28 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(EvaluationOutcome {
             batches,
             is_interrupted: self.state.stop == Some(StopReason::Interrupted),
-            metrics: std::mem::take(&mut self.state.means.finished),
+            metrics: self.state.metrics(),
         })
     }
 
-    /// One pass over `loader`; how many batches were run.
+    /// One pass over `loader` without gradients; how many batches were run.
     pub(super) fn evaluate(
         &mut self,
         loader: &dyn DataLoader<M::Batch>,
         stage: Stage,
     ) -> Result<usize, TrainError> {
+        M::Optimizer::without_gradients(|| self.pass(loader, stage))
+    }
+
+    fn pass(
+        &mut self,
+        loader: &dyn DataLoader<M::Batch>,
+        stage: Stage,
+    ) -> Result<usize, TrainError> {
         let before = (self.state.stage, self.state.num_batches);
+        let is_inside_fit = before.0 == Stage::Fit;
         self.state.stage = stage;
-        self.state.means.begin();
+        self.state.metrics_of_passes().begin_pass(stage == Stage::SanityCheck);
         let mut batches = self.open(loader, stage, self.limit(stage))?;
         self.state.num_batches = batches.total();
         hook!(self, on_validation_model_eval, on_test_model_eval, on_predict_model_eval)?;
@@ -68,7 +78,10 @@ impl<M: TrainModule> Run<'_, M> {
             self.batch = None;
             self.state.batch_index = None;
             index += 1;
-            profiler.step();
+            // Inside of a fit the steps are its training batches.
+            if !is_inside_fit {
+                profiler.step();
+            }
             if is_last || self.session.is_interrupted() {
                 break;
             }
@@ -83,14 +96,23 @@ impl<M: TrainModule> Run<'_, M> {
     }
 
     fn end_of_pass(&mut self) -> Result<(), TrainError> {
-        // The means are there for the hooks that end the pass.
-        self.state.means.end(self.state.stage != Stage::SanityCheck);
+        // The values are there for the hooks that end the pass, and these may add to them.
+        self.state.metrics_of_passes().finish_pass();
         if self.session.is_interrupted() {
             self.state.stop.get_or_insert(StopReason::Interrupted);
         }
         hook!(self, on_validation_epoch_end, on_test_epoch_end, on_predict_epoch_end)?;
         hook!(self, on_validation_end, on_test_end, on_predict_end)?;
-        hook!(self, on_validation_model_train, on_test_model_train, on_predict_model_train)
+        match self.state.stage {
+            Stage::Test => self.on_test_model_train()?,
+            // As in Lightning, there is no such hook.
+            Stage::Predict => {}
+            Stage::Validate | Stage::SanityCheck | Stage::Fit => {
+                self.on_validation_model_train()?
+            }
+        }
+        self.state.metrics_of_passes().end_pass();
+        Ok(())
     }
 
     fn evaluation_batch(&mut self, batch: M::Batch) -> Result<(), TrainError> {
@@ -122,7 +144,9 @@ impl<M: TrainModule> Run<'_, M> {
             Stage::Test => (settings.limit_test_batches, "limit_test_batches"),
             Stage::Predict => (settings.limit_predict_batches, "limit_predict_batches"),
             Stage::SanityCheck => {
-                let steps = settings.num_sanity_val_steps;
+                let Some(steps) = settings.num_sanity_val_steps else {
+                    return (settings.limit_val_batches, "limit_val_batches");
+                };
                 let steps = match settings.limit_val_batches {
                     Limit::Batches(limit) => steps.min(limit),
                     Limit::Share(_) => steps,

@@ -6,7 +6,7 @@ use super::callback::Callback;
 use super::checkpoint::Checkpoint;
 use super::error::Result;
 use super::hooks::{module_hooks, optimizer_hooks, plain_methods, shared_hooks};
-use super::optimizer::{Optimizers, TrainOptimizer};
+use super::optimizer::{GradientClipAlgorithm, Optimizers, TrainOptimizer};
 use super::saved_state::SavedState;
 use super::state::TrainerState;
 
@@ -34,9 +34,10 @@ pub type LossOf<M> = <<M as TrainModule>::Optimizer as TrainOptimizer>::Loss;
 
 /// A model and how it learns: the counterpart of Lightning's `LightningModule`.
 ///
-/// A training step and an optimizer are all that must be written; every other hook of Lightning's
-/// is there with an empty default. Each is measured as `[LightningModule]{Type}.{hook}`, where
-/// `{Type}` is the implementing type; the steps as `[Strategy]SingleDeviceStrategy.{step}`.
+/// A training step and an optimizer are all that must be written; the other hooks have empty
+/// defaults. They are Lightning's, and the guide lists those of Lightning that are not here. Each is
+/// measured as `[LightningModule]{Type}.{hook}`, where `{Type}` is the implementing type; the steps
+/// as `[Strategy]SingleDeviceStrategy.{step}`.
 pub trait TrainModule {
     /// What loaders give. Several tensors are a tuple or a struct.
     type Batch;
@@ -161,6 +162,20 @@ pub trait TrainModule {
         Ok(batch)
     }
 
+    /// Forgets gradients before a validation inside of a fit, unless more are to be added to them.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report.
+    fn on_validation_model_zero_grad(
+        &mut self,
+        optimizer: &mut Self::Optimizer,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
+        let _ = trainer;
+        optimizer.zero_grad()
+    }
+
     /// Forgets gradients; called at the first batch of those that are accumulated.
     ///
     /// # Errors
@@ -175,7 +190,8 @@ pub trait TrainModule {
         optimizer.zero_grad()
     }
 
-    /// Clips gradients to the trainer's `gradient_clip_val`, if it has one.
+    /// Clips gradients to the trainer's `gradient_clip_val`, if it has one, as its
+    /// `gradient_clip_algorithm` says.
     ///
     /// # Errors
     ///
@@ -186,8 +202,13 @@ pub trait TrainModule {
         gradient_clip_val: Option<f64>,
         trainer: &mut TrainerState,
     ) -> Result<()> {
-        let _ = trainer;
-        gradient_clip_val.map_or(Ok(()), |max_norm| optimizer.clip_gradients(max_norm))
+        match (gradient_clip_val, trainer.gradient_clip_algorithm()) {
+            (None, _) => Ok(()),
+            (Some(max_norm), GradientClipAlgorithm::Norm) => optimizer.clip_gradients(max_norm),
+            (Some(max_value), GradientClipAlgorithm::Value) => {
+                optimizer.clip_gradients_by_value(max_value)
+            }
+        }
     }
 
     /// Returns the weights for a checkpoint that training can be [resumed](super::PreparedFit::ckpt_path)

@@ -91,8 +91,8 @@ impl ProgressBar {
             // Writing into a string cannot fail.
             let _ = write!(line, ", loss {loss:.4}");
         }
-        for (name, mean) in trainer.metrics() {
-            let _ = write!(line, ", {name} {mean:.4}");
+        for (name, value) in trainer.metrics_of_passes().shown() {
+            let _ = write!(line, ", {name} {value:.4}");
         }
         match &self.bar {
             Some(bar) => bar.suspend(|| say(line)),

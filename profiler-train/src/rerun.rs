@@ -14,12 +14,12 @@ impl<M: TrainModule> Run<'_, M> {
         if !profiler.begin_rerun() {
             return;
         }
-        let means = self.state.means.clone();
+        let metrics = self.state.metrics_of_passes().clone();
         let result = {
             let _again = profiler.profile(self.actions.rerun_training_batch);
             self.run_again()
         };
-        self.state.means = means;
+        *self.state.metrics_of_passes() = metrics;
         let failure = result.err().map(|error| error.to_string());
         profiler.end_rerun(failure.as_deref());
     }
@@ -32,6 +32,7 @@ impl<M: TrainModule> Run<'_, M> {
             optimizer.zero_grad()?;
             let scale = 1.0 / self.settings.accumulate_grad_batches as f64;
             optimizer.backward(&loss, scale)?;
+            optimizer.unscale_gradients()?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! One stage while it runs: the module, the callbacks, and how their hooks are called.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::actions::{CallbackActions, RunActions};
 use super::callback::Callback;
@@ -9,7 +10,7 @@ use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
 use super::listener::{self, Listener, Which};
 use super::module::{LossOf, TrainModule};
 use super::module_callback::{HookContext, ModuleCallback};
-use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
+use super::optimizer::{LrInterval, Optimizers};
 use super::outcome::StopReason;
 use super::settings::Settings;
 use super::state::TrainerState;
@@ -32,6 +33,7 @@ pub(super) struct Run<'run, M: TrainModule> {
     pub(super) actions: RunActions,
     pub(super) state: TrainerState,
     pub(super) session: &'run Session,
+    pub(super) began: Instant,
 }
 
 /// The hooks of callbacks, then of the module, each measured. At the end of a training epoch
@@ -189,8 +191,18 @@ impl<M: TrainModule> Run<'_, M> {
     pub(super) fn configure_optimizers(&mut self) -> Result<(), TrainError> {
         let _scope = self.profiler.profile(self.actions.configure_optimizers);
         let result = self.module.configure_optimizers();
-        self.optimizers = Some(failed_in("configure_optimizers", &self.state, result)?);
+        let mut optimizers = failed_in("configure_optimizers", &self.state, result)?;
+        let rate = failed_in("configure_optimizers", &self.state, optimizers.begin())?;
+        self.state.learning_rate = Some(rate);
+        self.optimizers = Some(optimizers);
         Ok(())
+    }
+
+    pub(super) fn on_validation_model_zero_grad(&mut self) -> Result<(), TrainError> {
+        let _scope = self.profiler.profile(self.actions.on_validation_model_zero_grad);
+        let optimizer = configured(&mut self.optimizers);
+        let result = self.module.on_validation_model_zero_grad(optimizer, &mut self.state);
+        failed_in("on_validation_model_zero_grad", &self.state, result)
     }
 
     /// A batch moved to the device, with the hooks before and after.
@@ -211,32 +223,65 @@ impl<M: TrainModule> Run<'_, M> {
         failed_in("on_after_batch_transfer", &self.state, result)
     }
 
-    /// Moves the schedule on if it goes by `interval`.
+    /// Moves the schedule on if it goes by `interval` and needs no metric.
     pub(super) fn lr_scheduler_step(&mut self, interval: LrInterval) -> Result<(), TrainError> {
         let Some(optimizers) = &mut self.optimizers else { return Ok(()) };
-        let schedule = optimizers.schedule.as_mut().filter(|(own, _)| *own == interval);
-        let Some((_, schedule)) = schedule else { return Ok(()) };
+        if !optimizers.has_schedule(interval, false) {
+            return Ok(());
+        }
         let _scope = self.profiler.profile(self.actions.lr_scheduler_step);
         let done = match interval {
             LrInterval::Epoch => self.state.epoch + 1,
             LrInterval::Step => self.state.global_step,
         };
-        let result = optimizers.optimizer.set_learning_rate(schedule(done));
-        failed_in("lr_scheduler_step", &self.state, result)?;
-        self.state.learning_rate = Some(optimizers.optimizer.learning_rate());
+        let rate = failed_in("lr_scheduler_step", &self.state, optimizers.schedule_step(done))?;
+        self.state.learning_rate = Some(rate);
         Ok(())
     }
 
-    /// Whether to end after this batch. *Cost*: one relaxed load.
-    pub(super) fn should_stop(&mut self) -> bool {
-        if self.session.is_interrupted() {
-            self.state.stop.get_or_insert(StopReason::Interrupted);
+    /// Moves the schedule on if it goes by `interval` and by a metric.
+    pub(super) fn plateau_step(&mut self, interval: LrInterval) -> Result<(), TrainError> {
+        let Some(optimizers) = &mut self.optimizers else { return Ok(()) };
+        if !optimizers.has_schedule(interval, true) {
+            return Ok(());
         }
+        let _scope = self.profiler.profile(self.actions.lr_scheduler_step);
+        let result = optimizers.plateau_step(self.state.metrics_of_passes().all());
+        self.state.learning_rate = Some(failed_in("lr_scheduler_step", &self.state, result)?);
+        Ok(())
+    }
+
+    /// Whether to end before the next batch. *Cost*: a relaxed load, and a look at the clock where
+    /// there is a [`max_time`](super::Trainer::max_time).
+    pub(super) fn should_stop(&mut self) -> bool {
         let is_enough = |max| self.state.global_step >= max;
-        if self.settings.max_steps.is_some_and(is_enough) {
-            self.state.stop.get_or_insert(StopReason::MaxSteps);
+        let reason = if self.session.is_interrupted() {
+            Some(StopReason::Interrupted)
+        } else if self.settings.max_steps.is_some_and(is_enough) {
+            Some(StopReason::MaxSteps)
+        } else {
+            self.is_asked_to_stop()
+        };
+        if let Some(reason) = reason {
+            self.state.stop.get_or_insert(reason);
         }
         self.state.stop.is_some()
+    }
+
+    /// Why the module, a callback or the time asks for the end, once the least number of epochs and
+    /// steps is done.
+    pub(super) fn is_asked_to_stop(&self) -> Option<StopReason> {
+        let settings = self.settings;
+        if self.state.epochs_run < settings.min_epochs.unwrap_or(0)
+            || self.state.global_step < settings.min_steps
+        {
+            return None;
+        }
+        let is_over = |max| self.began.elapsed() >= max;
+        match self.state.stop_request.get() {
+            Some(reason) => Some(StopReason::Asked(reason.clone())),
+            None => settings.max_time.is_some_and(is_over).then_some(StopReason::MaxTime),
+        }
     }
 }
 

@@ -15,14 +15,24 @@ struct Accumulation {
     is_last: bool,
 }
 
+/// What has become of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum BatchEnd {
+    /// The optimizer has stepped.
+    Stepped,
+    /// More gradients are to be added to its own.
+    Accumulated,
+    /// A hook skipped it and the rest of the epoch.
+    EpochSkipped,
+}
+
 impl<M: TrainModule> Run<'_, M> {
-    /// Runs the batch that is on the device, with its hooks. False if a hook skipped it and the rest of
-    /// the epoch.
+    /// Runs the batch that is on the device, with its hooks.
     pub(super) fn training_batch(
         &mut self,
         index: usize,
         is_last_of_epoch: bool,
-    ) -> Result<bool, TrainError> {
+    ) -> Result<BatchEnd, TrainError> {
         let every = self.settings.accumulate_grad_batches;
         let accumulation = Accumulation {
             is_first: index.is_multiple_of(every),
@@ -31,7 +41,7 @@ impl<M: TrainModule> Run<'_, M> {
         self.on_train_batch_start()?;
         if std::mem::take(&mut self.state.skips_epoch) {
             self.batch = None;
-            return Ok(false);
+            return Ok(BatchEnd::EpochSkipped);
         }
         {
             let profiler = self.profiler.clone();
@@ -42,6 +52,9 @@ impl<M: TrainModule> Run<'_, M> {
         if accumulation.is_last {
             self.lr_scheduler_step(LrInterval::Step)?;
         }
+        if is_last_of_epoch {
+            self.lr_scheduler_step(LrInterval::Epoch)?;
+        }
         self.go_on()?;
         if accumulation.is_last {
             // Gradients are in no checkpoint: what was accumulated is computed again.
@@ -50,7 +63,7 @@ impl<M: TrainModule> Run<'_, M> {
         }
         self.on_train_batch_end()?;
         self.loss = None;
-        Ok(true)
+        Ok(if accumulation.is_last { BatchEnd::Stepped } else { BatchEnd::Accumulated })
     }
 
     /// Unless the profiler has seen a reason to stop.
@@ -70,6 +83,8 @@ impl<M: TrainModule> Run<'_, M> {
         let profiler = self.profiler.clone();
         let _step = profiler.profile(self.actions.optimizer_step);
         self.forward_backward(accumulation)?;
+        let result = configured(&mut self.optimizers).unscale_gradients();
+        failed_in("unscaling gradients", &self.state, result)?;
         self.look_again();
         self.on_before_optimizer_step()?;
         {

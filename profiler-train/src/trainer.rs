@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::actions::RunActions;
 use super::callback::Callback;
@@ -29,8 +30,8 @@ use profiler_core::{
 /// The report comes also when a stage ends by an error, a panic or Ctrl-C. What Ctrl-C does to the
 /// process a profiler does not change, see [`on_interrupt`](Self::on_interrupt).
 pub struct Trainer {
-    settings: Settings,
-    callbacks: Vec<Box<dyn Callback>>,
+    pub(super) settings: Settings,
+    callbacks: Vec<Box<dyn Callback + Send>>,
     profiler: Arc<dyn Profiler>,
     run: RunContext,
 }
@@ -46,24 +47,7 @@ impl Trainer {
     /// world size come from the [environment](RunContext::from_environment).
     pub fn new() -> Self {
         Self {
-            settings: Settings {
-                max_epochs: None,
-                max_steps: None,
-                limit_train_batches: Limit::ALL,
-                limit_val_batches: Limit::ALL,
-                limit_test_batches: Limit::ALL,
-                limit_predict_batches: Limit::ALL,
-                val_check_interval: Interval::Share(1.0),
-                num_sanity_val_steps: 2,
-                accumulate_grad_batches: 1,
-                gradient_clip_val: None,
-                log_every_n_steps: 50,
-                stop_on_invalid_loss: true,
-                checkpoint_dir: None,
-                seed: None,
-                shows_progress: true,
-                interrupt: Interrupt::Terminate,
-            },
+            settings: Settings::default(),
             callbacks: Vec::new(),
             profiler: Arc::new(PassThroughProfiler),
             run: RunContext::from_environment(),
@@ -83,7 +67,7 @@ impl Trainer {
     }
 
     /// Ends the fit after so many epochs; 1000 by default, without limit if there is a
-    /// [`max_steps`](Self::max_steps).
+    /// [`max_steps`](Self::max_steps) or a [`max_time`](Self::max_time).
     #[must_use]
     pub fn max_epochs(mut self, epochs: usize) -> Self {
         self.settings.max_epochs = Some(epochs);
@@ -133,13 +117,6 @@ impl Trainer {
         self
     }
 
-    /// Runs so many validation batches before training; 2 by default, 0 for none.
-    #[must_use]
-    pub fn num_sanity_val_steps(mut self, steps: usize) -> Self {
-        self.settings.num_sanity_val_steps = steps;
-        self
-    }
-
     /// Adds up the gradients of so many batches before each optimizer step. Losses are divided by
     /// this number, so that gradients are those of the mean.
     #[must_use]
@@ -148,7 +125,8 @@ impl Trainer {
         self
     }
 
-    /// Scales gradients before each optimizer step so that their norm is at most this.
+    /// Scales gradients before each optimizer step so that their norm is at most this, or clips them otherwise:
+    /// see [`gradient_clip_algorithm`](Self::gradient_clip_algorithm).
     #[must_use]
     pub fn gradient_clip_val(mut self, max_norm: f64) -> Self {
         self.settings.gradient_clip_val = Some(max_norm);
@@ -221,7 +199,7 @@ impl Trainer {
 
     /// Adds something that follows the run. Callbacks are called in the order they were added.
     #[must_use]
-    pub fn callback(mut self, callback: impl Callback + 'static) -> Self {
+    pub fn callback(mut self, callback: impl Callback + Send + 'static) -> Self {
         self.callbacks.push(Box::new(callback));
         self
     }
@@ -297,7 +275,7 @@ impl Trainer {
         own: &mut [&mut dyn ModuleCallback<M>],
         body: impl FnOnce(&mut Run<'_, M>) -> Result<T, TrainError>,
     ) -> Result<T, TrainError> {
-        self.settings.check().map_err(TrainError::Setting)?;
+        let settings = self.settings.resolved().map_err(TrainError::Setting)?;
         let mut run = self.run.clone();
         if run.log_dir.is_none() {
             run.log_dir.clone_from(&self.settings.checkpoint_dir);
@@ -324,17 +302,21 @@ impl Trainer {
             state: TrainerState::new(
                 profiler.clone(),
                 run,
-                self.settings.seed,
-                self.settings.max_epochs,
+                settings.seed,
+                settings.max_epochs,
                 stage,
             ),
             session: &session,
-            settings: &self.settings,
+            settings: &settings,
+            began: Instant::now(),
         };
-        running.state.validates_once_per_epoch =
-            self.settings.val_check_interval == Interval::Share(1.0);
+        running.state.overfits = settings.overfit_batches.is_some();
+        running.state.gradient_clip_algorithm = settings.gradient_clip_algorithm;
+        running.state.validates_once_per_epoch = settings.val_check_interval
+            == Interval::Share(1.0)
+            && settings.check_val_every_n_epoch == Some(1);
         running.state.requests.extension = extension;
-        running.state.requests.directory.clone_from(&self.settings.checkpoint_dir);
+        running.state.requests.directory.clone_from(&settings.checkpoint_dir);
         body(&mut running).map_err(|error| running.on_exception(error))
     }
 }

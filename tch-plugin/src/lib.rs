@@ -40,7 +40,7 @@
 //!
 //!     fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> TrainResult<()> {
 //!         let (inputs, classes) = batch;
-//!         let scores = tch::no_grad(|| self.layers.forward(inputs));
+//!         let scores = self.layers.forward(inputs);
 //!         let accuracy = scores.accuracy_for_logits(classes).f_double_value(&[])?;
 //!         trainer.log_weighted("accuracy", accuracy, classes.numel() as f64);
 //!         Ok(())
@@ -103,8 +103,9 @@
 //!
 //! # Evaluation
 //!
-//! tch keeps no mode in a model: in `validation_step`, `test_step` and `predict_step`, wrap forward
-//! in [`tch::no_grad`], and pass `false` for `train` to layers that have it.
+//! A trainer's validations, tests and predictions run without gradients, as within [`tch::no_grad`];
+//! code there that needs them wraps itself in [`tch::with_grad`]. tch keeps no mode in a model: pass
+//! `false` for `train` to layers that have it.
 //!
 //! # libtorch
 //!
@@ -118,6 +119,7 @@ mod device;
 #[cfg(all(feature = "kineto-oracle", records_ops))]
 #[doc(hidden)]
 pub mod floor;
+mod grad_scaler;
 #[cfg(all(feature = "kineto-oracle", records_ops))]
 #[doc(hidden)]
 pub mod kineto;
@@ -129,6 +131,7 @@ mod optimizer;
 mod profiled_optimizer;
 
 pub use device::{MoveTo, synchronize};
+pub use grad_scaler::GradScaler;
 pub use loader::TensorLoader;
 pub use module::{ModulePath, ProfileModule, ProfileModuleT, ProfileRnn, Profiled, ProfiledT};
 pub use numerics::tell_batch;
@@ -157,7 +160,7 @@ pub use profiler_train as train;
 /// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro.
 pub mod prelude {
     pub use crate::{
-        MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfileRnn, Profiled,
+        GradScaler, MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfileRnn, Profiled,
         ProfiledBackward, ProfiledOptimizer, ProfiledT, TchOptimizer, TensorLoader, tell_batch,
     };
     #[cfg(feature = "cuda")]

@@ -47,7 +47,7 @@ impl Mode {
 /// The monitored metric.
 fn monitored(trainer: &TrainerState, monitor: &str) -> Result<f64> {
     trainer.metric(monitor).ok_or_else(|| {
-        let known: Vec<&str> = trainer.metrics().keys().map(String::as_str).collect();
+        let known: Vec<String> = trainer.metrics().into_keys().collect();
         format!(
             "cannot find the metric {monitor:?}: log it by trainer.log({monitor:?}, …), or monitor one \
              of those that were logged: {}",

@@ -20,12 +20,14 @@ const TRAINER: &str = "trainer";
 const WEIGHTS: &str = "weights";
 /// Section of the optimizer.
 const OPTIMIZER: &str = "optimizer";
+/// Section of a learning rate schedule that follows a metric.
+const SCHEDULE: &str = "schedule";
 /// Section of the means of passes that have ended.
 const METRICS: &str = "metrics";
 
 /// A training at one point: the module's weights, and the state of optimizer, loop and callbacks.
 ///
-/// It is a set of sections by name. `trainer`, `weights`, `optimizer`, `metrics` and those that begin
+/// It is a set of sections by name. `trainer`, `weights`, `optimizer`, `schedule`, `metrics` and those that begin
 /// with `callback` are the trainer's; hooks can add others in
 /// [`on_save_checkpoint`](super::TrainModule::on_save_checkpoint) and read them in
 /// [`on_load_checkpoint`](super::TrainModule::on_load_checkpoint).

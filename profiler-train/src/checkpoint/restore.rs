@@ -5,12 +5,12 @@ use std::path::Path;
 use profiler_core::ProfilerExt;
 
 use super::save::UNAVAILABLE;
-use super::{Checkpoint, METRICS, OPTIMIZER, TRAINER};
+use super::{Checkpoint, METRICS, OPTIMIZER, SCHEDULE, TRAINER};
 use crate::error::{Result, TrainError};
 use crate::listener::Which;
 use crate::module::TrainModule;
 use crate::optimizer::{LrInterval, TrainOptimizer};
-use crate::run::{Run, failed_in};
+use crate::run::{Run, configured, failed_in};
 use crate::saved_state::SavedState;
 
 /// Where training goes on.
@@ -22,12 +22,30 @@ pub(crate) struct ResumePoint {
     pub(crate) batch: usize,
     /// Whether the validation that is due after that batch has begun.
     pub(crate) is_validated: bool,
+    /// Whether a schedule that follows a metric has not seen those of the last epoch.
+    pub(crate) is_plateau_due: bool,
+    /// Number of batches of the epochs before.
+    pub(crate) earlier_batches: usize,
+}
+
+impl ResumePoint {
+    /// A whole epoch has ended, after this number of batches in all.
+    pub(crate) fn end_epoch(&mut self, epoch: usize, batches: usize) {
+        *self = Self {
+            epoch: epoch + 1,
+            batch: 0,
+            is_validated: false,
+            is_plateau_due: true,
+            earlier_batches: batches,
+        };
+    }
 }
 
 /// The loop's own values.
 struct LoopState {
     point: ResumePoint,
     global_step: usize,
+    epochs_run: usize,
     seed: Option<u64>,
     loss: Option<f64>,
     learning_rate: f64,
@@ -45,8 +63,11 @@ impl LoopState {
                 epoch: own.get("epoch")?,
                 batch: own.get("batch")?,
                 is_validated: own.get("is_validated")?,
+                is_plateau_due: own.get("is_plateau_due")?,
+                earlier_batches: own.get("earlier_batches")?,
             },
             global_step: own.get("global_step")?,
+            epochs_run: own.get("epochs_run")?,
             seed: own.get_option("seed")?,
             loss: own.get_option("loss")?,
             learning_rate: own.get("learning_rate")?,
@@ -108,7 +129,16 @@ impl<M: TrainModule> Run<'_, M> {
         self.state.epoch = own.point.epoch;
         self.state.global_step = own.global_step;
         self.state.loss = own.loss;
-        self.state.means.finished.extend(own.metrics);
+        self.state.epochs_run = own.epochs_run;
+        self.state.batches_run = own.point.earlier_batches + own.point.batch;
+        for (name, value) in own.metrics {
+            self.state.set_metric(&name, value);
+        }
+        self.state.learning_rate = Some(configured(&mut self.optimizers).learning_rate());
+        if own.point.is_plateau_due {
+            self.plateau_step(LrInterval::Epoch)?;
+            self.state.resume_point.is_plateau_due = false;
+        }
         Ok(())
     }
 
@@ -120,16 +150,10 @@ impl<M: TrainModule> Run<'_, M> {
         let Resumed { checkpoint, own, .. } = resumed;
         let optimizers = self.optimizers.as_mut().ok_or("there is no optimizer")?;
         optimizers.optimizer.load_state(checkpoint.required(OPTIMIZER)?)?;
-        let done = match optimizers.schedule.as_mut() {
-            Some((LrInterval::Epoch, schedule)) if own.point.epoch > 0 => {
-                Some(schedule(own.point.epoch))
-            }
-            Some((LrInterval::Step, schedule)) if own.global_step > 0 => {
-                Some(schedule(own.global_step))
-            }
-            _ => None,
-        };
-        let rate = done.unwrap_or(own.learning_rate);
+        if let Some(schedule) = checkpoint.section(SCHEDULE) {
+            optimizers.load_schedule_state(schedule)?;
+        }
+        let rate = own.learning_rate;
         // Setting it would make the rates of all groups one, which the optimizer has restored.
         if rate.to_bits() != optimizers.optimizer.learning_rate().to_bits() {
             optimizers.optimizer.set_learning_rate(rate)?;

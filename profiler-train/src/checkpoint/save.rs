@@ -6,7 +6,7 @@ use profiler_core::ProfilerExt;
 use profiler_core::output::write_whole_at;
 
 use super::requests::Request;
-use super::{Checkpoint, METRICS, OPTIMIZER, TRAINER, VERSION, WEIGHTS};
+use super::{Checkpoint, METRICS, OPTIMIZER, SCHEDULE, TRAINER, VERSION, WEIGHTS};
 use crate::error::{Result, TrainError};
 use crate::listener::Which;
 use crate::module::TrainModule;
@@ -76,11 +76,15 @@ impl<M: TrainModule> Run<'_, M> {
         own.set("epoch", state.resume_point.epoch);
         own.set("batch", state.resume_point.batch);
         own.set("is_validated", state.resume_point.is_validated);
+        own.set("is_plateau_due", state.resume_point.is_plateau_due);
+        own.set("earlier_batches", state.resume_point.earlier_batches);
+        own.set("epochs_run", state.epochs_run);
         own.set("global_step", state.global_step);
         own.set_option("seed", state.seed);
         own.set_option("loss", state.loss);
         if let Some(optimizers) = &self.optimizers {
             own.set("learning_rate", optimizers.optimizer.learning_rate());
+            *checkpoint.section_mut(SCHEDULE) = optimizers.schedule_state();
             // Weights alone are better than nothing.
             *checkpoint.section_mut(OPTIMIZER) =
                 optimizers.optimizer.state().unwrap_or_else(|reason| {
@@ -90,7 +94,7 @@ impl<M: TrainModule> Run<'_, M> {
                 });
         }
         let metrics = checkpoint.section_mut(METRICS);
-        self.state.means.finished.iter().for_each(|(name, mean)| metrics.set(name, mean));
+        self.state.metrics().iter().for_each(|(name, value)| metrics.set(name, value));
         for (key, place) in self.callback_sections() {
             let listener = &mut self.listeners[place];
             let state = listener.callback().state();

@@ -69,7 +69,7 @@ fn three_epochs_call_everything_as_often_as_they_must() {
         assert_eq!(row.calls, expected(&row.label()), "{}", row.label());
     }
     let labels: Vec<_> = report.actions.iter().map(|row| row.label()).collect();
-    assert_eq!(labels.len(), 60, "{labels:#?}");
+    assert_eq!(labels.len(), 61, "{labels:#?}");
     for name in ["prepare_data", "setup", "configure_optimizers", "on_fit_end", "teardown"] {
         assert_eq!(watched.calls(&module(name)), 1, "{name}");
     }

@@ -103,7 +103,9 @@ impl TrainModule for FaultyLearner {
         if !self.faults.has(Fault::Gradients) {
             return self.inner.test_step(batch, trainer);
         }
-        let loss = self.inner.training_step(batch, trainer)?.f_double_value(&[])?;
+        // The trainer evaluates without gradients.
+        let loss = tch::with_grad(|| self.inner.training_step(batch, trainer))?;
+        let loss = loss.f_double_value(&[])?;
         trainer.log("test_accuracy", (-loss).exp());
         Ok(())
     }
