@@ -161,6 +161,11 @@ pub mod prelude {
 #[doc = include_str!("front_page.md")]
 struct FrontPage;
 
+/// The guide's page on callbacks and checkpoints.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/src/callbacks.md")]
+struct CallbacksPage;
+
 #[cfg(test)]
 mod tests {
     #[test]

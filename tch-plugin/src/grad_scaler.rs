@@ -1,5 +1,7 @@
 //! The factor that keeps gradients of 16-bit numbers from vanishing.
 
+use profiler_train::{Result, SavedState};
+
 /// Multiplies the loss before backward, so that gradients of 16-bit numbers are not too small to be kept:
 /// PyTorch's `GradScaler`, with its defaults. Give it to
 /// [`TchOptimizer::grad_scaler`](crate::TchOptimizer::grad_scaler).
@@ -89,6 +91,23 @@ impl GradScaler {
         self.skipped_steps
     }
 
+    /// Adds its state to that of the optimizer.
+    pub(crate) fn save(&self, state: &mut SavedState) {
+        state.set("scaler/scale", self.scale);
+        state.set("scaler/good_steps", self.good_steps);
+        state.set("scaler/skipped_steps", self.skipped_steps);
+    }
+
+    /// Returns the same scaler with the state of a checkpoint, if that has one.
+    pub(crate) fn loaded(&self, state: &SavedState) -> Result<Self> {
+        Ok(Self {
+            scale: state.get_option("scaler/scale")?.unwrap_or(self.scale),
+            good_steps: state.get_option("scaler/good_steps")?.unwrap_or(self.good_steps),
+            skipped_steps: state.get_option("scaler/skipped_steps")?.unwrap_or(self.skipped_steps),
+            ..self.clone()
+        })
+    }
+
     /// Takes whether the gradients of a step were finite.
     pub(crate) fn update(&mut self, are_finite: bool) {
         if !are_finite {
@@ -119,5 +138,10 @@ mod tests {
         });
         assert_eq!(scales, [8.0, 16.0, 8.0, 8.0, 4.0, 4.0, 8.0]);
         assert_eq!(scaler.skipped_steps(), 2);
+        let mut state = SavedState::new();
+        scaler.save(&mut state);
+        let new = GradScaler::new().growth_interval(2);
+        assert_eq!(new.loaded(&state).expect("its own"), scaler);
+        assert_eq!(new.loaded(&SavedState::new()).expect("none"), new);
     }
 }

@@ -2,8 +2,6 @@
 //! for loops of one's own.
 //!
 //! ```
-//! use std::path::Path;
-//!
 //! use tch::nn::{self, Module};
 //! use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
 //! use tch_plugin::prelude::*;
@@ -55,8 +53,12 @@
 //!         Ok(batch.move_to(self.store.device())?)
 //!     }
 //!
-//!     fn save_checkpoint(&mut self, path: &Path) -> TrainResult<()> {
-//!         Ok(self.store.save(path)?) // the extension says which format: "safetensors", "ot"
+//!     fn weights(&mut self) -> TrainResult<Option<SavedState>> {
+//!         Ok(Some(saved_weights(&self.store)?)) // for `checkpoint_dir`
+//!     }
+//!
+//!     fn load_weights(&mut self, weights: &SavedState) -> TrainResult<()> {
+//!         load_weights(&self.store, weights) // to resume from a checkpoint
 //!     }
 //!
 //!     fn seed_everything(&mut self, seed: u64) -> TrainResult<()> {
@@ -129,6 +131,7 @@ mod numerics;
 pub mod ops;
 mod optimizer;
 mod profiled_optimizer;
+mod saved;
 
 pub use device::{MoveTo, synchronize};
 pub use grad_scaler::GradScaler;
@@ -137,6 +140,7 @@ pub use module::{ModulePath, ProfileModule, ProfileModuleT, ProfileRnn, Profiled
 pub use numerics::tell_batch;
 pub use optimizer::TchOptimizer;
 pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
+pub use saved::{load_weights, saved_weights};
 
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
 /// settings, reports as values.
@@ -161,7 +165,8 @@ pub use profiler_train as train;
 pub mod prelude {
     pub use crate::{
         GradScaler, MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfileRnn, Profiled,
-        ProfiledBackward, ProfiledOptimizer, ProfiledT, TchOptimizer, TensorLoader, tell_batch,
+        ProfiledBackward, ProfiledOptimizer, ProfiledT, TchOptimizer, TensorLoader, load_weights,
+        saved_weights, tell_batch,
     };
     #[cfg(feature = "cuda")]
     pub use profiler_cuda::DeviceProfilerExt;

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use profiler_train::{Result, TrainOptimizer};
+use profiler_train::{Result, SavedState, TrainOptimizer};
 use tch::nn::{OptimizerConfig, VarStore, Variables};
 use tch::{COptimizer, Device, TchError, Tensor, no_grad_guard};
 
 use crate::device::synchronize;
 use crate::grad_scaler::GradScaler;
+use crate::saved::optimizer;
 use crate::{numerics, ops};
 
 /// So that gradients of norm 0 are not divided by 0; the same number as in PyTorch.
@@ -287,6 +288,28 @@ impl TrainOptimizer for TchOptimizer {
             let first = self.lock().trainable_variables.first().map(|first| first.tensor.device());
             self.wait_for(first);
         }
+        Ok(())
+    }
+
+    fn state(&self) -> Result<SavedState> {
+        let named = numerics::named(&self.lock());
+        let mut state = optimizer::state(&self.optimizer, &named)?;
+        if let Some(scaler) = self.scaler() {
+            scaler.save(&mut state);
+        }
+        Ok(state)
+    }
+
+    fn load_state(&mut self, state: &SavedState) -> Result<()> {
+        self.add_new_variables()?;
+        let named = numerics::named(&self.lock());
+        let scaler = self.scaler().map(|scaler| scaler.loaded(state)).transpose()?;
+        optimizer::load(&mut self.optimizer, &named, state)?;
+        if let (Some(own), Some(scaler)) = (&mut self.scaler, scaler) {
+            own.scaler = scaler;
+        }
+        // Of the groups, the rates of which may differ, only the first one is told.
+        self.learning_rate = state.get_option("lr/0")?.unwrap_or(self.learning_rate);
         Ok(())
     }
 

@@ -89,14 +89,14 @@ impl Callback for LearningRateMonitor {
             }
         };
         let steps = rates.iter().flat_map(|(step, _)| (*step as u64).to_le_bytes());
-        set("steps", Dtype::U64, steps.collect());
+        set("steps", Dtype::I64, steps.collect());
         set("rates", Dtype::F64, rates.iter().flat_map(|(_, rate)| rate.to_le_bytes()).collect());
         state
     }
 
     fn load_state(&mut self, state: &SavedState) -> Result<()> {
         let shape = state.tensor("steps")?.shape();
-        let [steps, rates] = [("steps", Dtype::U64), ("rates", Dtype::F64)]
+        let [steps, rates] = [("steps", Dtype::I64), ("rates", Dtype::F64)]
             .map(|(name, dtype)| state.tensor_like(name, dtype, shape));
         let (steps, rates) = (steps?.bytes().as_chunks().0, rates?.bytes().as_chunks().0);
         let both = steps.iter().zip(rates);
