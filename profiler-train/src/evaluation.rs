@@ -8,6 +8,7 @@ use super::module::TrainModule;
 use super::optimizer::TrainOptimizer;
 use super::outcome::{EvaluationOutcome, StopReason};
 use super::run::{Run, failed_in};
+use super::state::TrainerState;
 use profiler_core::output::say;
 use profiler_core::{Evaluation, ProfilerExt, Stage};
 
@@ -23,12 +24,17 @@ macro_rules! hook {
     };
 }
 
+/// Predicts a batch in place of the module's `predict_step`.
+pub(super) type PredictStep<'step, M> =
+    &'step mut dyn FnMut(&mut M, &<M as TrainModule>::Batch, &mut TrainerState) -> Result<()>;
+
 impl<M: TrainModule> Run<'_, M> {
     /// A stage of its own, from its first hook to its last.
     pub(super) fn evaluation(
         &mut self,
         loader: &dyn DataLoader<M::Batch>,
         stage: Stage,
+        predict: Option<PredictStep<'_, M>>,
     ) -> Result<EvaluationOutcome, TrainError> {
         self.begin()?;
         let batches = if self.limit(stage).0.is_zero() {
@@ -36,7 +42,7 @@ impl<M: TrainModule> Run<'_, M> {
             say(format_args!("mlprof: {setting} is 0: {stage} is skipped"));
             0
         } else {
-            self.evaluate(loader, stage)?
+            self.evaluate(loader, stage, predict)?
         };
         self.state.batch_index = None;
         self.teardown()?;
@@ -52,14 +58,16 @@ impl<M: TrainModule> Run<'_, M> {
         &mut self,
         loader: &dyn DataLoader<M::Batch>,
         stage: Stage,
+        predict: Option<PredictStep<'_, M>>,
     ) -> Result<usize, TrainError> {
-        M::Optimizer::without_gradients(|| self.pass(loader, stage))
+        M::Optimizer::without_gradients(|| self.pass(loader, stage, predict))
     }
 
     fn pass(
         &mut self,
         loader: &dyn DataLoader<M::Batch>,
         stage: Stage,
+        mut predict: Option<PredictStep<'_, M>>,
     ) -> Result<usize, TrainError> {
         let before = (self.state.stage, self.state.num_batches);
         let is_inside_fit = before.0 == Stage::Fit;
@@ -74,7 +82,11 @@ impl<M: TrainModule> Run<'_, M> {
         let mut index = 0;
         while let Some((batch, is_last)) = batches.next(&*profiler, &self.state)? {
             self.state.batch_index = Some(index);
-            self.evaluation_batch(batch)?;
+            let step: Option<PredictStep<'_, M>> = match &mut predict {
+                Some(step) => Some(&mut **step),
+                None => None,
+            };
+            self.evaluation_batch(batch, step)?;
             self.batch = None;
             self.state.batch_index = None;
             index += 1;
@@ -115,7 +127,11 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(())
     }
 
-    fn evaluation_batch(&mut self, batch: M::Batch) -> Result<(), TrainError> {
+    fn evaluation_batch(
+        &mut self,
+        batch: M::Batch,
+        predict: Option<PredictStep<'_, M>>,
+    ) -> Result<(), TrainError> {
         self.batch = Some(self.batch_to_device(batch)?);
         hook!(self, on_validation_batch_start, on_test_batch_start, on_predict_batch_start)?;
         {
@@ -125,7 +141,11 @@ impl<M: TrainModule> Run<'_, M> {
             let (name, result) = match self.state.stage {
                 Stage::Test => ("test_step", self.module.test_step(batch, &mut self.state)),
                 Stage::Predict => {
-                    ("predict_step", self.module.predict_step(batch, &mut self.state))
+                    let result = match predict {
+                        Some(predict) => predict(self.module, batch, &mut self.state),
+                        None => self.module.predict_step(batch, &mut self.state),
+                    };
+                    ("predict_step", result)
                 }
                 Stage::Validate | Stage::SanityCheck | Stage::Fit => {
                     ("validation_step", self.module.validation_step(batch, &mut self.state))

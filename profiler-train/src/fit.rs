@@ -66,11 +66,11 @@ impl<M: TrainModule> Run<'_, M> {
         if self.profiler.separates_sanity_check() {
             let profiler = self.profiler.clone();
             profiler.setup(Stage::SanityCheck, &self.state.run);
-            let result = self.evaluate(validation, Stage::SanityCheck);
+            let result = self.evaluate(validation, Stage::SanityCheck, None);
             profiler.teardown(Some(Stage::SanityCheck));
             result?;
         } else {
-            self.evaluate(validation, Stage::SanityCheck)?;
+            self.evaluate(validation, Stage::SanityCheck, None)?;
         }
         self.on_sanity_check_end()
     }
@@ -242,7 +242,7 @@ impl<M: TrainModule> Run<'_, M> {
         if is_stepped {
             self.on_validation_model_zero_grad()?;
         }
-        self.evaluate(validation, Stage::Validate).map(drop)
+        self.evaluate(validation, Stage::Validate, None).map(drop)
     }
 
     /// Whether a validation comes after a batch, when `done` batches of the epoch are done.

@@ -145,7 +145,10 @@ pub(super) struct Metrics {
     /// What is logged outside of any pass.
     outside: BTreeMap<String, Reduction>,
     finished: BTreeMap<String, f64>,
+    /// Names that the progress bar does not show.
     hidden: BTreeSet<String>,
+    /// Names whose values can be read at once.
+    of_steps: BTreeSet<String>,
 }
 
 impl Metrics {
@@ -154,7 +157,7 @@ impl Metrics {
     }
 
     pub(super) fn add(&mut self, name: &str, value: f64, options: &LogOptions) {
-        let Self { running, outside, finished, hidden } = self;
+        let Self { running, outside, finished, hidden, of_steps } = self;
         let (values, is_over) = match running.last_mut() {
             Some(pass) if pass.is_trial => return,
             Some(pass) => (&mut pass.values, pass.is_over),
@@ -164,6 +167,9 @@ impl Metrics {
             hidden.extend([name.to_owned(), format!("{name}_step"), format!("{name}_epoch")]);
         }
         if options.on_step {
+            if !of_steps.contains(name) {
+                of_steps.insert(name.to_owned());
+            }
             set(finished, name, value);
             if options.on_epoch {
                 finished.insert(format!("{name}_step"), value);
@@ -212,7 +218,12 @@ impl Metrics {
         &self.finished
     }
 
-    /// The values that the progress bar shows.
+    /// The values of steps that the progress bar shows while a pass runs.
+    pub(super) fn shown_of_steps(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.shown().filter(|(name, _)| self.of_steps.contains(*name))
+    }
+
+    /// The values that the progress bar shows when a pass is over.
     pub(super) fn shown(&self) -> impl Iterator<Item = (&str, f64)> {
         let is_shown = |name: &&String| !self.hidden.contains(*name);
         let steps = |name: &&String| {
@@ -335,5 +346,7 @@ mod tests {
         let expected = [("loss", 2.0), ("loss_epoch", 2.0), ("loss_step", 3.0), ("rate", 3.0)];
         assert_eq!(all(&metrics), expected);
         assert_eq!(metrics.shown().collect::<Vec<_>>(), [("loss", 2.0)]);
+        add(&mut metrics, "accuracy", 0.5, 1.0);
+        assert_eq!(metrics.shown_of_steps().collect::<Vec<_>>(), [("loss", 2.0)]);
     }
 }

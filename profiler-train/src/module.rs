@@ -82,7 +82,8 @@ pub trait TrainModule {
         Ok(())
     }
 
-    /// A batch to predict. Keep in the module what is wanted of it.
+    /// A batch to predict. Keep in the module what is wanted of it, or use
+    /// [`Trainer::predict_with`](super::Trainer::predict_with), which returns predictions.
     ///
     /// # Errors
     ///

@@ -76,7 +76,11 @@ impl ProgressBar {
             if let (Some(loss), Stage::Fit) = (trainer.loss(), trainer.stage())
                 && self.batches.is_multiple_of(16)
             {
-                bar.set_prefix(format!("loss {loss:.4}"));
+                let mut prefix = format!("loss {loss:.4}");
+                for (name, value) in trainer.metrics_of_passes().shown_of_steps() {
+                    let _ = write!(prefix, ", {name} {value:.4}");
+                }
+                bar.set_prefix(prefix);
             }
         }
     }

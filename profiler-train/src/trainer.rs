@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::actions::RunActions;
 use super::callback::Callback;
-use super::error::TrainError;
+use super::error::{BoxError, TrainError};
 use super::fit::FitData;
 use super::limit::{Interval, Limit};
 use super::listener::Listener;
@@ -238,7 +238,9 @@ impl Trainer {
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Validate, &mut [], |run| run.evaluation(data, Stage::Validate))
+        self.stage(module, Stage::Validate, &mut [], |run| {
+            run.evaluation(data, Stage::Validate, None)
+        })
     }
 
     /// Runs the test steps.
@@ -251,10 +253,10 @@ impl Trainer {
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Test, &mut [], |run| run.evaluation(data, Stage::Test))
+        self.stage(module, Stage::Test, &mut [], |run| run.evaluation(data, Stage::Test, None))
     }
 
-    /// Runs the predict steps.
+    /// Runs the predict steps. [`predict_with`](Self::predict_with) returns predictions.
     ///
     /// # Errors
     ///
@@ -264,7 +266,44 @@ impl Trainer {
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Predict, &mut [], |run| run.evaluation(data, Stage::Predict))
+        self.stage(module, Stage::Predict, &mut [], |run| {
+            run.evaluation(data, Stage::Predict, None)
+        })
+    }
+
+    /// Runs `predict` for each batch, in place of [`TrainModule::predict_step`], and returns what it
+    /// returned, in the order of the batches.
+    ///
+    /// ```
+    /// # use profiler_train::{Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState};
+    /// # fn doubled<M: TrainModule<Batch = f64>>(module: &mut M) -> Result<()> {
+    /// let data = vec![1.0, 2.0];
+    /// let mut trainer = Trainer::new();
+    /// let (doubled, outcome) =
+    ///     trainer.predict_with(module, &data, |_module, input, _trainer| Ok(2.0 * input))?;
+    /// assert_eq!((doubled, outcome.batches), (vec![2.0, 4.0], 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`fit`](Self::fit). Predictions made by then are lost.
+    pub fn predict_with<M: TrainModule, P>(
+        &mut self,
+        module: &mut M,
+        data: &dyn DataLoader<M::Batch>,
+        mut predict: impl FnMut(&mut M, &M::Batch, &mut TrainerState) -> Result<P, BoxError>,
+    ) -> Result<(Vec<P>, EvaluationOutcome), TrainError> {
+        let mut predictions = Vec::new();
+        let mut step = |module: &mut M, batch: &M::Batch, trainer: &mut TrainerState| {
+            predictions.push(predict(module, batch, trainer)?);
+            Ok(())
+        };
+        let outcome = self.stage(module, Stage::Predict, &mut [], |run| {
+            run.evaluation(data, Stage::Predict, Some(&mut step))
+        })?;
+        Ok((predictions, outcome))
     }
 
     /// One stage: its profiler is active while it runs, and reports when it ends in any way.

@@ -225,3 +225,23 @@ fn loaders_hear_of_epoch_seed_and_rank() -> Result<()> {
     assert_eq!(seen, [(0, 7, 1, 4), (1, 7, 1, 4)]);
     Ok(())
 }
+
+#[test]
+fn predictions_are_returned_in_order() {
+    let watched = Watched::new();
+    let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let mut triple = Triple::default();
+    let (predictions, outcome) = trainer
+        .predict_with(&mut triple, &inputs(3), |triple, input, trainer| {
+            Ok((trainer.batch_index(), triple.weight.get() + input))
+        })
+        .expect("predicted");
+    assert_eq!(predictions, [(Some(0), 0.1), (Some(1), 0.2), (Some(2), 0.3)]);
+    assert_eq!(outcome.batches, 3);
+    assert_eq!(watched.calls(&strategy("predict_step")), 3);
+    let error = trainer.predict_with(&mut triple, &inputs(3), |_, input, _| {
+        if *input > 0.15 { Err("no weights".into()) } else { Ok(()) }
+    });
+    let error = error.expect_err("it failed").to_string();
+    assert_eq!(error, "predict_step failed at batch 1 of predict: no weights");
+}

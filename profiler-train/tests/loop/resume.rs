@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use profiler_train::{
-    Callback, Checkpoint, FitOutcome, LrInterval, Result, SavedState, TrainError, Trainer,
-    TrainerState,
+    Callback, Checkpoint, FitOutcome, LrInterval, ModelCheckpoint, Result, SavedState, TrainError,
+    Trainer, TrainerState,
 };
 
 use crate::saved::{Saved, names, shuffled};
@@ -53,6 +53,24 @@ fn a_resumed_training_is_the_one_that_was_not_interrupted() {
     resumes_at_every_checkpoint(None, |trainer| trainer);
     resumes_at_every_checkpoint(Some(LrInterval::Epoch), |trainer| trainer);
     resumes_at_every_checkpoint(Some(LrInterval::Step), |trainer| trainer);
+}
+
+/// Also of checkpoints that callbacks save before the schedule has seen the metric of the epoch.
+#[test]
+fn a_schedule_that_follows_a_metric_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let saving = ModelCheckpoint::new().dirpath(folder.path()).save_all();
+    let save_every = Some((4, folder.path().to_owned()));
+    let mut whole = Saved { plateau: true, save_every, ..Saved::default() };
+    fit(&mut trainer(6).callback(saving), &mut whole, None);
+    assert!(whole.rates.last() < whole.rates.first(), "{:?}", whole.rates);
+    for name in names(folder.path()) {
+        let mut resumed = Saved { plateau: true, ..Saved::default() };
+        fit(&mut trainer(6), &mut resumed, Some(&folder.path().join(&name)));
+        let left = resumed.rates.len();
+        assert_eq!(resumed.rates, whole.rates[whole.rates.len() - left..], "{name}");
+        assert_eq!(resumed.weight().to_bits(), whole.weight().to_bits(), "{name}");
+    }
 }
 
 #[test]

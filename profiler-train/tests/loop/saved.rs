@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use profiler_train::{
-    Dtype, EpochContext, LrInterval, Optimizers, Result, SavedState, SavedTensor, TrainModule,
-    TrainOptimizer, TrainerState,
+    Dtype, EpochContext, LrInterval, Optimizers, ReduceLrOnPlateau, Result, SavedState,
+    SavedTensor, TrainModule, TrainOptimizer, TrainerState,
 };
 
 /// Weight and gradient.
@@ -83,6 +83,8 @@ pub struct Saved {
     pub inputs: Vec<f64>,
     pub rates: Vec<f64>,
     pub schedule: Option<LrInterval>,
+    /// Lowers the rate by the validation loss.
+    pub plateau: bool,
     /// Saves a checkpoint after each of these many batches.
     pub save_every: Option<(usize, PathBuf)>,
     /// A value of its own in each checkpoint.
@@ -106,6 +108,11 @@ impl TrainModule for Saved {
     fn configure_optimizers(&mut self) -> Result<Optimizers<Momentum>> {
         let optimizer = Momentum { number: self.number.clone(), velocity: 0.0, rate: 0.05 };
         let optimizers = Optimizers::new(optimizer);
+        if self.plateau {
+            // Each epoch is worse than the next would have to be, so that it is lowered.
+            let schedule = ReduceLrOnPlateau::min().patience(1).absolute_threshold(3.0).factor(0.5);
+            return Ok(optimizers.reduce_on_plateau(LrInterval::Epoch, "val_loss", schedule));
+        }
         Ok(match self.schedule {
             Some(interval) => optimizers.lr_scheduler(interval, |done| 0.05 / (done + 1) as f64),
             None => optimizers,

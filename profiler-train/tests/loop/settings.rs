@@ -43,8 +43,7 @@ fn a_sanity_check_of_minus_one_sees_all_batches() {
         let mut trainer = trainer().max_epochs(0).num_sanity_val_steps(steps);
         trainer = trainer.limit_val_batches(limit);
         trainer.fit(&mut Triple::default(), &inputs(1), Some(&validation)).expect("trained");
-        let seen = seen.lock().expect("record").len();
-        seen
+        seen.lock().expect("record").len()
     };
     assert_eq!((count(2, 9), count(-1, 9), count(-1, 3), count(0, 9)), (2, 5, 3, 0));
 }
