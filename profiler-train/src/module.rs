@@ -212,7 +212,8 @@ pub trait TrainModule {
 
     /// Writes the model to `path`. Called after every epoch when the trainer has a
     /// [`checkpoint_dir`](super::Trainer::checkpoint_dir): with a path in a temporary folder beside the
-    /// other checkpoints. That one file becomes the checkpoint when this has returned.
+    /// other checkpoints. That one file becomes the checkpoint when this has returned. Before the first
+    /// batch it is called once on trial, for a file that is thrown away.
     ///
     /// # Errors
     ///
