@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        by_name(text).err().expect("no profiler").to_string()
+        by_name(text).expect_err("no profiler").to_string()
     }
 
     #[test]

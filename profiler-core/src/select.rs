@@ -36,7 +36,7 @@ use crate::{PassThroughProfiler, Profiler};
 /// "simple+nvtx".into_profiler()?;
 /// ["simple", "tensor"].into_profiler()?;
 /// (SimpleProfiler::new().detailed(), Some("advanced")).into_profiler()?;
-/// let error = "smiple".into_profiler().err().expect("a typo");
+/// let error = "smiple".into_profiler().expect_err("a typo");
 /// assert!(error.to_string().contains(r#""simple", "advanced", "tensor", "pytorch", "numerics", "nvtx", "none""#));
 /// # Ok::<(), profiler_core::UnknownProfiler>(())
 /// ```

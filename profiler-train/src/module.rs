@@ -265,7 +265,8 @@ pub trait TrainModule {
 
     /// Writes the model to `path`, if it has no [`weights`](Self::weights). Called after every epoch when the trainer has a
     /// [`checkpoint_dir`](super::Trainer::checkpoint_dir): with a path in a temporary folder beside the
-    /// other checkpoints. That one file becomes the checkpoint when this has returned.
+    /// other checkpoints. That one file becomes the checkpoint when this has returned. Before the first
+    /// batch it is called once on trial, for a file that is thrown away.
     ///
     /// # Errors
     ///
