@@ -11,6 +11,7 @@ fn main() {
         "src/ops/outputs.h",
         "src/ops/record.cpp",
         "src/ops/record.h",
+        "src/saved/state.cpp",
         "oracle/floor.cpp",
         "oracle/kineto.cpp",
     ] {
@@ -28,6 +29,7 @@ fn main() {
         return;
     }
     compile("mlprof_tch_record", "src/ops/record.cpp", &root, &library);
+    compile("mlprof_tch_saved", "src/saved/state.cpp", &root, &library);
     println!("cargo::rustc-cfg=records_ops");
     if env::var_os("CARGO_FEATURE_KINETO_ORACLE").is_some() {
         compile("mlprof_tch_floor", "oracle/floor.cpp", &root, &library);

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use rand_distr::{Distribution, Normal, Uniform};
 
-use crate::numerics;
+use crate::named_vars;
 
 /// Seeds candle's random numbers on `device`, where candle can: on CUDA and Metal.
 ///
@@ -64,7 +64,7 @@ pub fn vars_by_name(vars: &VarMap) -> Vec<Var> {
     let vars = lock(vars);
     let mut named: Vec<_> = vars.iter().collect();
     named.sort_unstable_by_key(|(name, _)| *name);
-    named.iter().for_each(|(name, var)| numerics::name_parameter(var, name));
+    named_vars::remember(named.iter().map(|(name, var)| (var.id(), (*name).clone())).collect());
     named.into_iter().map(|(_, var)| var.clone()).collect()
 }
 
@@ -89,11 +89,62 @@ pub fn vars_by_name(vars: &VarMap) -> Vec<Var> {
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
-/// A variable that `vars` does not have yet is an error when a layer asks for it.
+/// A variable that `vars` does not have yet is an error when a layer asks for it, and so is one of
+/// another type or on another device than the builder's: it would have to be copied, and the copy
+/// would never learn.
 pub fn detached_var_builder(vars: &VarMap, dtype: DType, device: &Device) -> VarBuilder<'static> {
     let detached = |(name, var): (&String, &Var)| (name.clone(), var.as_detached_tensor());
-    let tensors = lock(vars).iter().map(detached).collect();
-    VarBuilder::from_tensors(tensors, dtype, device)
+    let tensors = DetachedTensors(lock(vars).iter().map(detached).collect());
+    VarBuilder::from_backend(Box::new(tensors), dtype, device.clone())
+}
+
+/// Tensors that share the memory of variables.
+struct DetachedTensors(HashMap<String, Tensor>);
+
+impl DetachedTensors {
+    fn tensor(&self, name: &str, dtype: DType, device: &Device) -> Result<&Tensor> {
+        let Some(tensor) = self.0.get(name) else {
+            candle_core::bail!("cannot find variable {name}: its map did not have it")
+        };
+        if tensor.dtype() != dtype || !tensor.device().same_device(device) {
+            candle_core::bail!(
+                "cannot share variable {name}: it is {} on {:?}, and {} on {:?} would be a copy that \
+                 does not learn",
+                tensor.dtype().as_str(),
+                tensor.device().location(),
+                dtype.as_str(),
+                device.location()
+            )
+        }
+        Ok(tensor)
+    }
+}
+
+impl SimpleBackend for DetachedTensors {
+    fn get(
+        &self,
+        shape: Shape,
+        name: &str,
+        _init: Init,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Tensor> {
+        let tensor = self.tensor(name, dtype, device)?;
+        if *tensor.shape() != shape {
+            let msg = format!("shape mismatch for {name}");
+            let got = tensor.shape().clone();
+            return Err(candle_core::Error::UnexpectedShape { msg, expected: shape, got }.bt());
+        }
+        Ok(tensor.clone())
+    }
+
+    fn get_unchecked(&self, name: &str, dtype: DType, device: &Device) -> Result<Tensor> {
+        self.tensor(name, dtype, device).cloned()
+    }
+
+    fn contains_tensor(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
 }
 
 fn lock(vars: &VarMap) -> MutexGuard<'_, HashMap<String, Var>> {
@@ -262,5 +313,20 @@ mod tests {
         assert!(!evaluated.weight().track_op() && head.track_op());
         let vb = detached_var_builder(&vars, DType::F32, &Device::Cpu);
         assert!(candle_nn::linear(2, 1, vb.pp("tail")).is_err(), "there are no such variables");
+        assert!(candle_nn::linear(3, 1, vb.pp("head")).is_err(), "another shape");
+    }
+
+    #[test]
+    fn a_detached_network_of_another_type_is_refused_for_it_would_never_learn() {
+        let vars = VarMap::new();
+        let build = |vb: VarBuilder<'static>| candle_nn::linear(2, 1, vb.pp("head"));
+        build(seeded_var_builder(&vars, 1, DType::F32, &Device::Cpu)).expect("made");
+        let detached = || detached_var_builder(&vars, DType::F64, &Device::Cpu);
+        let error = build(detached()).expect_err("64 bits").to_string();
+        let expected = "cannot share variable head.weight: it is f32 on Cpu, and f64 on Cpu";
+        assert!(error.contains(expected), "{error}");
+        assert!(detached().get_unchecked("head.weight").is_err());
+        let shared = detached().get_unchecked_dtype("head.weight", DType::F32);
+        assert!(shared.is_ok() && detached().contains_tensor("head.weight"));
     }
 }

@@ -80,6 +80,7 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod actions;
+mod adam;
 mod error;
 mod evaluation;
 mod framework;
@@ -87,10 +88,12 @@ mod gradients;
 mod init;
 mod memory;
 mod module;
+mod named_vars;
 mod numerics;
 mod optimizer;
 mod profiled_optimizer;
 mod transfer;
+mod weights;
 
 pub use error::Error;
 pub use init::{detached_var_builder, seed_device, seeded_var_builder, vars_by_name};
@@ -103,6 +106,7 @@ pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimiz
 #[cfg(feature = "tracing")]
 pub use profiler_core::tracing_layer::{self, ProfilerLayer};
 pub use transfer::ToDevice;
+pub use weights::{load_weights, saved_weights};
 
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
 /// settings, reports as values.
@@ -144,7 +148,8 @@ pub mod prelude {
     pub use crate::{
         CandleOptimizer, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileOptimizer,
         ProfileRnn, Profiled, ProfiledBackward, ProfiledOptimizer, ProfiledT, ToDevice,
-        detached_var_builder, seed_device, seeded_var_builder, tell_batch, vars_by_name,
+        detached_var_builder, load_weights, saved_weights, seed_device, seeded_var_builder,
+        tell_batch, vars_by_name,
     };
     #[cfg(feature = "cuda")]
     pub use profiler_cuda::DeviceProfilerExt;
@@ -155,6 +160,11 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("front_page.md")]
 struct FrontPage;
+
+/// The guide's page on callbacks and checkpoints.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/src/callbacks.md")]
+struct CallbacksPage;
 
 #[cfg(test)]
 mod tests {

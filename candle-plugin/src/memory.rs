@@ -1,33 +1,35 @@
 //! What memory is for, where the host's allocator tells of it.
 
-use candle_core::{CpuStorage, Storage, Tensor, Var};
+use candle_core::{CpuStorage, Storage, Tensor};
 use profiler_core::Interest;
 use profiler_core::allocation::{KeptBlock, is_installed, kept_by};
 use profiler_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
+
+use crate::named_vars::NamedVars;
 
 /// What an optimizer trains and keeps. candle's optimizers show nothing of their state, so it is known
 /// by being allocated when the optimizer is made.
 #[derive(Debug, Default)]
 pub(crate) struct OptimizerMemory {
-    vars: Vec<Var>,
+    vars: NamedVars,
     /// `None` of an optimizer that was there before.
     state: Option<Vec<KeptBlock>>,
 }
 
 impl OptimizerMemory {
     /// Calls `make`, which makes an optimizer of these variables.
-    pub(crate) fn of<O>(vars: &[Var], make: impl FnOnce() -> O) -> (O, Self) {
+    pub(crate) fn of<O>(vars: &NamedVars, make: impl FnOnce() -> O) -> (O, Self) {
         let (optimizer, state) = kept_by(make);
-        (optimizer, Self { vars: vars.to_vec(), state: Some(state) })
+        (optimizer, Self { vars: vars.clone(), state: Some(state) })
     }
 
     /// An optimizer of these variables that was there before.
-    pub(crate) fn of_variables(vars: &[Var]) -> Self {
-        Self { vars: vars.to_vec(), state: None }
+    pub(crate) fn of_variables(vars: &NamedVars) -> Self {
+        Self { vars: vars.clone(), state: None }
     }
 
     /// The variables that the optimizer was made for, where they are known.
-    pub(crate) fn variables(&self) -> &[Var] {
+    pub(crate) fn variables(&self) -> &NamedVars {
         &self.vars
     }
 
@@ -36,7 +38,7 @@ impl OptimizerMemory {
         if !hook::interest().contains(Interest::MEMORY) {
             return;
         }
-        for var in &self.vars {
+        for var in self.vars.vars() {
             if let Some(block) = on_the_host(var.as_tensor()) {
                 tell(block, MemoryCategory::Parameter);
             }

@@ -1,14 +1,18 @@
 //! candle's optimizers for the training loop.
 
+use std::any::{Any, TypeId};
 use std::collections::HashSet;
 
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, DeviceLocation, Tensor, Var};
-use candle_nn::Optimizer;
-use profiler_train::{self as train, TrainOptimizer};
+use candle_nn::{AdamW, Optimizer, SGD};
+use profiler_core::names::short_type_name;
+use profiler_train::{self as train, SavedState, TrainOptimizer};
 
+use crate::adam::Adam;
 use crate::gradients::{norm, scale_to_norm};
 use crate::memory::OptimizerMemory;
+use crate::named_vars::NamedVars;
 use crate::{Error, framework, numerics};
 
 /// An optimizer of candle, with the gradients that it will step along: what
@@ -39,6 +43,13 @@ use crate::{Error, framework, numerics};
 /// host's memory, the variables are labelled as parameters at each step, and what the optimizer keeps as
 /// its state, also if it was made long before the recording: if [`new`](Self::new) made it.
 ///
+/// # Checkpoints
+///
+/// The state of candle's `AdamW` and `SGD` is in a trainer's checkpoints if [`new`](Self::new) made
+/// the optimizer, of variables whose names are known ([`vars_by_name`](crate::vars_by_name)). candle's
+/// `AdamW` shows its moments to nobody: this type keeps them itself, and makes the same steps to the
+/// last bit. The `AdamW` of [`optimizer`](Self::optimizer) then has the parameters, and no variables.
+///
 /// # Time on accelerators
 ///
 /// CUDA and Metal work behind the program's back: `backward` and `step` return when the work is
@@ -47,14 +58,15 @@ use crate::{Error, framework, numerics};
 /// [now and then](train::Trainer::log_every_n_steps).
 pub struct CandleOptimizer<O> {
     optimizer: O,
-    /// Each once.
-    vars: Vec<Var>,
+    /// Makes the steps in place of candle's AdamW, which has no variables then.
+    adam: Option<Adam>,
+    vars: NamedVars,
     gradients: GradStore,
     waits_for: Vec<Device>,
     memory: OptimizerMemory,
 }
 
-impl<O: Optimizer> CandleOptimizer<O> {
+impl<O: Optimizer + 'static> CandleOptimizer<O> {
     /// Makes the optimizer for these variables.
     ///
     /// `VarMap::all_vars` gives them in an order that changes from run to run, and with it the last
@@ -65,9 +77,16 @@ impl<O: Optimizer> CandleOptimizer<O> {
     ///
     /// [`Error::NoVariables`], and what candle says.
     pub fn new(vars: Vec<Var>, config: O::Config) -> Result<Self, Error> {
-        let copy = vars.clone();
-        let (optimizer, memory) = OptimizerMemory::of(&vars, || O::new(copy, config));
-        Ok(Self { memory, ..Self::with_optimizer(optimizer?, vars)? })
+        let vars = NamedVars::of(vars);
+        let is_adam = TypeId::of::<O>() == TypeId::of::<AdamW>();
+        let of_candle = if is_adam { Vec::new() } else { vars.vars().to_vec() };
+        let make = || -> candle_core::Result<_> {
+            let adam = is_adam.then(|| Adam::new(&vars)).transpose()?;
+            Ok((O::new(of_candle, config)?, adam))
+        };
+        let (made, memory) = OptimizerMemory::of(&vars, make);
+        let (optimizer, adam) = made?;
+        Ok(Self { memory, adam, ..Self::of_named(optimizer, vars)? })
     }
 
     /// Takes an optimizer that exists, and the variables that it was made for. What it keeps is then
@@ -76,17 +95,19 @@ impl<O: Optimizer> CandleOptimizer<O> {
     /// # Errors
     ///
     /// [`Error::NoVariables`].
-    pub fn with_optimizer(optimizer: O, mut vars: Vec<Var>) -> Result<Self, Error> {
+    pub fn with_optimizer(optimizer: O, vars: Vec<Var>) -> Result<Self, Error> {
+        Self::of_named(optimizer, NamedVars::of(vars))
+    }
+
+    fn of_named(optimizer: O, vars: NamedVars) -> Result<Self, Error> {
         framework::declare();
-        // A variable that two layers share counts once.
-        let mut known = HashSet::new();
-        vars.retain(|var| known.insert(var.id()));
-        if vars.is_empty() {
+        if vars.vars().is_empty() {
             return Err(Error::NoVariables);
         }
-        vars.iter().for_each(|var| framework::trains_on(var.device()));
+        vars.vars().iter().for_each(|var| framework::trains_on(var.device()));
         let memory = OptimizerMemory::of_variables(&vars);
-        Ok(Self { optimizer, vars, gradients: GradStore::default(), waits_for: Vec::new(), memory })
+        let (gradients, waits_for) = (GradStore::default(), Vec::new());
+        Ok(Self { optimizer, adam: None, vars, gradients, waits_for, memory })
     }
 
     /// Whether to wait for the devices of the variables at the end of every backward and step, so
@@ -107,7 +128,7 @@ impl<O: Optimizer> CandleOptimizer<O> {
         self.waits_for.clear();
         if waits {
             let mut known = HashSet::<DeviceLocation>::new();
-            let devices = self.vars.iter().map(|var| var.device());
+            let devices = self.vars.vars().iter().map(|var| var.device());
             self.waits_for =
                 devices.filter(|device| known.insert(device.location())).cloned().collect();
         }
@@ -126,12 +147,12 @@ impl<O: Optimizer> CandleOptimizer<O> {
 
     /// The variables that are trained.
     pub fn vars(&self) -> &[Var] {
-        &self.vars
+        self.vars.vars()
     }
 
     /// The gradients so far, of the variables that have one.
     pub fn gradients(&self) -> impl Iterator<Item = (&Var, &Tensor)> {
-        self.vars.iter().filter_map(|var| Some((var, self.gradients.get(var)?)))
+        self.vars().iter().filter_map(|var| Some((var, self.gradients.get(var)?)))
     }
 
     /// Replaces every gradient by what `change` makes of it, in the order of
@@ -157,7 +178,7 @@ impl<O: Optimizer> CandleOptimizer<O> {
         &mut self,
         mut change: impl FnMut(&Var, &Tensor) -> Result<Tensor, E>,
     ) -> Result<(), E> {
-        for var in &self.vars {
+        for var in self.vars.vars() {
             if let Some(gradient) = self.gradients.get(var) {
                 let changed = change(var, gradient)?.detach();
                 self.gradients.insert(var, changed);
@@ -189,7 +210,7 @@ impl<O: Optimizer> CandleOptimizer<O> {
     /// Adds up the gradients of the variables, and lets go of all others.
     fn keep(&mut self, mut new: GradStore) -> Result<(), Error> {
         let mut reached = 0;
-        for var in &self.vars {
+        for var in self.vars.vars() {
             let Some(gradient) = new.remove(var) else { continue };
             reached += 1;
             let gradient = match self.gradients.get(var) {
@@ -199,7 +220,7 @@ impl<O: Optimizer> CandleOptimizer<O> {
             self.gradients.insert(var, gradient.detach());
         }
         if reached == 0 {
-            return Err(Error::NotReached { variables: self.vars.len() });
+            return Err(Error::NotReached { variables: self.vars().len() });
         }
         Ok(())
     }
@@ -216,7 +237,7 @@ fn one_element(loss: &Tensor) -> Result<(), Error> {
     }
 }
 
-impl<O: Optimizer> TrainOptimizer for CandleOptimizer<O> {
+impl<O: Optimizer + 'static> TrainOptimizer for CandleOptimizer<O> {
     type Loss = Tensor;
 
     fn loss_value(&self, loss: &Tensor) -> train::Result<f64> {
@@ -249,14 +270,56 @@ impl<O: Optimizer> TrainOptimizer for CandleOptimizer<O> {
         Ok(self.map_gradients(|_, gradient| scale_to_norm(gradient, &norm, max_norm))?)
     }
 
+    fn clip_gradients_by_value(&mut self, max_value: f64) -> train::Result<()> {
+        Ok(self.map_gradients(|_, gradient| gradient.clamp(-max_value, max_value))?)
+    }
+
     fn step(&mut self) -> train::Result<()> {
         self.memory.label();
         let told = numerics::begin_step(&self.vars, &self.gradients);
-        self.optimizer.step(&self.gradients)?;
+        let adam = (&mut self.optimizer as &mut dyn Any).downcast_mut::<AdamW>();
+        match (&mut self.adam, adam) {
+            (Some(own), Some(adam)) => own.step(adam.params(), &self.gradients)?,
+            _ => self.optimizer.step(&self.gradients)?,
+        }
         if let Some(told) = told {
             told.end();
         }
         Ok(self.wait()?)
+    }
+
+    fn state(&self) -> train::Result<SavedState> {
+        let optimizer = &self.optimizer as &dyn Any;
+        match (&self.adam, optimizer.downcast_ref::<AdamW>()) {
+            (Some(own), Some(adam)) => own.state(adam.params()),
+            (None, Some(_)) => Err(
+                "it was given to CandleOptimizer::with_optimizer, and candle's AdamW shows its \
+                                    moments to nobody: make it by CandleOptimizer::new"
+                    .into(),
+            ),
+            _ if optimizer.is::<SGD>() => {
+                let mut state = SavedState::new();
+                state.set("type", "SGD");
+                Ok(state)
+            }
+            _ => {
+                let name = short_type_name::<O>();
+                Err(format!("the optimizer {name} shows its state to nobody").into())
+            }
+        }
+    }
+
+    fn load_state(&mut self, state: &SavedState) -> train::Result<()> {
+        let own: String = self.state()?.get("type")?;
+        let found: String = state.get("type")?;
+        if own != found {
+            return Err(format!("its optimizer is {found}, and the module's is {own}").into());
+        }
+        let adam = (&mut self.optimizer as &mut dyn Any).downcast_mut::<AdamW>();
+        match (&mut self.adam, adam) {
+            (Some(own), Some(adam)) => own.load(state, adam),
+            _ => Ok(()),
+        }
     }
 
     fn learning_rate(&self) -> f64 {

@@ -8,6 +8,7 @@ use candle_nn::Optimizer;
 use profiler_core::profile;
 
 use crate::memory::OptimizerMemory;
+use crate::named_vars::NamedVars;
 use crate::{actions, framework, numerics};
 
 /// `.profiled()` for every optimizer of candle.
@@ -81,8 +82,8 @@ impl<O: Optimizer> Optimizer for ProfiledOptimizer<O> {
 
     fn new(vars: Vec<Var>, config: O::Config) -> Result<Self> {
         vars.iter().for_each(|var| framework::trains_on(var.device()));
-        let copy = vars.clone();
-        let (optimizer, memory) = OptimizerMemory::of(&vars, || O::new(copy, config));
+        let named = NamedVars::of(vars.clone());
+        let (optimizer, memory) = OptimizerMemory::of(&named, || O::new(vars, config));
         Ok(ProfiledOptimizer { memory, ..optimizer?.profiled() })
     }
 

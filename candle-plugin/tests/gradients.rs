@@ -4,7 +4,7 @@
 mod common;
 
 use candle_core::{DType, Device, Result, Tensor, Var};
-use candle_nn::SGD;
+use candle_nn::{AdamW, ParamsAdamW, SGD};
 use candle_plugin::Error;
 use candle_plugin::prelude::*;
 
@@ -129,6 +129,27 @@ fn a_variable_that_layers_share_counts_once() -> TestResult {
     Ok(())
 }
 
+/// By either optimizer of candle, and with another variable between.
+#[test]
+fn a_variable_that_is_given_twice_steps_once() -> TestResult {
+    fn stepped<O: candle_nn::Optimizer + 'static>(
+        config: O::Config,
+        is_twice: bool,
+    ) -> profiler_train::Result<f32> {
+        let (weight, other) = (Var::new(3f32, &Device::Cpu)?, Var::new(1f32, &Device::Cpu)?);
+        let mut vars = vec![weight.clone(), other.clone()];
+        vars.extend(is_twice.then(|| weight.clone()));
+        let mut optimizer = CandleOptimizer::<O>::new(vars, config)?;
+        optimizer.backward(&(weight.sqr()? * 0.5)?.add(&other)?, 1.0)?;
+        optimizer.step()?;
+        Ok(weight.to_scalar::<f32>()?)
+    }
+    assert_eq!(stepped::<SGD>(0.5, true)?, 1.5);
+    let adam = |is_twice| stepped::<AdamW>(ParamsAdamW { lr: 0.5, ..Default::default() }, is_twice);
+    assert_eq!(adam(true)?, adam(false)?);
+    Ok(())
+}
+
 #[test]
 fn averaging_sees_every_gradient_with_its_variable() -> TestResult {
     let net = Net::new()?;
@@ -172,5 +193,16 @@ fn what_cannot_be_trained_is_refused() -> TestResult {
     let other = Net::new()?;
     let error = optimizer.backward(&other.loss(&points(8)?)?, 1.0).expect_err("another model");
     assert!(error.to_string().contains("none of the optimizer's 4 variables"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn gradients_are_clipped_by_value() -> TestResult {
+    let weight = Var::new(&[0.5f32, -3., 4.], &Device::Cpu)?;
+    let mut optimizer = CandleOptimizer::<SGD>::new(vec![weight.clone()], 1.0)?;
+    optimizer.clip_gradients_by_value(1.0)?; // no gradients, nothing to clip
+    optimizer.backward(&weight.sqr()?.sum_all()?, 1.0)?;
+    optimizer.clip_gradients_by_value(1.5)?;
+    assert_eq!(values(&optimizer)?, [1.0, -1.5, 1.5]);
     Ok(())
 }

@@ -183,6 +183,10 @@ impl Profiler for Keeper {
         self.inner.resume();
     }
 
+    fn separates_sanity_check(&self) -> bool {
+        self.inner.separates_sanity_check()
+    }
+
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.inner.setup(stage, run);
     }

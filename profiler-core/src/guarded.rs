@@ -175,6 +175,10 @@ impl Profiler for Guarded {
         self.call("resume", (), |own| own.resume());
     }
 
+    fn separates_sanity_check(&self) -> bool {
+        self.call("separates_sanity_check", false, |own| own.separates_sanity_check())
+    }
+
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.call("setup", (), |own| own.setup(stage, run));
     }

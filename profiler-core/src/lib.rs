@@ -48,6 +48,7 @@ pub mod advanced;
 pub mod allocation;
 #[doc(hidden)]
 pub mod build_settings;
+mod debug;
 #[doc(hidden)]
 pub mod driver_library;
 mod environment;

@@ -147,8 +147,10 @@ pub trait Profiler: Send + Sync {
     /// The batch has been run again, or that has failed. Called on all profilers where one of them wanted it. Ignored by default.
     fn end_rerun(&self, _failure: Option<&str>) {}
 
-    /// A step (a training batch, or a batch of an evaluation) is over and the next one begins.
-    /// Called by training loops after every batch, on the thread that runs them. Ignored by default.
+    /// Ends a step and begins the next one. In a fit the steps are its training batches; in a
+    /// validation, test or prediction of its own they are the batches of that stage. Batches of a
+    /// validation or a sanity check inside of a fit are not steps. Training loops call this after
+    /// every step, on the thread that runs them. Ignored by default.
     fn step(&self) {}
 
     /// What runs from here to [`resume`](Self::resume) belongs to no step: the validation inside a
@@ -158,8 +160,16 @@ pub trait Profiler: Send + Sync {
     /// The end of a [`pause`](Self::pause).
     fn resume(&self) {}
 
-    /// A stage begins: from here on measurements belong to it. By default told to the
-    /// [`output`](Self::output).
+    /// Whether this profiler reports the sanity check apart from the fit that it is a part of.
+    /// Trainers then call [`setup`](Self::setup) and [`teardown`](Self::teardown) with
+    /// [`Stage::SanityCheck`] around it, between those of the fit. False by default: both are
+    /// called once per stage, and the rows of the sanity check are the fit's.
+    fn separates_sanity_check(&self) -> bool {
+        false
+    }
+
+    /// A stage begins: from here on measurements belong to it. Called once per stage. By default
+    /// told to the [`output`](Self::output).
     fn setup(&self, stage: Stage, run: &RunContext) {
         if let Some(output) = self.output() {
             output.setup(stage, run);

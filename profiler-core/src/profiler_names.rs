@@ -120,6 +120,18 @@ pub(crate) fn check(text: &str) -> Result<(), UnknownProfiler> {
     }
 }
 
+/// Refuses several names joined by `+` of which two name one profiler. Unknown names pass.
+pub(crate) fn check_repeated(text: &str) -> Result<(), UnknownProfiler> {
+    let mut known: Vec<Named> = Vec::new();
+    for which in parts(text).filter_map(Named::of) {
+        if known.contains(&which) {
+            return Err(UnknownProfiler { name: text.to_owned() });
+        }
+        known.push(which);
+    }
+    Ok(())
+}
+
 /// The profiler of a name, or of several that are joined by `+`.
 pub(crate) fn by_name(text: &str) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
     check(text)?;
@@ -144,7 +156,7 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        by_name(text).err().expect("no profiler").to_string()
+        by_name(text).expect_err("no profiler").to_string()
     }
 
     #[test]

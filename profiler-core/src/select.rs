@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use crate::environment;
 use crate::guarded::guarded;
-use crate::profiler_names::by_name;
 pub use crate::profiler_names::{PROFILER_NAMES, UnknownProfiler};
+use crate::profiler_names::{by_name, check_repeated};
 use crate::several::Several;
 use crate::spliced::with_run;
 use crate::watcher::with_watcher;
 use crate::{PassThroughProfiler, Profiler};
 
-/// Whatever can be passed to `.profiler(…)` of a trainer: a name (`&str`, `String`), a profiler (owned
-/// or in an `Arc`), an `Option` of any of these, of which `None` measures nothing, or several of them:
-/// names joined by `+`, an array, a `Vec`, or a tuple. [`Several`] says how they go together.
+/// Whatever can be passed to `.profiler(…)` of a trainer: a name (`&str`, `String`), a profiler
+/// (owned, in an `Arc` or as a `Box<dyn Profiler>`), an `Option` of any of these, of which `None`
+/// measures nothing, or several of them: names joined by `+`, an array, a `Vec`, or a tuple.
+/// [`Several`] says how they go together.
 ///
 /// What is chosen is also where the environment is asked: with `MLPROF_PROFILER=simple`, or any other name
 /// or names, that measures in place of whatever is passed, `None` included; `MLPROF_PROFILER=none` turns
@@ -35,7 +36,7 @@ use crate::{PassThroughProfiler, Profiler};
 /// "simple+nvtx".into_profiler()?;
 /// ["simple", "tensor"].into_profiler()?;
 /// (SimpleProfiler::new().detailed(), Some("advanced")).into_profiler()?;
-/// let error = "smiple".into_profiler().err().expect("a typo");
+/// let error = "smiple".into_profiler().expect_err("a typo");
 /// assert!(error.to_string().contains(r#""simple", "advanced", "tensor", "pytorch", "numerics", "nvtx", "none""#));
 /// # Ok::<(), profiler_core::UnknownProfiler>(())
 /// ```
@@ -44,8 +45,8 @@ use crate::{PassThroughProfiler, Profiler};
 /// `"none"` says the same.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a profiler nor the name of one",
-    note = "pass a name (`&str`, `String`), a profiler (`P`, `Arc<P>`, `Arc<dyn Profiler>`), an \
-            `Option` of one of these, or several: an array, a `Vec` or a tuple"
+    note = "pass a name (`&str`, `String`), a profiler (`P`, `Box<dyn Profiler>`, `Arc<P>`, `Arc<dyn Profiler>`), \
+            an `Option` of one of these, or several: an array, a `Vec` or a tuple"
 )]
 pub trait IntoProfiler {
     /// The profiler.
@@ -54,6 +55,13 @@ pub trait IntoProfiler {
     ///
     /// [`UnknownProfiler`] for a name that is none of [`PROFILER_NAMES`].
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler>;
+
+    /// Adds the names that this selects profilers by, so that a list can refuse one that is there
+    /// twice.
+    #[doc(hidden)]
+    fn add_names(&self, names: &mut Vec<String>) {
+        let _ = names;
+    }
 }
 
 /// What measures where the program has chosen `own`: what the environment says in its place, and
@@ -75,6 +83,12 @@ impl<P: Profiler + 'static> IntoProfiler for Arc<P> {
     }
 }
 
+impl IntoProfiler for Box<dyn Profiler> {
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+        Arc::<dyn Profiler>::from(self).into_profiler()
+    }
+}
+
 impl IntoProfiler for Arc<dyn Profiler> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
         Ok(measured(self))
@@ -85,17 +99,29 @@ impl IntoProfiler for &str {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
         by_name(self).map(measured)
     }
+
+    fn add_names(&self, names: &mut Vec<String>) {
+        names.push((*self).to_owned());
+    }
 }
 
 impl IntoProfiler for String {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
         self.as_str().into_profiler()
     }
+
+    fn add_names(&self, names: &mut Vec<String>) {
+        self.as_str().add_names(names);
+    }
 }
 
 impl IntoProfiler for &String {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
         self.as_str().into_profiler()
+    }
+
+    fn add_names(&self, names: &mut Vec<String>) {
+        self.as_str().add_names(names);
     }
 }
 
@@ -107,31 +133,57 @@ impl<P: IntoProfiler> IntoProfiler for Option<P> {
             None => PassThroughProfiler::new().into_profiler(),
         }
     }
-}
 
-/// All of them; an empty one measures nothing.
-impl<P: IntoProfiler> IntoProfiler for Vec<P> {
-    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        let parts: Result<Vec<_>, _> = self.into_iter().map(P::into_profiler).collect();
-        Several::of(parts?).into_profiler()
+    fn add_names(&self, names: &mut Vec<String>) {
+        self.iter().for_each(|profiler| profiler.add_names(names));
     }
 }
 
-/// All of them; an empty one measures nothing.
+/// All of them; an empty one measures nothing. A name may be there once.
+impl<P: IntoProfiler> IntoProfiler for Vec<P> {
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+        refuse_repeated_names(&self)?;
+        let parts: Result<Vec<_>, _> = self.into_iter().map(P::into_profiler).collect();
+        Several::of(parts?).into_profiler()
+    }
+
+    fn add_names(&self, names: &mut Vec<String>) {
+        self.iter().for_each(|profiler| profiler.add_names(names));
+    }
+}
+
+/// All of them; an empty one measures nothing. A name may be there once.
 impl<P: IntoProfiler, const N: usize> IntoProfiler for [P; N] {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
         Vec::from(self).into_profiler()
     }
+
+    fn add_names(&self, names: &mut Vec<String>) {
+        self.iter().for_each(|profiler| profiler.add_names(names));
+    }
+}
+
+/// Refuses a list with a name that is there twice, as the names joined by `+` would be.
+fn refuse_repeated_names(profilers: &impl IntoProfiler) -> Result<(), UnknownProfiler> {
+    let mut names = Vec::new();
+    profilers.add_names(&mut names);
+    check_repeated(&names.join("+"))
 }
 
 /// Profilers of several types.
 macro_rules! several_types {
     ($($type:ident $part:ident),+) => {
-        /// All of them.
+        /// All of them. A name may be there once.
         impl<$($type: IntoProfiler),+> IntoProfiler for ($($type,)+) {
             fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+                refuse_repeated_names(&self)?;
                 let ($($part,)+) = self;
                 vec![$($part.into_profiler()?),+].into_profiler()
+            }
+
+            fn add_names(&self, names: &mut Vec<String>) {
+                let ($($part,)+) = self;
+                $($part.add_names(names);)+
             }
         }
     };
@@ -196,8 +248,24 @@ mod tests {
         assert_eq!(chosen((shared(), own, "none", [shared()])), both);
         assert_eq!(chosen([""; 0]), Ok(Interest::NONE));
         assert_eq!(chosen(["simple", "smiple"]), Err(UnknownProfiler { name: "smiple".into() }));
+        let boxed = || -> Box<dyn Profiler> { Box::new(AdvancedProfiler::new()) };
+        assert_eq!(chosen((boxed(), SimpleProfiler::new(), Some(boxed()))), both);
         let one = shared();
         let same = [one.clone()].into_profiler().expect("a profiler");
         assert!(Arc::ptr_eq(&one, &same), "one is itself");
+    }
+
+    #[test]
+    fn a_name_that_is_in_a_list_twice_is_refused_as_in_a_text() {
+        let refused = |profiler: Result<Interest, UnknownProfiler>, name: &str| {
+            let error = profiler.expect_err("a name is there twice");
+            assert_eq!(error.to_string(), UnknownProfiler { name: name.into() }.to_string());
+            assert!(error.to_string().contains("named before"), "{error}");
+        };
+        refused(chosen(["simple", "simple"]), "simple+simple");
+        refused(chosen(vec![Some("simple"), None, Some("Simple")]), "simple+Simple");
+        refused(chosen(("tensor", String::from("pytorch"))), "tensor+pytorch");
+        refused(chosen((["simple", "nvtx"], "simple")), "simple+nvtx+simple");
+        refused(chosen(Some(["simple+advanced", "advanced"])), "simple+advanced+advanced");
     }
 }

@@ -100,7 +100,12 @@ pub fn module(type_name: &str, path: &str) -> String {
 ///
 /// Closures have no name of their own: they are all called `closure`.
 pub fn short_type_name<T: ?Sized>() -> &'static str {
-    match last_segment(std::any::type_name::<T>()) {
+    short_name_of(std::any::type_name::<T>())
+}
+
+/// Returns the last part of a type's full name, without its generic arguments.
+pub fn short_name_of(full_name: &str) -> &str {
+    match last_segment(full_name) {
         "{{closure}}" => "closure",
         name => name,
     }

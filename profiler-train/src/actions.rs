@@ -33,6 +33,8 @@ pub(super) struct CallbackActions {
     pub(super) on_sanity_check_start: Action,
     pub(super) on_sanity_check_end: Action,
     pub(super) on_exception: Action,
+    pub(super) on_save_checkpoint: Action,
+    pub(super) on_load_checkpoint: Action,
 }
 
 impl CallbackActions {
@@ -44,6 +46,8 @@ impl CallbackActions {
             on_sanity_check_start: action("on_sanity_check_start"),
             on_sanity_check_end: action("on_sanity_check_end"),
             on_exception: action("on_exception"),
+            on_save_checkpoint: action("on_save_checkpoint"),
+            on_load_checkpoint: action("on_load_checkpoint"),
         }
     }
 }
@@ -62,6 +66,7 @@ pub(super) struct RunActions {
     pub(super) optimizer_step: Action,
     pub(super) optimizer_update: Action,
     pub(super) optimizer_zero_grad: Action,
+    pub(super) on_validation_model_zero_grad: Action,
     pub(super) configure_gradient_clipping: Action,
     pub(super) lr_scheduler_step: Action,
     pub(super) batch_to_device: Action,
@@ -72,6 +77,8 @@ pub(super) struct RunActions {
     pub(super) run_training_batch: Action,
     pub(super) rerun_training_batch: Action,
     pub(super) save_checkpoint: Action,
+    pub(super) on_save_checkpoint: Action,
+    pub(super) on_load_checkpoint: Action,
     pub(super) train: LoaderActions,
     pub(super) validate: LoaderActions,
     pub(super) test: LoaderActions,
@@ -107,6 +114,7 @@ impl RunActions {
             on_after_batch_transfer: of_module("on_after_batch_transfer"),
             optimizer_step: of_module(names::OPTIMIZER_STEP),
             optimizer_update: Action::new(names::OPTIMIZER_UPDATE),
+            on_validation_model_zero_grad: of_module("on_validation_model_zero_grad"),
             optimizer_zero_grad: of_module(names::OPTIMIZER_ZERO_GRAD),
             configure_gradient_clipping: of_module(names::CONFIGURE_GRADIENT_CLIPPING),
             lr_scheduler_step: of_module(names::LR_SCHEDULER_STEP),
@@ -118,6 +126,8 @@ impl RunActions {
             run_training_batch: Action::new(names::RUN_TRAINING_BATCH),
             rerun_training_batch: Action::new("rerun_training_batch"),
             save_checkpoint: Action::new(names::SAVE_CHECKPOINT),
+            on_save_checkpoint: of_module("on_save_checkpoint"),
+            on_load_checkpoint: of_module("on_load_checkpoint"),
             train: loader("train_dataloader", names::TRAIN_DATALOADER_NEXT, "training_step"),
             validate: loader("val_dataloader", names::VAL_NEXT, "validation_step"),
             test: loader("test_dataloader", names::TEST_NEXT, "test_step"),

@@ -74,6 +74,14 @@ pub enum TrainError {
         /// Where in the run.
         place: Place,
     },
+    /// Training cannot go on from a checkpoint. The module is what it was.
+    #[error("cannot resume from {path}: {source}", path = .path.display())]
+    Resume {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: BoxError,
+    },
     /// A checkpoint could not be written. Those written before are whole.
     #[error("no checkpoint could be written to {path}: {source}", path = .path.display())]
     Checkpoint {

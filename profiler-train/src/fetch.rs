@@ -60,8 +60,35 @@ impl<'loader, Batch> Batches<'loader, Batch> {
         if self.available.is_none() {
             self.ahead = self.fetch(profiler, state)?;
         }
-        let is_last = self.ahead.is_none() && (self.is_over || self.is_enough());
-        Ok(Some((batch, is_last)))
+        Ok(Some((batch, self.is_at_end())))
+    }
+
+    /// Drops the first `number` batches.
+    pub(super) fn skip(
+        &mut self,
+        number: usize,
+        profiler: &dyn Profiler,
+        state: &TrainerState,
+    ) -> Result<(), TrainError> {
+        for skipped in 0..number {
+            if self.fetch(profiler, state)?.is_none() {
+                let message = format!(
+                    "the checkpoint has learned from {number} batches of this epoch, and there are \
+                     only {skipped}"
+                );
+                return Err(self.error(state, message.into()));
+            }
+        }
+        if number > 0 && self.available.is_none() {
+            self.ahead = self.fetch(profiler, state)?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is no batch left. Known of a loader that does not know how many it has after
+    /// the first batch.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.ahead.is_none() && (self.is_over || self.is_enough())
     }
 
     fn is_enough(&self) -> bool {

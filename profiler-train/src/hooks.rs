@@ -63,7 +63,6 @@ macro_rules! module_hooks {
             on_test_model_eval: "A test is about to begin: turn dropout and its like off.";
             on_test_model_train: "A test is over: turn dropout and its like on again.";
             on_predict_model_eval: "Prediction is about to begin: turn dropout and its like off.";
-            on_predict_model_train: "Prediction is over: turn dropout and its like on again.";
         }
     };
 }

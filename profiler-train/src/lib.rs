@@ -67,9 +67,10 @@
 //! ```text
 //! configure_callbacks, prepare_data, setup, configure_model, configure_optimizers, on_fit_start
 //! on_sanity_check_start … validation block, rows of their own … on_sanity_check_end
-//! train_dataloader, on_train_start
+//! train_dataloader of the first epoch, on_train_start
 //! per epoch: on_train_epoch_start
 //!   run_training_epoch
+//!     train_dataloader of a later epoch
 //!     per batch: [_TrainingEpochLoop].train_dataloader_next, on_before_batch_transfer
 //!       [Strategy].batch_to_device { transfer_batch_to_device, on_after_batch_transfer }
 //!       on_train_batch_start
@@ -81,9 +82,10 @@
 //!           on_before_optimizer_step, configure_gradient_clipping
 //!           Optimizer.step: the optimizer's own update, which Lightning does not list
 //!         [Strategy].read_loss, when the loss is due to be read
-//!       lr_scheduler_step, on_train_batch_end, validation block when it is due
-//!   on_train_epoch_end, lr_scheduler_step if it goes by epochs, save_checkpoint
-//!   train_dataloader of the next epoch
+//!       lr_scheduler_step, also of epochs after the last batch, on_train_batch_end
+//!       on_validation_model_zero_grad and validation block when it is due
+//!       lr_scheduler_step if it goes by steps and a metric
+//!   on_train_epoch_end, lr_scheduler_step if it goes by epochs and a metric, save_checkpoint
 //! on_train_end, on_fit_end, teardown
 //!
 //! validation block: val_dataloader, on_validation_model_eval, on_validation_start,
@@ -91,14 +93,17 @@
 //!   per batch: [_EvaluationLoop].val_next, batch transfer, on_validation_batch_start,
 //!     [Strategy].validation_step, on_validation_batch_end
 //!   on_validation_epoch_end, on_validation_end, on_validation_model_train
-//! test and predict: the same with test_ and predict_ names
+//! test and predict: the same with test_ and predict_ names, without on_predict_model_train
 //! ```
+//!
+//! "The trainer and Lightning" in the guide compares counts, hooks and settings.
 //!
 //! *Cost*: some thirty scopes per training batch with one callback; about a microsecond with the
 //! Simple profiler, and none of them does anything else without a profiler.
 
 mod actions;
 mod callback;
+mod callbacks;
 mod checkpoint;
 mod error;
 mod evaluation;
@@ -106,28 +111,46 @@ mod fetch;
 mod fit;
 mod hooks;
 mod limit;
+mod listener;
 mod loader;
+mod metrics;
 mod module;
+mod module_callback;
 mod optimizer;
+mod options;
 mod outcome;
+mod plateau;
+mod prepared_fit;
 mod progress;
 mod rerun;
 mod run;
+mod saved_state;
 mod settings;
+mod skip;
 mod state;
 mod step;
 mod trainer;
 
 pub use callback::Callback;
+pub use callbacks::{
+    CheckpointPaths, EarlyStopping, LearningRateMonitor, LearningRates, Mode, ModelCheckpoint,
+};
+pub use checkpoint::Checkpoint;
 pub use error::{BoxError, Place, Result, TrainError};
 pub use limit::{Interval, Limit};
 pub use loader::{DataLoader, EpochContext, LoaderItem, MakeEpoch, loader_fn};
-pub use module::TrainModule;
-pub use optimizer::{LrInterval, Optimizers, TrainOptimizer};
+pub use metrics::{LogOptions, Reduce};
+pub use module::{LossOf, TrainModule};
+pub use module_callback::{HookContext, ModuleCallback};
+pub use optimizer::{GradientClipAlgorithm, LrInterval, Optimizers, TrainOptimizer};
 pub use outcome::{EvaluationOutcome, FitOutcome, StopReason};
+pub use plateau::ReduceLrOnPlateau;
+pub use prepared_fit::PreparedFit;
 /// The core of mlprof: sessions, profilers and their settings, reports as values.
 pub use profiler_core;
 pub use progress::ProgressBar;
+pub use saved_state::{Dtype, SavedState, SavedTensor};
+pub use skip::SkipBatch;
 pub use state::TrainerState;
 pub use trainer::Trainer;
 
@@ -155,8 +178,8 @@ pub use trainer::Trainer;
 pub mod prelude {
     pub use crate::Result as TrainResult;
     pub use crate::{
-        Callback, DataLoader, EpochContext, LrInterval, Optimizers, TrainError, TrainModule,
-        TrainOptimizer, Trainer, TrainerState, loader_fn,
+        Callback, Checkpoint, DataLoader, EpochContext, LogOptions, LrInterval, Optimizers, Reduce,
+        SavedState, TrainError, TrainModule, TrainOptimizer, Trainer, TrainerState, loader_fn,
     };
     pub use profiler_core::prelude::*;
     // By name, so that it is this one and not the attribute.

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use super::callback::Callback;
+use super::checkpoint::Checkpoint;
 use super::error::Result;
 use super::hooks::{module_hooks, optimizer_hooks, plain_methods, shared_hooks};
-use super::optimizer::{Optimizers, TrainOptimizer};
+use super::optimizer::{GradientClipAlgorithm, Optimizers, TrainOptimizer};
+use super::saved_state::SavedState;
 use super::state::TrainerState;
 
 /// Methods of a module around its optimizer, with an empty default.
@@ -32,9 +34,10 @@ pub type LossOf<M> = <<M as TrainModule>::Optimizer as TrainOptimizer>::Loss;
 
 /// A model and how it learns: the counterpart of Lightning's `LightningModule`.
 ///
-/// A training step and an optimizer are all that must be written; every other hook of Lightning's
-/// is there with an empty default. Each is measured as `[LightningModule]{Type}.{hook}`, where
-/// `{Type}` is the implementing type; the steps as `[Strategy]SingleDeviceStrategy.{step}`.
+/// A training step and an optimizer are all that must be written; the other hooks have empty
+/// defaults. They are Lightning's, and the guide lists those of Lightning that are not here. Each is
+/// measured as `[LightningModule]{Type}.{hook}`, where `{Type}` is the implementing type; the steps
+/// as `[Strategy]SingleDeviceStrategy.{step}`.
 pub trait TrainModule {
     /// What loaders give. Several tensors are a tuple or a struct.
     type Batch;
@@ -79,7 +82,8 @@ pub trait TrainModule {
         Ok(())
     }
 
-    /// A batch to predict. Keep in the module what is wanted of it.
+    /// A batch to predict. Keep in the module what is wanted of it, or use
+    /// [`Trainer::predict_with`](super::Trainer::predict_with), which returns predictions.
     ///
     /// # Errors
     ///
@@ -159,6 +163,20 @@ pub trait TrainModule {
         Ok(batch)
     }
 
+    /// Forgets gradients before a validation inside of a fit, unless more are to be added to them.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report.
+    fn on_validation_model_zero_grad(
+        &mut self,
+        optimizer: &mut Self::Optimizer,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
+        let _ = trainer;
+        optimizer.zero_grad()
+    }
+
     /// Forgets gradients; called at the first batch of those that are accumulated.
     ///
     /// # Errors
@@ -173,7 +191,8 @@ pub trait TrainModule {
         optimizer.zero_grad()
     }
 
-    /// Clips gradients to the trainer's `gradient_clip_val`, if it has one.
+    /// Clips gradients to the trainer's `gradient_clip_val`, if it has one, as its
+    /// `gradient_clip_algorithm` says.
     ///
     /// # Errors
     ///
@@ -184,13 +203,70 @@ pub trait TrainModule {
         gradient_clip_val: Option<f64>,
         trainer: &mut TrainerState,
     ) -> Result<()> {
-        let _ = trainer;
-        gradient_clip_val.map_or(Ok(()), |max_norm| optimizer.clip_gradients(max_norm))
+        match (gradient_clip_val, trainer.gradient_clip_algorithm()) {
+            (None, _) => Ok(()),
+            (Some(max_norm), GradientClipAlgorithm::Norm) => optimizer.clip_gradients(max_norm),
+            (Some(max_value), GradientClipAlgorithm::Value) => {
+                optimizer.clip_gradients_by_value(max_value)
+            }
+        }
     }
 
-    /// Writes the model to `path`. Called after every epoch when the trainer has a
+    /// Returns the weights for a checkpoint that training can be [resumed](super::PreparedFit::ckpt_path)
+    /// from; the plugins have functions for it. `None`, the default, leaves checkpoints to
+    /// [`save_checkpoint`](Self::save_checkpoint): they are then weights alone.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report. Earlier checkpoints stay.
+    fn weights(&mut self) -> Result<Option<SavedState>> {
+        Ok(None)
+    }
+
+    /// Restores what [`weights`](Self::weights) returned; the plugins have functions for it.
+    ///
+    /// # Errors
+    ///
+    /// If they are the weights of another model. Nothing has changed then: an implementation checks
+    /// everything first.
+    fn load_weights(&mut self, weights: &SavedState) -> Result<()> {
+        let _ = weights;
+        Err("the module does not implement TrainModule::load_weights".into())
+    }
+
+    /// A checkpoint is about to be written: add sections of the module's own.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report.
+    fn on_save_checkpoint(
+        &mut self,
+        checkpoint: &mut Checkpoint,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
+        let _ = (checkpoint, trainer);
+        Ok(())
+    }
+
+    /// Training is resumed from a checkpoint, whose weights are loaded: read the module's own
+    /// sections.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned ends the fit, after its report.
+    fn on_load_checkpoint(
+        &mut self,
+        checkpoint: &Checkpoint,
+        trainer: &mut TrainerState,
+    ) -> Result<()> {
+        let _ = (checkpoint, trainer);
+        Ok(())
+    }
+
+    /// Writes the model to `path`, if it has no [`weights`](Self::weights). Called after every epoch when the trainer has a
     /// [`checkpoint_dir`](super::Trainer::checkpoint_dir): with a path in a temporary folder beside the
-    /// other checkpoints. That one file becomes the checkpoint when this has returned.
+    /// other checkpoints. That one file becomes the checkpoint when this has returned. Before the first
+    /// batch it is called once on trial, for a file that is thrown away.
     ///
     /// # Errors
     ///

@@ -10,6 +10,8 @@ pub enum StopReason {
     MaxEpochs,
     /// All steps are done.
     MaxSteps,
+    /// The time of [`max_time`](super::Trainer::max_time) is over.
+    MaxTime,
     /// [`TrainerState::stop`](super::TrainerState::stop) was called, with this reason.
     Asked(String),
     /// Ctrl-C, or a request to terminate, with
@@ -24,6 +26,7 @@ impl std::fmt::Display for StopReason {
         match self {
             Self::MaxEpochs => formatter.write_str("all epochs are done"),
             Self::MaxSteps => formatter.write_str("all steps are done"),
+            Self::MaxTime => formatter.write_str("the time is over"),
             Self::Asked(reason) => write!(formatter, "stopped: {reason}"),
             Self::Interrupted => {
                 formatter.write_str("interrupted from outside (Ctrl-C or a termination signal)")

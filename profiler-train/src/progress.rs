@@ -76,7 +76,11 @@ impl ProgressBar {
             if let (Some(loss), Stage::Fit) = (trainer.loss(), trainer.stage())
                 && self.batches.is_multiple_of(16)
             {
-                bar.set_prefix(format!("loss {loss:.4}"));
+                let mut prefix = format!("loss {loss:.4}");
+                for (name, value) in trainer.metrics_of_passes().shown_of_steps() {
+                    let _ = write!(prefix, ", {name} {value:.4}");
+                }
+                bar.set_prefix(prefix);
             }
         }
     }
@@ -91,8 +95,8 @@ impl ProgressBar {
             // Writing into a string cannot fail.
             let _ = write!(line, ", loss {loss:.4}");
         }
-        for (name, mean) in trainer.metrics() {
-            let _ = write!(line, ", {name} {mean:.4}");
+        for (name, value) in trainer.metrics_of_passes().shown() {
+            let _ = write!(line, ", {name} {value:.4}");
         }
         match &self.bar {
             Some(bar) => bar.suspend(|| say(line)),

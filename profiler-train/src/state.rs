@@ -1,9 +1,12 @@
 //! What modules and callbacks see of a running trainer.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::checkpoint::{Requests, ResumePoint};
 use super::error::Place;
+use super::metrics::{LogOptions, Metrics};
+use super::optimizer::GradientClipAlgorithm;
 use super::outcome::StopReason;
 use profiler_core::{Profiler, RunContext, Stage};
 
@@ -20,8 +23,25 @@ pub struct TrainerState {
     pub(super) num_batches: Option<usize>,
     pub(super) loss: Option<f64>,
     pub(super) learning_rate: Option<f64>,
+    /// Training epochs that have ended, and training batches of all epochs.
+    pub(super) epochs_run: usize,
+    pub(super) batches_run: usize,
+    /// Whether every epoch has the batches of the first one.
+    pub(super) overfits: bool,
+    pub(super) gradient_clip_algorithm: GradientClipAlgorithm,
+    /// Why the module or a callback wants the fit to end.
+    pub(super) stop_request: OnceLock<String>,
+    /// Why the stage ends.
     pub(super) stop: Option<StopReason>,
-    pub(super) means: Means,
+    metrics: Mutex<Metrics>,
+    pub(super) requests: Requests,
+    /// Whether a fit runs, or an evaluation inside one.
+    pub(super) is_fit: bool,
+    pub(super) validates_once_per_epoch: bool,
+    /// Asked for by a hook, and not done yet.
+    pub(super) skips_epoch: bool,
+    /// Where a checkpoint of now goes on.
+    pub(super) resume_point: ResumePoint,
 }
 
 impl TrainerState {
@@ -44,8 +64,18 @@ impl TrainerState {
             num_batches: None,
             loss: None,
             learning_rate: None,
+            epochs_run: 0,
+            batches_run: 0,
+            overfits: false,
+            gradient_clip_algorithm: GradientClipAlgorithm::Norm,
+            stop_request: OnceLock::new(),
             stop: None,
-            means: Means::default(),
+            metrics: Mutex::default(),
+            requests: Requests::default(),
+            is_fit: stage == Stage::Fit,
+            validates_once_per_epoch: false,
+            skips_epoch: false,
+            resume_point: ResumePoint::default(),
         }
     }
 
@@ -58,6 +88,17 @@ impl TrainerState {
     /// [`Stage::SanityCheck`].
     pub fn stage(&self) -> Stage {
         self.stage
+    }
+
+    /// Whether a fit runs: also while it validates.
+    pub fn is_fit(&self) -> bool {
+        self.is_fit
+    }
+
+    /// Whether the trainer validates once at the end of each training epoch, which it does by
+    /// default.
+    pub fn validates_once_per_epoch(&self) -> bool {
+        self.validates_once_per_epoch
     }
 
     /// The epoch, from 0.
@@ -96,6 +137,11 @@ impl TrainerState {
         self.learning_rate
     }
 
+    /// How the trainer clips gradients.
+    pub fn gradient_clip_algorithm(&self) -> GradientClipAlgorithm {
+        self.gradient_clip_algorithm
+    }
+
     /// The trainer's seed.
     pub fn seed(&self) -> Option<u64> {
         self.seed
@@ -106,96 +152,69 @@ impl TrainerState {
         &self.run
     }
 
-    /// Ends the fit after the batch that is running. The first reason counts.
-    pub fn stop(&mut self, reason: impl Into<String>) {
-        self.stop.get_or_insert_with(|| StopReason::Asked(reason.into()));
+    /// Asks for the end of the fit after the running batch; before the first one, no batch is run.
+    /// The first reason counts. As with Lightning, a validation follows, and the fit goes on where
+    /// it has not reached its [`min_epochs`](super::Trainer::min_epochs) and
+    /// [`min_steps`](super::Trainer::min_steps).
+    pub fn stop(&self, reason: impl Into<String>) {
+        self.stop_request.get_or_init(|| reason.into());
     }
 
-    /// Adds `value` to the mean of the running pass over the data. The mean can be seen when the
-    /// pass is over: by [`metric`](Self::metric), in the progress bar and in the outcome.
-    pub fn log(&mut self, name: &str, value: f64) {
-        self.log_weighted(name, value, 1.0);
+    /// Adds `value` to the mean of the running pass over the data. The mean can be read when the
+    /// batches of the pass are done: by [`metric`](Self::metric), in the progress bar and in the
+    /// outcome.
+    ///
+    /// Every hook and step may log. What the last hooks of a pass log (`on_validation_epoch_end`,
+    /// `on_validation_end` and their like) belongs to that pass and can be read at once, as can
+    /// values logged outside of any pass (`on_fit_start`). Nothing of a sanity check is kept.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use profiler_core::ProfilerExt;
+    /// use profiler_train::TrainerState;
+    ///
+    /// fn step(trainer: &mut TrainerState) {
+    ///     let _scope = trainer.profiler().profile("forward");
+    ///     trainer.log("loss", 0.5);
+    /// }
+    /// ```
+    pub fn log(&self, name: &str, value: f64) {
+        self.log_with(name, value, &LogOptions::new());
     }
 
     /// [`log`](Self::log) for means over batches of different sizes: `weight` is the batch's size.
-    pub fn log_weighted(&mut self, name: &str, value: f64, weight: f64) {
-        self.means.add(name, value, weight);
+    pub fn log_weighted(&self, name: &str, value: f64, weight: f64) {
+        self.log_with(name, value, &LogOptions::new().weight(weight));
     }
 
-    /// The mean that was logged under this name, of the last pass that has ended.
+    /// [`log`](Self::log) with options, such as another reduction than the mean.
+    pub fn log_with(&self, name: &str, value: f64, options: &LogOptions) {
+        self.metrics_of_passes().add(name, value, options);
+    }
+
+    /// Returns the value under this name that the last pass has left, or that was logged last with
+    /// [`on_step`](LogOptions::on_step).
     pub fn metric(&self, name: &str) -> Option<f64> {
-        self.means.finished.get(name).copied()
+        self.metrics_of_passes().get(name)
     }
 
-    /// All means of passes that have ended.
-    pub fn metrics(&self) -> &BTreeMap<String, f64> {
-        &self.means.finished
+    /// Returns all values that can be read now, by name.
+    pub fn metrics(&self) -> BTreeMap<String, f64> {
+        self.metrics_of_passes().all().clone()
+    }
+
+    /// Logging borrows the state shared, so that scopes of its profiler can be open meanwhile.
+    pub(super) fn metrics_of_passes(&self) -> MutexGuard<'_, Metrics> {
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets a metric at once.
+    pub(super) fn set_metric(&self, name: &str, value: f64) {
+        self.metrics_of_passes().set(name, value);
     }
 
     pub(super) fn place(&self) -> Place {
         Place { stage: self.stage, epoch: self.epoch, batch: self.batch_index }
-    }
-}
-
-/// Means of the pass over data that is running, and those of passes that have ended. A validation
-/// pass runs inside a training pass: they are a stack.
-#[derive(Default, Clone)]
-pub(super) struct Means {
-    running: Vec<BTreeMap<String, (f64, f64)>>,
-    pub(super) finished: BTreeMap<String, f64>,
-}
-
-impl Means {
-    pub(super) fn begin(&mut self) {
-        self.running.push(BTreeMap::new());
-    }
-
-    fn add(&mut self, name: &str, value: f64, weight: f64) {
-        if self.running.is_empty() {
-            self.begin();
-        }
-        let Some(pass) = self.running.last_mut() else { return };
-        // Most calls find the name: no copy of it then.
-        match pass.get_mut(name) {
-            Some((sum, weights)) => {
-                *sum += value * weight;
-                *weights += weight;
-            }
-            None => {
-                pass.insert(name.to_owned(), (value * weight, weight));
-            }
-        }
-    }
-
-    /// Ends the innermost pass; its means are kept unless they were only a trial.
-    pub(super) fn end(&mut self, keep: bool) {
-        let Some(pass) = self.running.pop() else { return };
-        if keep {
-            self.finished
-                .extend(pass.into_iter().map(|(name, (sum, weight))| (name, sum / weight)));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn means_are_weighted_and_passes_nest() {
-        let mut means = Means::default();
-        means.begin();
-        means.add("loss", 1.0, 1.0);
-        means.begin();
-        means.add("accuracy", 1.0, 30.0);
-        means.add("accuracy", 0.0, 10.0);
-        means.end(true);
-        means.add("loss", 3.0, 1.0);
-        means.begin();
-        means.add("accuracy", 0.0, 1.0);
-        means.end(false);
-        means.end(true);
-        let finished: Vec<_> = means.finished.into_iter().collect();
-        assert_eq!(finished, [("accuracy".to_owned(), 0.75), ("loss".to_owned(), 2.0)]);
     }
 }

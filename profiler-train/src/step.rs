@@ -1,9 +1,10 @@
 //! One training batch: forward, backward, optimizer.
 
 use super::error::TrainError;
-use super::module::{LossOf, TrainModule};
-use super::optimizer::{LrInterval, Optimizers, TrainOptimizer};
-use super::run::{Run, failed_in};
+use super::module::TrainModule;
+use super::optimizer::{LrInterval, TrainOptimizer};
+use super::run::{Run, configured, failed_in};
+use super::skip::SkipBatch;
 use profiler_core::{ProfilerExt, progress};
 
 /// Where a batch stands among those whose gradients are accumulated.
@@ -14,32 +15,55 @@ struct Accumulation {
     is_last: bool,
 }
 
+/// What has become of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum BatchEnd {
+    /// The optimizer has stepped.
+    Stepped,
+    /// More gradients are to be added to its own.
+    Accumulated,
+    /// A hook skipped it and the rest of the epoch.
+    EpochSkipped,
+}
+
 impl<M: TrainModule> Run<'_, M> {
-    /// Runs a batch that is on the device, with its hooks.
+    /// Runs the batch that is on the device, with its hooks.
     pub(super) fn training_batch(
         &mut self,
-        optimizers: &mut Optimizers<M::Optimizer>,
-        batch: &M::Batch,
         index: usize,
         is_last_of_epoch: bool,
-    ) -> Result<(), TrainError> {
+    ) -> Result<BatchEnd, TrainError> {
         let every = self.settings.accumulate_grad_batches;
         let accumulation = Accumulation {
             is_first: index.is_multiple_of(every),
             is_last: (index + 1).is_multiple_of(every) || is_last_of_epoch,
         };
         self.on_train_batch_start()?;
+        if std::mem::take(&mut self.state.skips_epoch) {
+            self.batch = None;
+            return Ok(BatchEnd::EpochSkipped);
+        }
         {
             let profiler = self.profiler.clone();
             let _batch = profiler.profile(self.actions.run_training_batch);
-            let loss = self.optimize(&mut optimizers.optimizer, batch, accumulation)?;
-            self.read_loss(&optimizers.optimizer, &loss, is_last_of_epoch)?;
+            self.optimize(accumulation)?;
+            self.read_loss(is_last_of_epoch)?;
         }
         if accumulation.is_last {
-            self.lr_scheduler_step(optimizers, LrInterval::Step)?;
+            self.lr_scheduler_step(LrInterval::Step)?;
+        }
+        if is_last_of_epoch {
+            self.lr_scheduler_step(LrInterval::Epoch)?;
         }
         self.go_on()?;
-        self.on_train_batch_end()
+        if accumulation.is_last {
+            // Gradients are in no checkpoint: what was accumulated is computed again.
+            self.state.resume_point.batch = index + 1;
+            self.state.resume_point.is_validated = false;
+        }
+        self.on_train_batch_end()?;
+        self.loss = None;
+        Ok(if accumulation.is_last { BatchEnd::Stepped } else { BatchEnd::Accumulated })
     }
 
     /// Unless the profiler has seen a reason to stop.
@@ -50,72 +74,75 @@ impl<M: TrainModule> Run<'_, M> {
         }
     }
 
-    fn optimize(
-        &mut self,
-        optimizer: &mut M::Optimizer,
-        batch: &M::Batch,
-        accumulation: Accumulation,
-    ) -> Result<LossOf<M>, TrainError> {
+    fn optimize(&mut self, accumulation: Accumulation) -> Result<(), TrainError> {
         if !accumulation.is_last {
-            let loss = self.forward_backward(optimizer, batch, accumulation)?;
-            self.look_again(optimizer, batch);
-            return Ok(loss);
+            self.forward_backward(accumulation)?;
+            self.look_again();
+            return Ok(());
         }
         let profiler = self.profiler.clone();
         let _step = profiler.profile(self.actions.optimizer_step);
-        let loss = self.forward_backward(optimizer, batch, accumulation)?;
-        self.look_again(optimizer, batch);
-        self.on_before_optimizer_step(optimizer)?;
+        self.forward_backward(accumulation)?;
+        let result = configured(&mut self.optimizers).unscale_gradients();
+        failed_in("unscaling gradients", &self.state, result)?;
+        self.look_again();
+        self.on_before_optimizer_step()?;
         {
             let _clipping = profiler.profile(self.actions.configure_gradient_clipping);
             let max_norm = self.settings.gradient_clip_val;
+            let optimizer = configured(&mut self.optimizers);
             let result =
                 self.module.configure_gradient_clipping(optimizer, max_norm, &mut self.state);
             failed_in("configure_gradient_clipping", &self.state, result)?;
         }
         self.go_on()?;
-        {
+        if self.has_gradients {
             let _update = profiler.profile(self.actions.optimizer_update);
-            failed_in("optimizer step", &self.state, optimizer.step())?;
+            let result = configured(&mut self.optimizers).step();
+            failed_in("optimizer step", &self.state, result)?;
         }
         self.state.global_step += 1;
-        Ok(loss)
+        Ok(())
     }
 
-    fn forward_backward(
-        &mut self,
-        optimizer: &mut M::Optimizer,
-        batch: &M::Batch,
-        accumulation: Accumulation,
-    ) -> Result<LossOf<M>, TrainError> {
+    /// Leaves the loss in `self.loss`: `None` if the module skips the batch.
+    fn forward_backward(&mut self, accumulation: Accumulation) -> Result<(), TrainError> {
         let profiler = self.profiler.clone();
-        let loss = {
+        {
             let _forward = profiler.profile(self.actions.training_step);
-            let result = self.module.training_step(batch, &mut self.state);
-            failed_in("training_step", &self.state, result)?
-        };
+            let Some(batch) = &self.batch else { return Ok(()) };
+            self.loss = match self.module.training_step(batch, &mut self.state) {
+                Err(error) if error.is::<SkipBatch>() => None,
+                result => Some(failed_in("training_step", &self.state, result)?),
+            };
+        }
         if accumulation.is_first {
-            self.on_before_zero_grad(optimizer)?;
+            self.on_before_zero_grad()?;
             let _zero = profiler.profile(self.actions.optimizer_zero_grad);
+            let optimizer = configured(&mut self.optimizers);
             let result = self.module.optimizer_zero_grad(optimizer, &mut self.state);
             failed_in("optimizer_zero_grad", &self.state, result)?;
+            self.has_gradients = false;
+        }
+        if self.loss.is_none() {
+            return Ok(());
         }
         let _backward = profiler.profile(self.actions.backward);
-        self.on_before_backward(optimizer)?;
+        self.on_before_backward()?;
         // The mean over the accumulated batches, as if they had been one.
         let scale = 1.0 / self.settings.accumulate_grad_batches as f64;
-        failed_in("backward", &self.state, optimizer.backward(&loss, scale))?;
-        self.on_after_backward(optimizer)?;
-        Ok(loss)
+        if let Some(loss) = &self.loss {
+            let result = configured(&mut self.optimizers).backward(loss, scale);
+            failed_in("backward", &self.state, result)?;
+            self.has_gradients = true;
+        }
+        self.on_after_backward()
     }
 
     /// Reads the loss where that is due, and refuses one that is no number.
-    fn read_loss(
-        &mut self,
-        optimizer: &M::Optimizer,
-        loss: &LossOf<M>,
-        is_last_of_epoch: bool,
-    ) -> Result<(), TrainError> {
+    fn read_loss(&mut self, is_last_of_epoch: bool) -> Result<(), TrainError> {
+        let Some(loss) = &self.loss else { return Ok(()) };
+        let optimizer = configured(&mut self.optimizers);
         let every = self.settings.log_every_n_steps;
         let is_due = is_last_of_epoch
             || self.state.batch_index.is_some_and(|index| (index + 1).is_multiple_of(every));

@@ -2,17 +2,20 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::actions::RunActions;
 use super::callback::Callback;
-use super::error::TrainError;
+use super::error::{BoxError, TrainError};
 use super::fit::FitData;
 use super::limit::{Interval, Limit};
+use super::listener::Listener;
 use super::loader::DataLoader;
 use super::module::TrainModule;
+use super::module_callback::ModuleCallback;
 use super::outcome::{EvaluationOutcome, FitOutcome};
 use super::progress::ProgressBar;
-use super::run::{Listener, Run};
+use super::run::Run;
 use super::settings::Settings;
 use super::state::TrainerState;
 use profiler_core::names::short_type_name;
@@ -27,8 +30,8 @@ use profiler_core::{
 /// The report comes also when a stage ends by an error, a panic or Ctrl-C. What Ctrl-C does to the
 /// process a profiler does not change, see [`on_interrupt`](Self::on_interrupt).
 pub struct Trainer {
-    settings: Settings,
-    callbacks: Vec<Box<dyn Callback>>,
+    pub(super) settings: Settings,
+    callbacks: Vec<Box<dyn Callback + Send>>,
     profiler: Arc<dyn Profiler>,
     run: RunContext,
 }
@@ -44,24 +47,7 @@ impl Trainer {
     /// world size come from the [environment](RunContext::from_environment).
     pub fn new() -> Self {
         Self {
-            settings: Settings {
-                max_epochs: None,
-                max_steps: None,
-                limit_train_batches: Limit::ALL,
-                limit_val_batches: Limit::ALL,
-                limit_test_batches: Limit::ALL,
-                limit_predict_batches: Limit::ALL,
-                val_check_interval: Interval::Share(1.0),
-                num_sanity_val_steps: 2,
-                accumulate_grad_batches: 1,
-                gradient_clip_val: None,
-                log_every_n_steps: 50,
-                stop_on_invalid_loss: true,
-                checkpoint_dir: None,
-                seed: None,
-                shows_progress: true,
-                interrupt: Interrupt::Terminate,
-            },
+            settings: Settings::default(),
             callbacks: Vec::new(),
             profiler: Arc::new(PassThroughProfiler),
             run: RunContext::from_environment(),
@@ -81,7 +67,7 @@ impl Trainer {
     }
 
     /// Ends the fit after so many epochs; 1000 by default, without limit if there is a
-    /// [`max_steps`](Self::max_steps).
+    /// [`max_steps`](Self::max_steps) or a [`max_time`](Self::max_time).
     #[must_use]
     pub fn max_epochs(mut self, epochs: usize) -> Self {
         self.settings.max_epochs = Some(epochs);
@@ -131,13 +117,6 @@ impl Trainer {
         self
     }
 
-    /// Runs so many validation batches before training; 2 by default, 0 for none.
-    #[must_use]
-    pub fn num_sanity_val_steps(mut self, steps: usize) -> Self {
-        self.settings.num_sanity_val_steps = steps;
-        self
-    }
-
     /// Adds up the gradients of so many batches before each optimizer step. Losses are divided by
     /// this number, so that gradients are those of the mean.
     #[must_use]
@@ -146,7 +125,8 @@ impl Trainer {
         self
     }
 
-    /// Scales gradients before each optimizer step so that their norm is at most this.
+    /// Scales gradients before each optimizer step so that their norm is at most this, or clips them otherwise:
+    /// see [`gradient_clip_algorithm`](Self::gradient_clip_algorithm).
     #[must_use]
     pub fn gradient_clip_val(mut self, max_norm: f64) -> Self {
         self.settings.gradient_clip_val = Some(max_norm);
@@ -219,7 +199,7 @@ impl Trainer {
 
     /// Adds something that follows the run. Callbacks are called in the order they were added.
     #[must_use]
-    pub fn callback(mut self, callback: impl Callback + 'static) -> Self {
+    pub fn callback(mut self, callback: impl Callback + Send + 'static) -> Self {
         self.callbacks.push(Box::new(callback));
         self
     }
@@ -243,7 +223,9 @@ impl Trainer {
         train: &dyn DataLoader<M::Batch>,
         validation: Option<&dyn DataLoader<M::Batch>>,
     ) -> Result<FitOutcome, TrainError> {
-        self.stage(module, Stage::Fit, |run| run.fit(&FitData { train, validation }))
+        self.stage(module, Stage::Fit, &mut [], |run| {
+            run.fit(&FitData { train, validation, ckpt_path: None })
+        })
     }
 
     /// Runs the validation steps alone.
@@ -256,7 +238,9 @@ impl Trainer {
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Validate, |run| run.evaluation(data, Stage::Validate))
+        self.stage(module, Stage::Validate, &mut [], |run| {
+            run.evaluation(data, Stage::Validate, None)
+        })
     }
 
     /// Runs the test steps.
@@ -269,10 +253,10 @@ impl Trainer {
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Test, |run| run.evaluation(data, Stage::Test))
+        self.stage(module, Stage::Test, &mut [], |run| run.evaluation(data, Stage::Test, None))
     }
 
-    /// Runs the predict steps.
+    /// Runs the predict steps. [`predict_with`](Self::predict_with) returns predictions.
     ///
     /// # Errors
     ///
@@ -282,17 +266,55 @@ impl Trainer {
         module: &mut M,
         data: &dyn DataLoader<M::Batch>,
     ) -> Result<EvaluationOutcome, TrainError> {
-        self.stage(module, Stage::Predict, |run| run.evaluation(data, Stage::Predict))
+        self.stage(module, Stage::Predict, &mut [], |run| {
+            run.evaluation(data, Stage::Predict, None)
+        })
+    }
+
+    /// Runs `predict` for each batch, in place of [`TrainModule::predict_step`], and returns what it
+    /// returned, in the order of the batches.
+    ///
+    /// ```
+    /// # use profiler_train::{Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState};
+    /// # fn doubled<M: TrainModule<Batch = f64>>(module: &mut M) -> Result<()> {
+    /// let data = vec![1.0, 2.0];
+    /// let mut trainer = Trainer::new();
+    /// let (doubled, outcome) =
+    ///     trainer.predict_with(module, &data, |_module, input, _trainer| Ok(2.0 * input))?;
+    /// assert_eq!((doubled, outcome.batches), (vec![2.0, 4.0], 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`fit`](Self::fit). Predictions made by then are lost.
+    pub fn predict_with<M: TrainModule, P>(
+        &mut self,
+        module: &mut M,
+        data: &dyn DataLoader<M::Batch>,
+        mut predict: impl FnMut(&mut M, &M::Batch, &mut TrainerState) -> Result<P, BoxError>,
+    ) -> Result<(Vec<P>, EvaluationOutcome), TrainError> {
+        let mut predictions = Vec::new();
+        let mut step = |module: &mut M, batch: &M::Batch, trainer: &mut TrainerState| {
+            predictions.push(predict(module, batch, trainer)?);
+            Ok(())
+        };
+        let outcome = self.stage(module, Stage::Predict, &mut [], |run| {
+            run.evaluation(data, Stage::Predict, Some(&mut step))
+        })?;
+        Ok((predictions, outcome))
     }
 
     /// One stage: its profiler is active while it runs, and reports when it ends in any way.
-    fn stage<M: TrainModule, T>(
+    pub(super) fn stage<M: TrainModule, T>(
         &mut self,
         module: &mut M,
         stage: Stage,
+        own: &mut [&mut dyn ModuleCallback<M>],
         body: impl FnOnce(&mut Run<'_, M>) -> Result<T, TrainError>,
     ) -> Result<T, TrainError> {
-        self.settings.check().map_err(TrainError::Setting)?;
+        let settings = self.settings.resolved().map_err(TrainError::Setting)?;
         let mut run = self.run.clone();
         if run.log_dir.is_none() {
             run.log_dir.clone_from(&self.settings.checkpoint_dir);
@@ -305,21 +327,35 @@ impl Trainer {
         let progress = (self.settings.shows_progress && run.rank == 0)
             .then(|| Listener::own(Box::new(ProgressBar::new())));
         let lent = self.callbacks.iter_mut().map(|callback| Listener::lent(&mut **callback));
+        let own = own.iter_mut().map(|callback| Listener::of_module(&mut **callback));
+        let extension = module.checkpoint_extension();
         let mut running = Run {
             profiler: profiler.clone(),
             module,
-            listeners: progress.into_iter().chain(lent).collect(),
+            optimizers: None,
+            batch: None,
+            loss: None,
+            has_gradients: false,
+            listeners: progress.into_iter().chain(lent).chain(own).collect(),
             actions: RunActions::new(short_type_name::<M>()),
             state: TrainerState::new(
                 profiler.clone(),
                 run,
-                self.settings.seed,
-                self.settings.max_epochs,
+                settings.seed,
+                settings.max_epochs,
                 stage,
             ),
             session: &session,
-            settings: &self.settings,
+            settings: &settings,
+            began: Instant::now(),
         };
+        running.state.overfits = settings.overfit_batches.is_some();
+        running.state.gradient_clip_algorithm = settings.gradient_clip_algorithm;
+        running.state.validates_once_per_epoch = settings.val_check_interval
+            == Interval::Share(1.0)
+            && settings.check_val_every_n_epoch == Some(1);
+        running.state.requests.extension = extension;
+        running.state.requests.directory.clone_from(&settings.checkpoint_dir);
         body(&mut running).map_err(|error| running.on_exception(error))
     }
 }

@@ -2,8 +2,6 @@
 //! for loops of one's own.
 //!
 //! ```
-//! use std::path::Path;
-//!
 //! use tch::nn::{self, Module};
 //! use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
 //! use tch_plugin::prelude::*;
@@ -40,7 +38,7 @@
 //!
 //!     fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> TrainResult<()> {
 //!         let (inputs, classes) = batch;
-//!         let scores = tch::no_grad(|| self.layers.forward(inputs));
+//!         let scores = self.layers.forward(inputs);
 //!         let accuracy = scores.accuracy_for_logits(classes).f_double_value(&[])?;
 //!         trainer.log_weighted("accuracy", accuracy, classes.numel() as f64);
 //!         Ok(())
@@ -55,8 +53,12 @@
 //!         Ok(batch.move_to(self.store.device())?)
 //!     }
 //!
-//!     fn save_checkpoint(&mut self, path: &Path) -> TrainResult<()> {
-//!         Ok(self.store.save(path)?) // the extension says which format: "safetensors", "ot"
+//!     fn weights(&mut self) -> TrainResult<Option<SavedState>> {
+//!         Ok(Some(saved_weights(&self.store)?)) // for `checkpoint_dir`
+//!     }
+//!
+//!     fn load_weights(&mut self, weights: &SavedState) -> TrainResult<()> {
+//!         load_weights(&self.store, weights) // to resume from a checkpoint
 //!     }
 //!
 //!     fn seed_everything(&mut self, seed: u64) -> TrainResult<()> {
@@ -103,8 +105,9 @@
 //!
 //! # Evaluation
 //!
-//! tch keeps no mode in a model: in `validation_step`, `test_step` and `predict_step`, wrap forward
-//! in [`tch::no_grad`], and pass `false` for `train` to layers that have it.
+//! A trainer's validations, tests and predictions run without gradients, as within [`tch::no_grad`];
+//! code there that needs them wraps itself in [`tch::with_grad`]. tch keeps no mode in a model: pass
+//! `false` for `train` to layers that have it.
 //!
 //! # libtorch
 //!
@@ -118,6 +121,7 @@ mod device;
 #[cfg(all(feature = "kineto-oracle", records_ops))]
 #[doc(hidden)]
 pub mod floor;
+mod grad_scaler;
 #[cfg(all(feature = "kineto-oracle", records_ops))]
 #[doc(hidden)]
 pub mod kineto;
@@ -127,13 +131,16 @@ mod numerics;
 pub mod ops;
 mod optimizer;
 mod profiled_optimizer;
+mod saved;
 
 pub use device::{MoveTo, synchronize};
+pub use grad_scaler::GradScaler;
 pub use loader::TensorLoader;
 pub use module::{ModulePath, ProfileModule, ProfileModuleT, ProfileRnn, Profiled, ProfiledT};
 pub use numerics::tell_batch;
 pub use optimizer::TchOptimizer;
 pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
+pub use saved::{load_weights, saved_weights};
 
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
 /// settings, reports as values.
@@ -157,8 +164,9 @@ pub use profiler_train as train;
 /// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro.
 pub mod prelude {
     pub use crate::{
-        MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfileRnn, Profiled,
-        ProfiledBackward, ProfiledOptimizer, ProfiledT, TchOptimizer, TensorLoader, tell_batch,
+        GradScaler, MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfileRnn, Profiled,
+        ProfiledBackward, ProfiledOptimizer, ProfiledT, TchOptimizer, TensorLoader, load_weights,
+        saved_weights, tell_batch,
     };
     #[cfg(feature = "cuda")]
     pub use profiler_cuda::DeviceProfilerExt;

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use profiler_train::{Result, TrainOptimizer};
+use profiler_train::{Result, SavedState, TrainOptimizer};
 use tch::nn::{OptimizerConfig, VarStore, Variables};
 use tch::{COptimizer, Device, TchError, Tensor, no_grad_guard};
 
 use crate::device::synchronize;
+use crate::grad_scaler::GradScaler;
+use crate::saved::optimizer;
 use crate::{numerics, ops};
 
 /// So that gradients of norm 0 are not divided by 0; the same number as in PyTorch.
@@ -32,6 +34,14 @@ pub struct TchOptimizer {
     known: usize,
     learning_rate: f64,
     synchronizes: bool,
+    scaler: Option<Scaling>,
+}
+
+/// The gradient scaler of an optimizer while it is used.
+struct Scaling {
+    scaler: GradScaler,
+    /// Whether all gradients are finite, as a tensor on their device, once they are divided by the factor.
+    are_finite: Option<Tensor>,
 }
 
 impl TchOptimizer {
@@ -63,6 +73,7 @@ impl TchOptimizer {
             known: 0,
             learning_rate,
             synchronizes: false,
+            scaler: None,
         };
         optimizer.add_new_variables()?;
         ops::trains_on(store.device());
@@ -77,6 +88,20 @@ impl TchOptimizer {
     pub fn synchronize(mut self, waits: bool) -> Self {
         self.synchronizes = waits;
         self
+    }
+
+    /// Scales the loss before backward, for networks that compute with 16-bit floats, as by
+    /// [`tch::autocast`]. Steps whose gradients are not finite are left out; whether they are is read from the
+    /// device at each step.
+    #[must_use]
+    pub fn grad_scaler(mut self, scaler: GradScaler) -> Self {
+        self.scaler = Some(Scaling { scaler, are_finite: None });
+        self
+    }
+
+    /// Returns the gradient scaler as it is now, if there is one.
+    pub fn scaler(&self) -> Option<&GradScaler> {
+        self.scaler.as_ref().map(|scaling| &scaling.scaler)
     }
 
     /// The optimizer itself, for settings such as the weight decay of one group.
@@ -118,6 +143,36 @@ impl TchOptimizer {
         gradients.filter(|gradient| !is_missing(gradient)).collect()
     }
 
+    /// Divides the gradients by the scaler's factor, unless that is done.
+    fn unscale(&mut self) -> Result<(), TchError> {
+        let Some(Scaling { scaler, are_finite: None }) = &self.scaler else { return Ok(()) };
+        let factor = 1.0 / scaler.scale();
+        let _no_grad = no_grad_guard();
+        let mut finite = Vec::new();
+        for gradient in &mut self.gradients()? {
+            let _ = gradient.f_mul_scalar_(factor)?;
+            finite.push(gradient.f_isfinite()?.f_all()?);
+        }
+        let are_finite = match finite.is_empty() {
+            true => Tensor::from(true),
+            false => Tensor::f_stack(&finite, 0)?.f_all()?,
+        };
+        if let Some(scaling) = &mut self.scaler {
+            scaling.are_finite = Some(are_finite);
+        }
+        Ok(())
+    }
+
+    /// Returns whether the scaler has the step done, and forgets what it knows of the gradients.
+    fn takes_step(&mut self) -> Result<bool, TchError> {
+        self.unscale()?;
+        let Some(scaling) = &mut self.scaler else { return Ok(true) };
+        let Some(are_finite) = scaling.are_finite.take() else { return Ok(true) };
+        let are_finite = are_finite.f_int64_value(&[])? != 0;
+        scaling.scaler.update(are_finite);
+        Ok(are_finite)
+    }
+
     /// Tells a profiler that records memory where variables and gradients are.
     fn label_memory(&self) {
         ops::label_variables(self.lock().trainable_variables.iter().map(|one| &one.tensor));
@@ -137,6 +192,7 @@ impl fmt::Debug for TchOptimizer {
             .field("variables", &self.known)
             .field("learning_rate", &self.learning_rate)
             .field("synchronizes", &self.synchronizes)
+            .field("scaler", &self.scaler())
             .finish_non_exhaustive()
     }
 }
@@ -154,11 +210,15 @@ impl TrainOptimizer for TchOptimizer {
 
     fn zero_grad(&mut self) -> Result<()> {
         self.add_new_variables()?;
+        if let Some(scaling) = &mut self.scaler {
+            scaling.are_finite = None;
+        }
         Ok(self.optimizer.zero_grad()?)
     }
 
     fn backward(&mut self, loss: &Tensor, scale: f64) -> Result<()> {
         numerics::tell_loss(loss);
+        let scale = scale * self.scaler().map_or(1.0, GradScaler::scale);
         if scale == 1.0 {
             loss.f_backward()?;
         } else {
@@ -170,6 +230,7 @@ impl TrainOptimizer for TchOptimizer {
 
     /// As PyTorch's `clip_grad_norm_`: the norm never leaves its device, so nothing waits for it.
     fn clip_gradients(&mut self, max_norm: f64) -> Result<()> {
+        self.unscale()?;
         self.label_memory();
         let _no_grad = no_grad_guard();
         let mut gradients = self.gradients()?;
@@ -186,8 +247,32 @@ impl TrainOptimizer for TchOptimizer {
         Ok(())
     }
 
+    /// As PyTorch's `clip_grad_value_`.
+    fn clip_gradients_by_value(&mut self, max_value: f64) -> Result<()> {
+        self.unscale()?;
+        self.label_memory();
+        let _no_grad = no_grad_guard();
+        for gradient in &mut self.gradients()? {
+            let _ = gradient.f_clamp_(-max_value, max_value)?;
+        }
+        Ok(())
+    }
+
+    fn unscale_gradients(&mut self) -> Result<()> {
+        Ok(self.unscale()?)
+    }
+
+    /// Within `tch::no_grad`. What needs gradients in an evaluation asks for them by `tch::with_grad`.
+    fn without_gradients<T>(evaluation: impl FnOnce() -> T) -> T {
+        let _no_grad = no_grad_guard();
+        evaluation()
+    }
+
     fn step(&mut self) -> Result<()> {
         self.add_new_variables()?;
+        if !self.takes_step()? {
+            return Ok(());
+        }
         let followed = {
             let variables = self.lock();
             let tensors = variables.trainable_variables.iter().map(|one| &one.tensor);
@@ -203,6 +288,28 @@ impl TrainOptimizer for TchOptimizer {
             let first = self.lock().trainable_variables.first().map(|first| first.tensor.device());
             self.wait_for(first);
         }
+        Ok(())
+    }
+
+    fn state(&self) -> Result<SavedState> {
+        let named = numerics::named(&self.lock());
+        let mut state = optimizer::state(&self.optimizer, &named)?;
+        if let Some(scaler) = self.scaler() {
+            scaler.save(&mut state);
+        }
+        Ok(state)
+    }
+
+    fn load_state(&mut self, state: &SavedState) -> Result<()> {
+        self.add_new_variables()?;
+        let named = numerics::named(&self.lock());
+        let scaler = self.scaler().map(|scaler| scaler.loaded(state)).transpose()?;
+        optimizer::load(&mut self.optimizer, &named, state)?;
+        if let (Some(own), Some(scaler)) = (&mut self.scaler, scaler) {
+            own.scaler = scaler;
+        }
+        // Of the groups, the rates of which may differ, only the first one is told.
+        self.learning_rate = state.get_option("lr/0")?.unwrap_or(self.learning_rate);
         Ok(())
     }
 

@@ -298,3 +298,138 @@ fn a_misfit_in_a_step_ends_the_fit_after_its_report() {
         assert_eq!(module.net.weights().len(), 4);
     }
 }
+
+#[test]
+fn gradients_are_clipped_by_value() {
+    let _turn = turn();
+    let store = nn::VarStore::new(Device::Cpu);
+    let weight = store.root().var_copy("weight", &Tensor::from_slice(&[0.5f32, -3., 4.]));
+    let mut optimizer = TchOptimizer::new(nn::Sgd::default(), &store, 0.1).expect("valid");
+    optimizer.clip_gradients_by_value(1.0).expect("no gradients, nothing to clip");
+    optimizer.backward(&weight.square().sum(Kind::Float), 1.0).expect("torch can");
+    optimizer.clip_gradients_by_value(1.5).expect("torch can");
+    assert_eq!(weight.grad(), Tensor::from_slice(&[1.0f32, -1.5, 1.5]));
+}
+
+/// A network that says whether gradients are recorded in its validation.
+struct Watching {
+    net: Net,
+    recorded: Vec<bool>,
+}
+
+impl TrainModule for Watching {
+    type Batch = (Tensor, Tensor);
+    type Optimizer = TchOptimizer;
+
+    fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
+        self.net.configure_optimizers()
+    }
+
+    fn training_step(&mut self, batch: &Self::Batch, _: &mut TrainerState) -> TrainResult<Tensor> {
+        self.recorded.push(self.net.loss(batch).requires_grad());
+        Ok(self.net.loss(batch))
+    }
+
+    fn validation_step(&mut self, batch: &Self::Batch, _: &mut TrainerState) -> TrainResult<()> {
+        self.recorded.push(self.net.loss(batch).requires_grad());
+        let wanted = tch::with_grad(|| self.net.loss(batch));
+        assert!(wanted.requires_grad(), "where it is asked for");
+        Ok(())
+    }
+
+    fn test_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> TrainResult<()> {
+        self.validation_step(batch, trainer)?;
+        Err("in the middle of it".into())
+    }
+}
+
+#[test]
+fn evaluations_run_without_gradients_and_training_with_them() {
+    let _turn = turn();
+    let mut module = Watching { net: Net::new(), recorded: Vec::new() };
+    let data = loader(8, 8);
+    trainer().max_epochs(2).fit(&mut module, &data, Some(&data)).expect("it runs");
+    assert_eq!(module.recorded, [false, true, false, true, false]);
+    trainer().test(&mut module, &data).expect_err("it fails");
+    assert_eq!(module.recorded.last(), Some(&false));
+    assert!(module.net.loss(&common::data(4)).requires_grad(), "after an error, too");
+}
+
+/// A network that sees its gradients before each step.
+struct Scaled {
+    net: Net,
+    scaler: Option<GradScaler>,
+    /// The factor of the loss in each step.
+    losses: Vec<f64>,
+    gradients: Vec<Tensor>,
+    scales: Vec<f64>,
+}
+
+impl Scaled {
+    fn train(net: Net, scaler: Option<GradScaler>, losses: &[f64]) -> Self {
+        let losses = losses.to_vec();
+        let mut module = Self { net, scaler, losses, gradients: Vec::new(), scales: Vec::new() };
+        let mut trainer = trainer().gradient_clip_val(0.01).stop_on_invalid_loss(false);
+        let steps = 8 * module.losses.len() as i64;
+        tch::manual_seed(5);
+        trainer.fit(&mut module, &loader(steps, 8), None).expect("it runs");
+        module
+    }
+}
+
+impl TrainModule for Scaled {
+    type Batch = (Tensor, Tensor);
+    type Optimizer = TchOptimizer;
+
+    fn configure_optimizers(&mut self) -> TrainResult<Optimizers<TchOptimizer>> {
+        let optimizer = TchOptimizer::new(nn::Sgd::default(), &self.net.store, 0.1)?;
+        Ok(match &self.scaler {
+            Some(scaler) => optimizer.grad_scaler(scaler.clone()).into(),
+            None => optimizer.into(),
+        })
+    }
+
+    fn training_step(
+        &mut self,
+        batch: &Self::Batch,
+        trainer: &mut TrainerState,
+    ) -> TrainResult<Tensor> {
+        Ok(self.net.loss(batch) * self.losses[trainer.global_step()])
+    }
+
+    fn on_before_optimizer_step(
+        &mut self,
+        optimizer: &mut TchOptimizer,
+        _: &mut TrainerState,
+    ) -> TrainResult<()> {
+        self.gradients.push(optimizer.variables()[0].grad().copy());
+        self.scales.extend(optimizer.scaler().map(GradScaler::scale));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_scaler_changes_no_gradient_that_can_be_kept() {
+    let _turn = turn();
+    let start = Net::new();
+    let plain = Scaled::train(copy_of(&start), None, &[1.0; 3]);
+    // A power of two changes no bit.
+    let scaler = GradScaler::new().growth_interval(2).init_scale(1024.0);
+    let scaled = Scaled::train(copy_of(&start), Some(scaler), &[1.0; 3]);
+    assert_eq!(plain.gradients, scaled.gradients, "what hooks see");
+    assert_eq!(largest_difference(&plain.net, &scaled.net, Tensor::shallow_clone), 0.0);
+    assert!(largest_difference(&plain.net, &start, Tensor::shallow_clone) > 0.0, "it learned");
+    assert_eq!(scaled.scales, [1024.0, 1024.0, 2048.0]);
+}
+
+#[test]
+fn a_step_without_finite_gradients_is_left_out() {
+    let _turn = turn();
+    let start = Net::new();
+    let scaler = || Some(GradScaler::new().init_scale(4.0));
+    let lost = Scaled::train(copy_of(&start), scaler(), &[f64::INFINITY]);
+    assert_eq!(largest_difference(&lost.net, &start, Tensor::shallow_clone), 0.0);
+    let learned = Scaled::train(copy_of(&start), scaler(), &[f64::NAN, 1.0]);
+    assert_eq!(learned.scales, [4.0, 2.0]);
+    assert!(largest_difference(&learned.net, &start, Tensor::shallow_clone) > 0.0);
+}

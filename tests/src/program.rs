@@ -208,6 +208,11 @@ impl Running {
         unsafe { libc::kill(id, libc::SIGINT) };
     }
 
+    /// Kills it, which it cannot prevent.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("a child can be killed");
+    }
+
     /// The process's number.
     pub fn number(&self) -> u32 {
         self.child.id()

@@ -20,6 +20,7 @@ mod long_training;
 mod metrics;
 mod numerics;
 mod programs;
+mod resume;
 mod tensor;
 mod traces_compared;
 

@@ -83,6 +83,7 @@ fn calls_in_fit(action: &str) -> Option<u64> {
         | "on_validation_epoch_start"
         | "on_validation_epoch_end"
         | "on_validation_model_eval"
+        | "on_validation_model_zero_grad"
         | "on_validation_model_train" => 1,
         "configure_callbacks"
         | "prepare_data"

@@ -16,6 +16,7 @@ mod numerics_twins;
 mod programs;
 #[cfg(target_os = "linux")]
 mod pushed;
+mod resume;
 mod tensor;
 mod tensor_tch;
 

@@ -3,16 +3,16 @@
 mod reduction;
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use candle_core::backprop::GradStore;
-use candle_core::{CpuStorage, Device, Layout, Result, Storage, Tensor, TensorId, Var};
+use candle_core::{CpuStorage, Device, Layout, Result, Storage, Tensor};
 use profiler_core::hook::{
     self, Change, LEAST_NORMAL_F16, NumberReader, ObservedTensor, ParametersTold, ReducedNumbers,
     Reduction, TensorNumbers, TensorRole, strided_offsets,
 };
 use profiler_core::{Action, Interest};
+
+use crate::named_vars::NamedVars;
 
 /// A tensor of candle.
 struct Numbers<'tensor> {
@@ -197,17 +197,11 @@ fn tell_changing(role: TensorRole, name: &str, tensor: &Tensor, change: Change<'
     hook::tensor(&ObservedTensor { role, name, tensor: &Numbers { tensor, change }, input: None });
 }
 
-/// The names of parameters, as their map has them.
-static NAMES: Mutex<Option<HashMap<TensorId, String>>> = Mutex::new(None);
-
-/// Remembers a parameter's name: variables have none of their own.
-pub(crate) fn name_parameter(var: &Var, name: &str) {
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    names.get_or_insert_default().insert(var.id(), name.to_owned());
-}
-
 /// Tells of gradients and parameters before a step of an optimizer; `None` if nobody wants their numbers.
-pub(crate) fn begin_step(vars: &[Var], gradients: &GradStore) -> Option<ParametersTold<Tensor>> {
+pub(crate) fn begin_step(
+    vars: &NamedVars,
+    gradients: &GradStore,
+) -> Option<ParametersTold<Tensor>> {
     is_wanted().then(|| {
         let gradient = |var: &Tensor| gradients.get(var).cloned();
         ParametersTold::begin(named(vars), gradient, tell_changing)
@@ -215,14 +209,12 @@ pub(crate) fn begin_step(vars: &[Var], gradients: &GradStore) -> Option<Paramete
 }
 
 /// The variables, by the names that their map has for them.
-fn named(vars: &[Var]) -> Vec<(String, Tensor)> {
-    let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let name = |(place, var): (usize, &Var)| {
-        let known = names.as_ref().and_then(|names| names.get(&var.id()));
-        let name = known.cloned().unwrap_or_else(|| format!("parameter {place}"));
+fn named(vars: &NamedVars) -> Vec<(String, Tensor)> {
+    let named = vars.iter().enumerate().map(|(place, (var, name))| {
+        let name = name.map_or_else(|| format!("parameter {place}"), str::to_owned);
         (name, var.as_tensor().clone())
-    };
-    vars.iter().enumerate().map(name).collect()
+    });
+    named.collect()
 }
 
 #[cfg(test)]

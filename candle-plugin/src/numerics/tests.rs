@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use candle_core::{DType, Device};
+use candle_core::{DType, Device, Var};
 use candle_nn::{Linear, Module, RNN, SGD, VarMap};
 use profiler_core::hook::Reduced;
 use profiler_core::{NumericsProfiler, Profiler, activate};

@@ -123,7 +123,11 @@ impl TrainModule for Learner {
         Ok(seed_device(&self.device, seed)?)
     }
 
-    fn save_checkpoint(&mut self, path: &Path) -> Result<()> {
-        Ok(self.vars.save(path)?)
+    fn weights(&mut self) -> Result<Option<SavedState>> {
+        Ok(Some(saved_weights(&self.vars)?))
+    }
+
+    fn load_weights(&mut self, weights: &SavedState) -> Result<()> {
+        load_weights(&self.vars, weights)
     }
 }

@@ -291,7 +291,7 @@ mod tests {
         let error = parse(&["--schedule", "active=0"]).expect_err("nothing would be recorded");
         assert!(error.to_string().contains("active = 0"), "{error}");
         let options = parse(&["--profiler", "simpel"]).expect("any text");
-        let error = options.make_profiler().err().expect("there is none of this name");
+        let error = options.make_profiler().expect_err("there is none of this name");
         assert!(error.to_string().contains("simple"), "{error}");
     }
 

@@ -29,6 +29,15 @@ pub struct TrainerOptions {
     /// Save the network here after every epoch.
     #[arg(long, value_name = "DIR")]
     pub checkpoint_dir: Option<PathBuf>,
+    /// Keep this many checkpoints with the lowest validation loss, and the latest as `last`, instead of all
+    #[arg(long, value_name = "NUMBER", requires = "checkpoint_dir")]
+    pub save_top_k: Option<usize>,
+    /// Go on from a checkpoint of this program, as if it had not been interrupted
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+    /// End when the validation loss has not become lower for this many epochs
+    #[arg(long, value_name = "EPOCHS")]
+    pub patience: Option<usize>,
     /// Write the loss of every step, to the last bit.
     #[arg(long, value_name = "FILE")]
     pub loss_curve: Option<PathBuf>,

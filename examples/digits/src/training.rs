@@ -4,10 +4,16 @@ use std::error::Error;
 use std::sync::Arc;
 
 use profiler_core::Profiler;
-use profiler_train::{DataLoader, EvaluationOutcome, TrainModule, Trainer};
+use profiler_train::{
+    DataLoader, EarlyStopping, EvaluationOutcome, Mode, ModelCheckpoint, StopReason, TrainModule,
+    Trainer,
+};
 
 use crate::options::{Options, TrainerOptions};
 use crate::program::{LossCurve, Measured, refuse_early_end};
+
+/// The metric by which checkpoints are kept and the training is ended.
+const WATCHED: &str = "val_loss";
 
 /// The loaders of a training.
 pub struct Loaders<'data, Batch> {
@@ -43,10 +49,27 @@ pub fn train_and_test<M: TrainModule>(
     if let Some(file) = &trainer_options.loss_curve {
         trainer = trainer.callback(LossCurve::create(file)?);
     }
+    if let Some(checkpoints) = trainer_options.save_top_k {
+        let saving = ModelCheckpoint::new().monitor(WATCHED, Mode::Min).save_last(true);
+        trainer = trainer.callback(saving.save_top_k(checkpoints));
+    }
+    if let Some(epochs) = trainer_options.patience {
+        trainer = trainer.callback(EarlyStopping::new(WATCHED, Mode::Min).patience(epochs));
+    }
     let mut measured = Measured::new(profiler);
     let trained = measured.stage(|| {
-        let outcome = trainer.fit(module, loaders.train, Some(loaders.valid))?;
-        refuse_early_end(&outcome)
+        let mut fit = trainer.prepare(module);
+        if let Some(checkpoint) = &trainer_options.resume {
+            fit = fit.ckpt_path(checkpoint);
+        }
+        let outcome = fit.fit(loaders.train, Some(loaders.valid))?;
+        match &outcome.stopped {
+            StopReason::Asked(reason) if trainer_options.patience.is_some() => {
+                profiler_core::output::say(format_args!("stopped early: {reason}"));
+                Ok(())
+            }
+            _ => refuse_early_end(&outcome),
+        }
     });
     let tested = trained.and_then(|()| measured.stage(|| Ok(trainer.test(module, loaders.test)?)));
     // Also after an error: what was measured until then is not lost.

@@ -99,7 +99,11 @@ impl TrainModule for Learner {
         Ok(())
     }
 
-    fn save_checkpoint(&mut self, path: &Path) -> TrainResult<()> {
-        Ok(self.variables.save(path)?)
+    fn weights(&mut self) -> TrainResult<Option<SavedState>> {
+        Ok(Some(saved_weights(&self.variables)?))
+    }
+
+    fn load_weights(&mut self, weights: &SavedState) -> TrainResult<()> {
+        load_weights(&self.variables, weights)
     }
 }

@@ -119,6 +119,10 @@ impl Profiler for AdvancedProfiler {
         true
     }
 
+    fn separates_sanity_check(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         self.recorder.start(action);
     }

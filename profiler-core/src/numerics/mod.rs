@@ -220,6 +220,10 @@ impl Profiler for NumericsProfiler {
         true
     }
 
+    fn separates_sanity_check(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         uncounted(|| Modules::start(action));
     }

@@ -283,6 +283,10 @@ impl Profiler for NvtxProfiler {
         true
     }
 
+    fn separates_sanity_check(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         self.open(action, None);
     }

@@ -146,6 +146,13 @@ impl Several {
         self.parts.iter().enumerate().filter(is_told).map(|(_, part)| part)
     }
 
+    /// Returns the parts that `stage` is a stage for: a sanity check is one only for those that
+    /// separate it.
+    fn parts_with(&self, stage: Option<Stage>) -> impl Iterator<Item = &Arc<dyn Profiler>> {
+        let is_for_all = stage != Some(Stage::SanityCheck);
+        self.parts.iter().filter(move |part| is_for_all || part.separates_sanity_check())
+    }
+
     /// Has the parts say again what they are interested in.
     fn forget_interests(&self) {
         self.wanted.store(0, Ordering::Relaxed);
@@ -351,13 +358,17 @@ impl Profiler for Several {
         self.forget_interests();
     }
 
+    fn separates_sanity_check(&self) -> bool {
+        self.parts.iter().any(|part| part.separates_sanity_check())
+    }
+
     fn setup(&self, stage: Stage, run: &RunContext) {
-        self.parts.iter().for_each(|part| part.setup(stage, run));
+        self.parts_with(Some(stage)).for_each(|part| part.setup(stage, run));
         self.forget_interests();
     }
 
     fn teardown(&self, stage: Option<Stage>) {
-        self.parts.iter().for_each(|part| part.teardown(stage));
+        self.parts_with(stage).for_each(|part| part.teardown(stage));
         self.forget_interests();
     }
 

@@ -150,6 +150,10 @@ impl Profiler for SimpleProfiler {
         true
     }
 
+    fn separates_sanity_check(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         self.recorder.start(action);
     }

@@ -206,6 +206,10 @@ impl Profiler for TensorProfiler {
         true
     }
 
+    fn separates_sanity_check(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         let Some(number) = self.number() else { return };
         writer::start(number, || self.current_recording(), &OpStart::new(action), &self.clock);

@@ -167,7 +167,7 @@ fn the_report_is_as_it_was_asked_for() {
     assert!(text.contains("\n1 of 3 rows are shown.\n"), "{text}");
     let by_calls = fit(&profiler(schedule).sort_by("calls").expect("a key").row_limit(1), 2);
     assert!(by_calls.contains("1 of 3 rows are shown."), "{by_calls}");
-    let error = profiler(schedule).sort_by("speed").err().expect("no such column");
+    let error = profiler(schedule).sort_by("speed").expect_err("no such column");
     assert!(error.to_string().contains("\"cpu_time_total\""), "{error}");
     let all = fit(&profiler(schedule).row_limit(None), 2);
     assert!(!all.contains("rows are shown"), "{all}");

@@ -2,7 +2,7 @@
 
 /// Whether a text stands in such a file, where it stays what it is. Libraries that were loaded a moment
 /// ago may not be known yet.
-pub(super) fn hold(text: &'static str) -> bool {
+pub(super) fn hold(text: &str) -> bool {
     segments::hold(text.as_ptr() as usize)
 }
 

@@ -1,8 +1,8 @@
 //! Literals as actions: found by their address, without a look at their text.
 //!
-//! That is right for what stands in the program's own files, which never moves and never changes. A
-//! `&'static str` may also be memory of the heap that was leaked; if it is taken back, another name may
-//! come to lie there. So only [what is in a file](super::images) is found by its address.
+//! That is right for text in the read-only part of the program's own files, which never moves and
+//! never changes. A `&str` may also point to memory of the heap or of the stack, where another name
+//! may come to lie later. So only [text in a file](super::images) is found by its address.
 
 use std::num::NonZeroU32;
 use std::sync::PoisonError;
@@ -32,14 +32,20 @@ static LITERALS: [LiteralSlot; SLOTS] =
 /// Address and length in one number: a program's own data lies below 2^48. `None` for a literal of
 /// 64 kB or more.
 #[inline(always)]
-fn key_of(name: &'static str) -> Option<u64> {
+fn key_of(name: &str) -> Option<u64> {
     let length = name.len() as u64;
     if length >> 16 == 0 { Some((name.as_ptr() as u64).wrapping_add(length << 48)) } else { None }
 }
 
+/// Whether the system reports which parts of files are read-only. Elsewhere a `static` that the
+/// program changes may be taken for a literal, so a slot's action must also have the text of the
+/// name.
+const READ_ONLY_IS_KNOWN: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
 impl LiteralSlot {
+    /// Returns the slot's action if the slot belongs to `name`, whose key is `key`.
     #[inline(always)]
-    fn action_of(&self, key: u64) -> Option<Action> {
+    fn action_of(&self, key: u64, name: &str) -> Option<Action> {
         if self.key.load(Ordering::Acquire) != key {
             return None;
         }
@@ -47,20 +53,37 @@ impl LiteralSlot {
         debug_assert_ne!(number, 0);
         // SAFETY: by the invariant the action was stored before the key, and is never 0. Worth it:
         // the check is a tenth of the look-up.
-        Some(Action(unsafe { NonZeroU32::new_unchecked(number) }))
+        let action = Action(unsafe { NonZeroU32::new_unchecked(number) });
+        (READ_ONLY_IS_KNOWN || action.name() == name).then_some(action)
     }
 }
 
-/// *Cost*: a compare in a table keyed by the literal's address (under 1 ns); as [`Action::new`] the
-/// first time the process sees the literal, and some 5 ns where two literals share a slot. A text that
-/// is no literal but leaked, as by `String::leak`, is looked up by what it says, every time: some
-/// 100 ns. It may be taken back; a library whose literals were used may not be unloaded.
-impl From<&'static str> for Action {
+/// Accepts a text of any lifetime: a literal, or a name that was read or computed.
+///
+/// *Cost*: for a literal, a compare in a table keyed by its address (under 1 ns); as
+/// [`Action::new`] the first time the process sees the literal, and some 5 ns where two literals
+/// share a slot. A text that is not a literal is looked up by its content every time, which takes
+/// some 100 ns: keep the [`Action`] of such a name where it is used often. A library whose literals
+/// were used may not be unloaded.
+///
+/// # Examples
+///
+/// ```
+/// use profiler_events::Action;
+///
+/// fn action_of(layer: &str) -> Action {
+///     layer.into()
+/// }
+///
+/// let name = format!("layer {}", 3);
+/// assert_eq!(action_of(&name), Action::from("layer 3"));
+/// ```
+impl From<&str> for Action {
     #[inline(always)]
-    fn from(name: &'static str) -> Self {
+    fn from(name: &str) -> Self {
         // A literal never moves and never changes: address and length stand for its text.
         let slot = &LITERALS[name.as_ptr() as usize % SLOTS];
-        match key_of(name).and_then(|key| slot.action_of(key)) {
+        match key_of(name).and_then(|key| slot.action_of(key, name)) {
             Some(action) => action,
             None => find_literal(name),
         }
@@ -70,11 +93,11 @@ impl From<&'static str> for Action {
 /// Looks in the other slots, and takes an empty one if the literal is in none.
 #[cold]
 #[inline(never)]
-fn find_literal(name: &'static str) -> Action {
+fn find_literal(name: &str) -> Action {
     let Some(key) = key_of(name).filter(|key| *key != 0) else { return Action::new(name) };
     let first = name.as_ptr() as usize;
     let mut slots = (0..PROBES).map(|n| &LITERALS[(first + n) % SLOTS]);
-    if let Some(action) = slots.clone().find_map(|slot| slot.action_of(key)) {
+    if let Some(action) = slots.clone().find_map(|slot| slot.action_of(key, name)) {
         return action;
     }
     let action = Action::new(name);
@@ -84,7 +107,7 @@ fn find_literal(name: &'static str) -> Action {
     interning(|| {
         // The lock makes this the only writer of any slot.
         let _writer = INTERNER.write().unwrap_or_else(PoisonError::into_inner);
-        let is_there = slots.clone().any(|slot| slot.action_of(key).is_some());
+        let is_there = slots.clone().any(|slot| slot.action_of(key, name).is_some());
         let empty = slots.find(|slot| slot.key.load(Ordering::Relaxed) == 0);
         if let Some(slot) = empty.filter(|_| !is_there) {
             slot.action.store(action.number(), Ordering::Relaxed);
@@ -106,6 +129,17 @@ mod tests {
         assert_ne!(long, short, "same address, other length");
         assert_eq!(short.name(), "training");
         assert_eq!(Action::from(LONG), long, "not confused with its prefix");
+    }
+
+    #[test]
+    fn a_borrowed_name_is_found_by_its_text() {
+        let mut buffer = *b"layer 0";
+        for digit in b'0'..=b'9' {
+            buffer[6] = digit;
+            let name = std::str::from_utf8(&buffer).expect("ASCII");
+            assert_eq!(Action::from(name).name(), name);
+            assert_eq!(Action::from(name), Action::new(name));
+        }
     }
 
     /// What was leaked may be taken back; then other names come to lie where it was.

@@ -16,6 +16,10 @@ impl Profiler for Watcher {
         true
     }
 
+    fn separates_sanity_check(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         #[cfg(any(feature = "metrics", feature = "otlp"))]
         if let Some(scraped) = self.scraped.get() {

@@ -69,7 +69,7 @@ fn three_epochs_call_everything_as_often_as_they_must() {
         assert_eq!(row.calls, expected(&row.label()), "{}", row.label());
     }
     let labels: Vec<_> = report.actions.iter().map(|row| row.label()).collect();
-    assert_eq!(labels.len(), 60, "{labels:#?}");
+    assert_eq!(labels.len(), 61, "{labels:#?}");
     for name in ["prepare_data", "setup", "configure_optimizers", "on_fit_end", "teardown"] {
         assert_eq!(watched.calls(&module(name)), 1, "{name}");
     }
@@ -224,4 +224,24 @@ fn loaders_hear_of_epoch_seed_and_rank() -> Result<()> {
         .collect();
     assert_eq!(seen, [(0, 7, 1, 4), (1, 7, 1, 4)]);
     Ok(())
+}
+
+#[test]
+fn predictions_are_returned_in_order() {
+    let watched = Watched::new();
+    let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let mut triple = Triple::default();
+    let (predictions, outcome) = trainer
+        .predict_with(&mut triple, &inputs(3), |triple, input, trainer| {
+            Ok((trainer.batch_index(), triple.weight.get() + input))
+        })
+        .expect("predicted");
+    assert_eq!(predictions, [(Some(0), 0.1), (Some(1), 0.2), (Some(2), 0.3)]);
+    assert_eq!(outcome.batches, 3);
+    assert_eq!(watched.calls(&strategy("predict_step")), 3);
+    let error = trainer.predict_with(&mut triple, &inputs(3), |_, input, _| {
+        if *input > 0.15 { Err("no weights".into()) } else { Ok(()) }
+    });
+    let error = error.expect_err("it failed").to_string();
+    assert_eq!(error, "predict_step failed at batch 1 of predict: no weights");
 }

@@ -1,10 +1,19 @@
 //! The training loop, driven with a framework of one number.
 
 mod at_once;
+mod callbacks;
 mod counts;
 mod learning;
+mod logging;
 mod order;
 mod rerun;
+mod resume;
+mod saved;
+mod schedules;
+mod settings;
+mod skip;
+mod stages;
 mod steps;
+mod stopping;
 mod toy;
 mod trouble;

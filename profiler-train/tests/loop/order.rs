@@ -97,6 +97,7 @@ fn a_fit_runs_its_hooks_in_lightnings_order() {
         + &both(0, "on_train_epoch_start")
         + &plain(0, "run_training_epoch")
         + &training_batch()
+        + &module(1, "on_validation_model_zero_grad")
         + &validation(1)
         + &both(0, "on_train_epoch_end")
         + &plain(0, "save_checkpoint")
@@ -135,7 +136,7 @@ fn a_prediction_has_the_same_hooks_under_predict_names() {
         "[_PredictionLoop].predict_next\n",
         "[Strategy]SingleDeviceStrategy.predict_step\n",
         "[Callback]Silent.on_predict_batch_end\n",
-        "[LightningModule]Triple.on_predict_model_train\n",
+        "[LightningModule]Triple.on_predict_model_eval\n",
     ] {
         assert_eq!(text.matches(name).count(), 1, "{name} in {text}");
     }

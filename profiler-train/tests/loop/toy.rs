@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use profiler_core::report::SimpleReport;
 use profiler_core::{Action, NeverStarted, Profiler, Report, SimpleProfiler, Stage};
 use profiler_train::{
-    LrInterval, Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState,
+    Callback, LrInterval, Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState,
 };
 
 /// The weight and its gradient, shared by the module and its optimizer as tensors are.
@@ -62,6 +62,11 @@ impl TrainOptimizer for Descent {
         Ok(())
     }
 
+    fn clip_gradients_by_value(&mut self, max_value: f64) -> Result<()> {
+        // Half of it, so that both ways can be told apart.
+        self.clip_gradients(max_value / 2.0)
+    }
+
     fn step(&mut self) -> Result<()> {
         self.weight.change(|(weight, gradient)| *weight -= self.rate * *gradient);
         Ok(())
@@ -92,6 +97,8 @@ pub struct Triple {
     pub rates: Vec<f64>,
     pub rate: Option<f64>,
     pub schedule: Option<LrInterval>,
+    /// Instead of `schedule`.
+    pub configure: Option<fn(Optimizers<Descent>) -> Optimizers<Descent>>,
     pub waits: bool,
     /// Something that happens at this training batch (counted over all epochs).
     pub trouble: Option<(usize, Trouble)>,
@@ -113,6 +120,9 @@ impl TrainModule for Triple {
         let rate = self.rate.unwrap_or(0.05);
         let optimizer = Descent { weight: self.weight.clone(), rate, waits: self.waits };
         let optimizers = Optimizers::new(optimizer);
+        if let Some(configure) = self.configure {
+            return Ok(configure(optimizers));
+        }
         Ok(match self.schedule {
             Some(interval) => optimizers.lr_scheduler(interval, |done| 0.05 / (done + 1) as f64),
             None => optimizers,
@@ -236,3 +246,28 @@ impl Profiler for Transcript {
         Ok(())
     }
 }
+
+/// Calls a closure with the name of every hook of a fit or a test that it is called for.
+pub struct OnHooks<F>(pub F);
+
+macro_rules! forward_hooks {
+    ($($hook:ident)*) => {
+        impl<F: FnMut(&'static str, &mut TrainerState)> Callback for OnHooks<F> {$(
+            fn $hook(&mut self, trainer: &mut TrainerState) -> Result<()> {
+                (self.0)(stringify!($hook), trainer);
+                Ok(())
+            }
+        )*}
+    };
+}
+
+forward_hooks!(
+    on_fit_start on_fit_end on_train_start on_train_end on_train_epoch_start on_train_epoch_end
+    on_train_batch_start on_train_batch_end on_validation_start on_validation_end
+    on_validation_epoch_start on_validation_epoch_end on_validation_batch_end on_test_start
+    on_test_end on_test_epoch_end on_predict_epoch_end on_predict_end on_sanity_check_start
+    on_sanity_check_end
+);
+
+/// A list that hooks add to.
+pub type Record<T> = Arc<Mutex<Vec<T>>>;

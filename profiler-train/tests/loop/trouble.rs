@@ -213,17 +213,67 @@ fn an_error_of_a_callback_is_named_and_told_to_all() {
     assert_eq!(told.lock().expect("witness").as_deref(), Some(expected));
 }
 
+/// Puts a file in the place of a folder when the first epoch ends.
+struct FolderIsLost(std::path::PathBuf);
+
+impl Callback for FolderIsLost {
+    fn on_train_epoch_end(&mut self, _trainer: &mut TrainerState) -> Result<()> {
+        std::fs::remove_dir_all(&self.0)?;
+        Ok(std::fs::write(&self.0, "")?)
+    }
+}
+
 #[test]
 fn a_full_disk_costs_the_checkpoint_and_not_the_report() {
     let watched = Watched::new();
-    // A file where the directory should be.
-    let file = watched.directory.path().join("taken");
-    std::fs::write(&file, "").expect("file");
-    let mut trainer =
-        trainer().profiler(watched.profiler.clone()).expect("a profiler").checkpoint_dir(&file);
+    let folder = watched.directory.path().join("checkpoints");
+    let mut trainer = trainer()
+        .profiler(watched.profiler.clone())
+        .expect("a profiler")
+        .callback(FolderIsLost(folder.clone()))
+        .checkpoint_dir(&folder);
     let error = trainer.fit(&mut Triple::default(), &inputs(5), None).expect_err("it failed");
     let message = error.to_string();
     assert!(message.starts_with("no checkpoint could be written to "), "{message}");
     assert!(message.contains("epoch=0-step=5.txt"), "{message}");
     has_report(&watched);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_ends_the_fit_before_its_first_batch() {
+    let watched = Watched::new();
+    let file = watched.directory.path().join("taken");
+    std::fs::write(&file, "").expect("file");
+    let mut triple = Triple::default();
+    let error = trainer().checkpoint_dir(&file).fit(&mut triple, &inputs(5), None);
+    let message = error.expect_err("refused").to_string();
+    assert!(message.starts_with("no checkpoint could be written to "), "{message}");
+    assert_eq!((triple.losses.len(), triple.validated.len()), (0, 0), "{message}");
+}
+
+/// Learns, but has no `save_checkpoint`.
+struct Unsaved(Triple);
+
+impl profiler_train::TrainModule for Unsaved {
+    type Batch = f64;
+    type Optimizer = crate::toy::Descent;
+
+    fn configure_optimizers(&mut self) -> Result<profiler_train::Optimizers<crate::toy::Descent>> {
+        self.0.configure_optimizers()
+    }
+
+    fn training_step(&mut self, input: &f64, trainer: &mut TrainerState) -> Result<(f64, f64)> {
+        self.0.training_step(input, trainer)
+    }
+}
+
+#[test]
+fn a_module_that_cannot_save_is_refused_before_the_first_batch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut module = Unsaved(Triple::default());
+    let error = trainer().checkpoint_dir(folder.path()).fit(&mut module, &inputs(5), None);
+    let message = error.expect_err("refused").to_string();
+    assert!(message.contains("implement TrainModule::save_checkpoint"), "{message}");
+    assert_eq!(module.0.losses.len(), 0);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left");
 }

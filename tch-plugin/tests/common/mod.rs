@@ -68,7 +68,7 @@ impl TrainModule for Net {
         batch: &Self::Batch,
         trainer: &mut TrainerState,
     ) -> TrainResult<()> {
-        let loss = tch::no_grad(|| self.loss(batch)).f_double_value(&[])?;
+        let loss = self.loss(batch).f_double_value(&[])?;
         trainer.log_weighted("val_loss", loss, batch.1.numel() as f64);
         Ok(())
     }

@@ -203,6 +203,10 @@ impl Profiler for AllocationProfiler {
         true
     }
 
+    fn separates_sanity_check(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         uncounted(|| self.recorder.start(action));
     }

@@ -183,6 +183,10 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
         true
     }
 
+    fn separates_sanity_check(&self) -> bool {
+        true
+    }
+
     fn start(&self, action: Action) {
         // Start-up is read from files, once: before the counters, not inside the first action.
         startup::note_first_action();

@@ -69,6 +69,10 @@ impl<P: Profiler> Profiler for Quiet<P> {
         self.0.stop(action)
     }
 
+    fn separates_sanity_check(&self) -> bool {
+        self.0.separates_sanity_check()
+    }
+
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.0.setup(stage, run);
     }

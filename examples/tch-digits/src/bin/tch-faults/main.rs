@@ -105,6 +105,9 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<d
     let checkpoint_dir = common.has(Fault::Checkpoints).then(|| folder.path().to_owned());
     let trainer_options = TrainerOptions {
         checkpoint_dir,
+        save_top_k: None,
+        resume: None,
+        patience: None,
         loss_curve: None,
         cuda: false,
         planting: PlantOptions { plant: None },

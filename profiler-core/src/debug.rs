@@ -1,0 +1,87 @@
+//! `Debug` of profilers: the name of the type, without what it has measured.
+
+use std::fmt;
+
+use crate::allocation::AllocationProfiler;
+use crate::nvtx::NvtxProfiler;
+use crate::{
+    AdvancedProfiler, NumericsProfiler, Profiler, Several, SimpleCountersProfiler, SimpleProfiler,
+    TensorProfiler,
+};
+use profiler_events::names::short_name_of;
+
+/// Prints the name of the profiler's type, and its parts if it has some. So a model that keeps its
+/// profiler can derive `Debug`.
+///
+/// # Examples
+///
+/// ```
+/// use profiler_core::{Profiler, SimpleProfiler};
+/// use std::sync::Arc;
+///
+/// #[derive(Debug)]
+/// struct Model {
+///     profiler: Arc<dyn Profiler>,
+/// }
+///
+/// let model = Model { profiler: Arc::new(SimpleProfiler::new()) };
+/// assert_eq!(format!("{model:?}"), "Model { profiler: SimpleProfiler }");
+/// ```
+impl fmt::Debug for dyn Profiler + '_ {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.parts() {
+            [] => formatter.write_str(short_name_of(self.type_name())),
+            parts => formatter.debug_list().entries(parts).finish(),
+        }
+    }
+}
+
+macro_rules! debug_as_dyn_profiler {
+    ($([$($generics:tt)*] $type:ty),+ $(,)?) => {$(
+        impl<$($generics)*> fmt::Debug for $type {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let profiler: &dyn Profiler = self;
+                fmt::Debug::fmt(profiler, formatter)
+            }
+        }
+    )+};
+}
+
+debug_as_dyn_profiler!(
+    [] SimpleProfiler,
+    [const IO: bool, const CPU: bool] SimpleCountersProfiler<IO, CPU>,
+    [] AdvancedProfiler,
+    [] TensorProfiler,
+    [] NumericsProfiler,
+    [] NvtxProfiler,
+    [] AllocationProfiler,
+    [] Several,
+);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::PassThroughProfiler;
+    use crate::nvtx::EmitNvtx;
+
+    #[test]
+    fn every_profiler_of_mlprof_prints_its_name() {
+        fn named(profiler: impl Profiler + fmt::Debug, name: &str) {
+            assert_eq!(format!("{profiler:?}"), name);
+            let shared: Arc<dyn Profiler> = Arc::new(profiler);
+            assert_eq!(format!("{shared:?}"), name);
+        }
+        named(SimpleProfiler::new(), "SimpleProfiler");
+        named(SimpleProfiler::new().measure_io(), "SimpleCountersProfiler");
+        named(AdvancedProfiler::new(), "AdvancedProfiler");
+        named(TensorProfiler::new(), "TensorProfiler");
+        named(NumericsProfiler::new(), "NumericsProfiler");
+        named(NvtxProfiler::new(), "NvtxProfiler");
+        named(AllocationProfiler::new(), "AllocationProfiler");
+        named(PassThroughProfiler::new(), "PassThroughProfiler");
+        let several = SimpleProfiler::new().emit_nvtx();
+        assert_eq!(format!("{several:?}"), "[NvtxProfiler, SimpleProfiler]");
+    }
+}

@@ -1,0 +1,58 @@
+//! Callbacks that most trainings need.
+
+mod early_stopping;
+mod learning_rate_monitor;
+mod model_checkpoint;
+
+pub use early_stopping::EarlyStopping;
+pub use learning_rate_monitor::{LearningRateMonitor, LearningRates};
+pub use model_checkpoint::{CheckpointPaths, ModelCheckpoint};
+
+use super::error::Result;
+use super::state::TrainerState;
+
+/// Which values of a monitored metric are better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Lower ones, as of a loss.
+    Min,
+    /// Higher ones, as of an accuracy.
+    Max,
+}
+
+impl Mode {
+    fn is_better(self, value: f64, than: f64) -> bool {
+        match self {
+            Self::Min => value < than,
+            Self::Max => value > than,
+        }
+    }
+
+    /// A value that every finite one is better than.
+    fn worst(self) -> f64 {
+        match self {
+            Self::Min => f64::INFINITY,
+            Self::Max => f64::NEG_INFINITY,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Min => "min",
+            Self::Max => "max",
+        }
+    }
+}
+
+/// The monitored metric.
+fn monitored(trainer: &TrainerState, monitor: &str) -> Result<f64> {
+    trainer.metric(monitor).ok_or_else(|| {
+        let known: Vec<String> = trainer.metrics().into_keys().collect();
+        format!(
+            "cannot find the metric {monitor:?}: log it by trainer.log({monitor:?}, …), or monitor one \
+             of those that were logged: {}",
+            if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+        )
+        .into()
+    })
+}

@@ -1,0 +1,19 @@
+//! What stands in for the state of optimizers where libtorch's headers were not found.
+
+use profiler_train::{Result, SavedState};
+use tch::{COptimizer, Tensor};
+
+const REASON: &str = "tch-plugin was built without the headers of libtorch, which tch needs to show \
+                      the state of an optimizer";
+
+pub(crate) fn state(_optimizer: &COptimizer, _named: &[(String, Tensor)]) -> Result<SavedState> {
+    Err(REASON.into())
+}
+
+pub(crate) fn load(
+    _optimizer: &mut COptimizer,
+    _named: &[(String, Tensor)],
+    _state: &SavedState,
+) -> Result<()> {
+    Err(REASON.into())
+}
