@@ -8,10 +8,8 @@ mod run;
 mod single;
 
 use std::cell::{Cell, RefCell};
-use std::panic::catch_unwind;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use burn::backend::{Device as _, Dispatch, DispatchDeviceId};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
 use burn::tensor::distributed::DistributedContext;
@@ -22,17 +20,17 @@ use burn::train::{
     TrainStep, TrainingComponents, TrainingStrategy, ValidLoader,
 };
 use profiler_core::output::say;
-use profiler_core::{Action, Interrupt, Profiler, RunContext, Stage};
+use profiler_core::{Action, Interrupt, Observation, Profiler, RunContext, Stage};
 
 use crate::actions::{self, FitActions};
+use crate::framework::device_name;
 use crate::loader::LoaderHooks;
 use crate::ops;
 use crate::processor::profiled_processor;
-use crate::screen::MainScreen;
 use crate::session::{OpenAction, begin_session};
 use crate::stop::StopSignal;
 pub use profile::ProfileStrategy;
-use run::{FitRun, lock};
+use run::FitRun;
 
 /// Which loop runs.
 enum Kind<M: LearnerModel> {
@@ -131,43 +129,27 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         if checkpoints { device.gradient_checkpointing() } else { device }
     }
 
-    /// What a user may not expect. Once per process as long as it is the same: a search over many
-    /// trainings is not told it again and again.
-    fn say_what_runs(&self, learner: &Learner<M>) {
-        static SAID: Mutex<Option<String>> = Mutex::new(None);
-        let Some(message) = self.what_runs(learner) else { return };
-        let mut said = lock(&SAID);
-        if said.as_ref() != Some(&message) {
-            let _screen = MainScreen::show();
-            say(format_args!("mlprof: {message}"));
-            *said = Some(message);
-        }
-    }
-
-    fn what_runs(&self, learner: &Learner<M>) -> Option<String> {
-        match &self.kind {
-            // A strategy may be lost, unless all devices that it could name are this one.
-            Kind::Single(None) => {
-                let peers = peers(learner.model().devices().first()?);
-                (peers > 1).then(|| {
-                    format!(
-                        "training on one of {peers} devices: a training strategy that was set \
-                         before the profiler is lost, set it after .profiler(…)"
-                    )
-                })
+    /// Has the report name the loop that runs.
+    fn note_loop(&self, devices: &[Device]) {
+        let names: Vec<_> = devices.iter().map(device_name).collect();
+        let (number, names) = (names.len(), names.join(", "));
+        let note = match &self.kind {
+            Kind::Single(_) => format!("loop: burn's single-device loop on {names}"),
+            Kind::Multi(_, MultiDeviceOptim::OptimMainDevice) => {
+                format!("loop: burn's loop on {number} devices, optimizer on the main one: {names}")
             }
-            Kind::Single(Some(_)) | Kind::Multi(..) => None,
-            Kind::Ddp { devices, .. } => Some(format!(
-                "training on {} devices, distributed, in a loop of mlprof's own that could not be \
-                 tried on such devices yet",
-                devices.len()
-            )),
-            Kind::Custom(_) => Some(
-                "your own training strategy runs unchanged; its loaders, metrics and renderer are \
-                 measured, its steps only where it or the model says so"
-                    .to_owned(),
+            Kind::Multi(_, MultiDeviceOptim::OptimSharded) => {
+                format!("loop: burn's loop on {number} devices, optimizer sharded: {names}")
+            }
+            Kind::Ddp { .. } => format!(
+                "loop: burn's distributed loop on {number} devices, in mlprof's copy, which is not \
+                 tested on such devices: {names}"
             ),
-        }
+            Kind::Custom(_) => "loop: the program's own training strategy. Its steps are measured \
+                                only where it or the model reports them"
+                .to_owned(),
+        };
+        self.profiler.observe(&Observation::StageNote(&note));
     }
 
     fn train_custom(
@@ -178,6 +160,7 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         components: TrainingComponents<M>,
     ) -> LearningResult<M> {
         ops::install_all(&*self.profiler, &learner.model().devices());
+        self.note_loop(&[]);
         let _all = OpenAction::start(&self.profiler, Action::new(actions::CUSTOM_STRATEGY));
         let train = self.hooks(actions::TRAIN_DATALOADER, actions::TRAIN_DATALOADER_NEXT);
         let valid = self.hooks(actions::VAL_DATALOADER, actions::VAL_NEXT);
@@ -209,7 +192,6 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for ProfiledStrategy<M> {
             begin_session(self.profiler.clone(), Stage::Fit, &run, Interrupt::Terminate)
         });
         self.setup.take();
-        self.say_what_runs(&learner);
         if self.measures_event_thread {
             components.event_processor =
                 profiled_processor::<M>(components.event_processor, self.profiler.clone());
@@ -246,6 +228,7 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for ProfiledStrategy<M> {
             let devices: Vec<_> =
                 devices.iter().cloned().map(|device| self.prepare(device, &model)).collect();
             ops::install_all(&*self.profiler, &devices);
+            self.note_loop(&devices);
             (devices, FitActions::new::<M>(self.name()))
         };
         let loaders = (dataloader_train, dataloader_valid);
@@ -321,23 +304,4 @@ impl<M: LearnerModel> Drop for ProfiledStrategy<M> {
 fn is_checkpointing(device: &Device) -> bool {
     let checkpointing = device.clone().inner().autodiff().gradient_checkpointing();
     device.gradient_checkpointing_strategy() == checkpointing.gradient_checkpointing_strategy()
-}
-
-/// How many devices of the same kind there are, this one included; 0 if nobody can tell.
-fn peers(device: &Device) -> usize {
-    let kind = device.as_dispatch().to_id().type_id;
-    let Ok(family) = DispatchDeviceId::try_from(kind >> 8) else { return 0 };
-    let devices = catch_unwind(|| Dispatch::enumerate(family)).unwrap_or_default();
-    devices.iter().filter(|other| other.to_id().type_id == kind).count()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_processor_has_no_peers() {
-        assert_eq!(peers(&Device::flex()), 1);
-        assert_eq!(peers(&Device::flex().autodiff()), 1);
-    }
 }

@@ -4,9 +4,10 @@ mod metrics;
 
 pub use metrics::{MetricTuple, TextMetricTuple};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use burn::data::dataloader::DataLoader;
 use burn::optim::OptimizerRecord;
 use burn::optim::lr_scheduler::LrSchedulerRecord;
 use burn::store::ModuleRecord;
@@ -18,7 +19,9 @@ use burn::train::{
     ApplicationLoggerInstaller, EarlyStoppingStrategy, InferenceStep, Interrupter, Learner,
     LearnerModel, LearningResult, SupervisedTraining, TrainStep, TrainingStrategy,
 };
-use profiler_core::{Interrupt, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler};
+use profiler_core::{
+    Interrupt, IntoProfiler, PassThroughProfiler, Profiler, RunContext, Stage, UnknownProfiler,
+};
 
 use crate::metric::ProfiledMetric;
 use crate::progress::ProfiledProgressLogger;
@@ -32,16 +35,15 @@ pub trait ProfileTraining<M: LearnerModel>: Sized {
     /// Profiles this training: with `"simple"`, `"advanced"`, a profiler of your own, or not at
     /// all (`"none"`, `None`).
     ///
-    /// **A training strategy must be set after this call**:
-    /// [`with_training_strategy`](ProfiledTraining::with_training_strategy). What is lost if it was set
-    /// before is the strategy as a whole, the devices that it names or the loop that you wrote; burn's
-    /// loop on the model's device runs in its place. burn keeps a strategy in a private field, which
-    /// nothing reads but its `launch`, and drops the old one when another is set: so nobody can tell
-    /// whether there was one. Where there are several devices of the model's kind, and the loss would
-    /// show only in the time, a line on standard error says so when the training starts; on one device
-    /// nothing does. A strategy that is profiled itself, [`strategy.profiled("simple")`][profiled], stays, and
-    /// says so if another takes its place. All other settings may come before or after. Metrics and renderers that come after have
-    /// rows of their own.
+    /// **A training strategy must be set after this call**
+    /// ([`with_training_strategy`](ProfiledTraining::with_training_strategy)). burn's type keeps a strategy in a
+    /// private field that only its `launch` reads, so one that was set before cannot be seen and does not
+    /// run: burn's loop on the model's device runs instead. The report's header names the loop that ran.
+    /// Two other ways keep a strategy wherever it is set: a training that begins as
+    /// [`ProfiledTraining::new`], and [`strategy.profiled("simple")`][profiled].
+    ///
+    /// All other settings may come before or after this call. Metrics and renderers that come after have rows
+    /// of their own.
     ///
     /// [profiled]: crate::ProfileStrategy::profiled
     ///
@@ -83,16 +85,7 @@ pub trait ProfileTraining<M: LearnerModel>: Sized {
 
 impl<M: LearnerModel> ProfileTraining<M> for SupervisedTraining<M> {
     fn profiler(self, profiler: impl IntoProfiler) -> Result<ProfiledTraining<M>, UnknownProfiler> {
-        Ok(ProfiledTraining {
-            training: self,
-            profiler: profiler.into_profiler()?,
-            strategy: None,
-            gradient_checkpointing: false,
-            log_dir: None,
-            seed: None,
-            interrupt: Interrupt::Terminate,
-            measures_event_thread: false,
-        })
+        Ok(ProfiledTraining::of(self, profiler.into_profiler()?))
     }
 
     #[track_caller]
@@ -125,6 +118,61 @@ pub struct ProfiledTraining<M: LearnerModel> {
 }
 
 impl<M: LearnerModel> ProfiledTraining<M> {
+    /// Creates a training as [`SupervisedTraining::new`] does, without a profiler until
+    /// [`profiler`](Self::profiler) is called. All settings may come before that call, a training strategy
+    /// among them.
+    ///
+    /// ```no_run
+    /// # use burn::train::{Learner, LearnerModel, TrainLoader, TrainingStrategy, ValidLoader};
+    /// use burn_plugin::{ProfiledTraining, prelude::*};
+    ///
+    /// # fn train<M: LearnerModel>(
+    /// #     learner: Learner<M>,
+    /// #     train: TrainLoader<M>,
+    /// #     valid: ValidLoader<M>,
+    /// #     strategy: TrainingStrategy<M>,
+    /// # ) -> Result<(), UnknownProfiler> {
+    /// ProfiledTraining::new("/tmp/run", train, valid)
+    ///     .with_training_strategy(strategy)
+    ///     .profiler("simple")?
+    ///     .launch(learner); // runs the strategy, and prints FIT Profiler Report
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(
+        directory: impl AsRef<Path>,
+        train: Arc<dyn DataLoader<<M as TrainStep>::Input>>,
+        valid: Arc<dyn DataLoader<<M as InferenceStep>::Input>>,
+    ) -> Self {
+        let none = None::<&str>.into_profiler();
+        let none = none.unwrap_or_else(|_| Arc::new(PassThroughProfiler::new()));
+        Self::of(SupervisedTraining::new(directory, train, valid), none)
+    }
+
+    fn of(training: SupervisedTraining<M>, profiler: Arc<dyn Profiler>) -> Self {
+        Self {
+            training,
+            profiler,
+            strategy: None,
+            gradient_checkpointing: false,
+            log_dir: None,
+            seed: None,
+            interrupt: Interrupt::Terminate,
+            measures_event_thread: false,
+        }
+    }
+
+    /// Profiles this training with another profiler than before: `"simple"`, `"advanced"`, a profiler of
+    /// your own, or none (`"none"`, `None`). All settings are kept.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    pub fn profiler(mut self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
+        self.profiler = profiler.into_profiler()?;
+        Ok(self)
+    }
+
     /// Trains, and delivers the profiler's report at the end, however the training ends: after
     /// its last epoch, early, interrupted, by an error of a data loader, or by a panic, which goes
     /// on after the report. While it runs, the profiler is the
