@@ -86,9 +86,14 @@ mod source;
 #[cfg(feature = "cubecl")]
 mod thread;
 
+#[cfg(all(feature = "cubecl", feature = "dataset"))]
+use burn::backend::{Backend, Dispatch};
+#[cfg(any(feature = "cubecl", feature = "dataset"))]
 use burn::backend::{Device as BackendDevice, DispatchDeviceId};
 use burn::tensor::Device;
+#[cfg(feature = "dataset")]
 use profiler_core::hook::WITHOUT_OPS_OF;
+#[cfg(feature = "dataset")]
 use profiler_core::{Observation, Profiler};
 
 use crate::framework;
@@ -121,13 +126,21 @@ pub fn install(device: &Device) -> bool {
 }
 
 /// [`install`] for all of `devices`, with a note in the report for those whose ops are not seen.
+#[cfg(feature = "dataset")]
 pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
     for device in devices {
-        if install(device) || profiler_core::spliced::has_ops_of("burn") {
+        let is_seen = install(device);
+        #[cfg(feature = "cubecl")]
+        let is_seen = is_seen && is_fused(device);
+        if is_seen || profiler_core::spliced::has_ops_of("burn") {
             continue;
         }
         let device = device.clone().inner();
         let note = match is_cube(&device) {
+            true if cfg!(feature = "cubecl") => format!(
+                "{WITHOUT_OPS_OF}{device:?}: burn tells of ops that it may fuse: build burn with its \
+                 feature `fusion` to see them. Kernels are shown"
+            ),
             true => format!(
                 "{WITHOUT_OPS_OF}{device:?}: build burn-plugin with its feature `cubecl` to see them"
             ),
@@ -150,6 +163,13 @@ pub(crate) fn unseen<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Whether a device is one of CubeCL's; the upper byte of an id says who a device belongs to.
+#[cfg(any(feature = "cubecl", feature = "dataset"))]
 fn is_cube(device: &Device) -> bool {
     device.as_dispatch().to_id().type_id >> 8 == u16::from(DispatchDeviceId::Cube)
+}
+
+/// Whether burn fuses the ops of a CubeCL device: its feature `fusion` is on.
+#[cfg(all(feature = "cubecl", feature = "dataset"))]
+fn is_fused(device: &Device) -> bool {
+    Dispatch::name(device.as_dispatch()).contains("fusion<")
 }
