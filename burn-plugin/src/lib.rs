@@ -198,6 +198,8 @@ pub use progress::ProfiledProgressLogger;
 #[cfg(feature = "train")]
 pub use renderer::ProfiledRenderer;
 #[cfg(feature = "train")]
+pub use session::StageSettings;
+#[cfg(feature = "train")]
 pub use stop::INTERRUPTED;
 #[cfg(feature = "train")]
 pub use strategy::ProfileStrategy;
@@ -216,7 +218,9 @@ pub mod prelude {
     #[cfg(feature = "rl")]
     pub use crate::rl::ProfileRLStrategy;
     #[cfg(feature = "train")]
-    pub use crate::{ProfileEvaluation, ProfileEvaluator, ProfileStrategy, ProfileTraining};
+    pub use crate::{
+        ProfileEvaluation, ProfileEvaluator, ProfileStrategy, ProfileTraining, StageSettings,
+    };
     pub use crate::{ProfileModule, tell_batch};
     #[cfg(feature = "autodiff")]
     pub use crate::{ProfiledBackward, ProfiledOptimizerStep};

@@ -17,10 +17,11 @@ use burn::train::{
     SupervisedTrainingEventProcessor, TrainLoader, TrainingComponents, TrainingStrategy,
     ValidLoader,
 };
-use burn_plugin::ProfiledTraining;
 use burn_plugin::prelude::*;
+use burn_plugin::{INTERRUPTED, ProfiledTraining};
 use common::{
-    Items, Mlp, Recorder, alone, items, learner, learner_on, loader, training, training_on,
+    Items, Mlp, Recorder, alone, hooked_loader, interrupt, items, learner, learner_on, loader,
+    training, training_on,
 };
 use profiler_core::Stage;
 
@@ -254,6 +255,23 @@ fn burns_strategies_learn_the_same_when_they_are_profiled_themselves() {
     let none = TrainingStrategy::<Mlp>::Default(strategy()).profiled(None::<&str>);
     assert!(matches!(none, TrainingStrategy::Default(_)), "burn's own without a profiler");
     assert!(none.profiler("smiple").is_err());
+}
+
+#[test]
+fn a_strategy_that_is_profiled_itself_has_settings_of_its_own() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let settings =
+        StageSettings::new().on_interrupt(Interrupt::Return).log_dir(directory.path().join("logs"));
+    let strategy = ExecutionStrategy::SingleDevice(devices(1).remove(0));
+    let profiler = SimpleProfiler::new().filename("run");
+    let strategy = TrainingStrategy::Default(strategy).profiler_with(profiler, settings).unwrap();
+    let result = training_on(directory.path(), hooked_loader(20, interrupt))
+        .with_training_strategy(strategy)
+        .launch(learner(1e-2));
+    assert_eq!(result.interrupted.unwrap().reason.as_deref(), Some(INTERRUPTED));
+    let report = std::fs::read_to_string(directory.path().join("logs/fit-run.txt")).unwrap();
+    assert!(report.contains("loop: burn's single-device loop on Flex"), "{report}");
 }
 
 fn devices(number: usize) -> Vec<Device> {

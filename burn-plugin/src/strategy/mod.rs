@@ -1,13 +1,14 @@
 //! The loops that run under a profiler: burn's own, step by step the same, with every part
 //! measured.
 
+mod agreement;
 mod ddp;
 mod multi;
 mod profile;
 mod run;
 mod single;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use burn::data::dataloader::DataLoader;
@@ -20,14 +21,14 @@ use burn::train::{
     TrainStep, TrainingComponents, TrainingStrategy, ValidLoader,
 };
 use profiler_core::output::say;
-use profiler_core::{Action, Interrupt, Observation, Profiler, RunContext, Stage};
+use profiler_core::{Action, Interrupt, Observation, Profiler};
 
 use crate::actions::{self, FitActions};
 use crate::framework::device_name;
 use crate::loader::LoaderHooks;
 use crate::ops;
 use crate::processor::profiled_processor;
-use crate::session::{OpenAction, begin_session};
+use crate::session::{OpenAction, StageSettings};
 use crate::stop::StopSignal;
 pub use profile::ProfileStrategy;
 use run::FitRun;
@@ -58,10 +59,10 @@ pub(crate) struct ProfiledStrategy<M: LearnerModel> {
     gradient_checkpointing: bool,
     measures_event_thread: bool,
     profiler: Arc<dyn Profiler>,
-    stop: StopSignal,
+    stop: RefCell<StopSignal>,
     setup: RefCell<Option<OpenAction>>,
-    /// Whether it still has to begin the session itself.
-    begins_session: Cell<bool>,
+    /// Of the session that it still has to begin itself.
+    begins_session: RefCell<Option<StageSettings>>,
 }
 
 impl<M: LearnerModel> ProfiledStrategy<M> {
@@ -77,11 +78,12 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
     pub(crate) fn with_session(
         strategy: Option<TrainingStrategy<M>>,
         profiler: Arc<dyn Profiler>,
-        stop: StopSignal,
+        settings: StageSettings,
     ) -> Self {
         let which = Loop { strategy, gradient_checkpointing: false, measures_event_thread: false };
-        let strategy = Self::of(which, profiler, stop);
-        strategy.begins_session.set(true);
+        // Ctrl-C is watched from the training's beginning on.
+        let strategy = Self::of(which, profiler, StopSignal::new(Interrupt::Terminate));
+        strategy.begins_session.replace(Some(settings));
         strategy
     }
 
@@ -105,9 +107,9 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
             gradient_checkpointing: which.gradient_checkpointing,
             measures_event_thread: which.measures_event_thread,
             profiler,
-            stop,
+            stop: RefCell::new(stop),
             setup: RefCell::new(None),
-            begins_session: Cell::new(false),
+            begins_session: RefCell::new(None),
         }
     }
 
@@ -173,7 +175,7 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
             iter: Some(Action::new(iter)),
             next: Action::new(next),
             batch: None,
-            stop: Some(self.stop.clone()),
+            stop: Some(self.stop.borrow().clone()),
             installs_ops: false,
         }
     }
@@ -187,9 +189,10 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for ProfiledStrategy<M> {
         dataloader_valid: Arc<dyn DataLoader<<M as InferenceStep>::Input>>,
         mut components: TrainingComponents<M>,
     ) -> LearningResult<M> {
-        let _session = self.begins_session.take().then(|| {
-            let run = RunContext::from_environment();
-            begin_session(self.profiler.clone(), Stage::Fit, &run, Interrupt::Terminate)
+        let _session = self.begins_session.take().map(|settings| {
+            let stop = StopSignal::new(settings.interrupt);
+            self.stop.replace(stop.with_interrupter(components.interrupter.clone()));
+            settings.begin(&self.profiler)
         });
         self.setup.take();
         if self.measures_event_thread {
@@ -222,7 +225,7 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for ProfiledStrategy<M> {
         dataloader_valid: ValidLoader<M>,
         starting_epoch: usize,
     ) -> (M, SupervisedTrainingEventProcessor<M>) {
-        let stop = self.stop.clone();
+        let stop = self.stop.borrow().clone();
         let model = learner.model().devices()[0].clone();
         let start = |devices: &[Device]| {
             let devices: Vec<_> =
@@ -292,7 +295,7 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for MeasuredLoop<'_, M> {
 
 impl<M: LearnerModel> Drop for ProfiledStrategy<M> {
     fn drop(&mut self) {
-        if self.begins_session.get() && !std::thread::panicking() {
+        if self.begins_session.borrow().is_some() && !std::thread::panicking() {
             say(
                 "mlprof: nothing was measured: a training was not launched after .profiled(…), or \
                  got another training strategy, which is profiled itself: strategy.profiled(…)",

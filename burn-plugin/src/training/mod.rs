@@ -26,7 +26,7 @@ use profiler_core::{
 use crate::metric::ProfiledMetric;
 use crate::progress::ProfiledProgressLogger;
 use crate::renderer::ProfiledRenderer;
-use crate::session::{begin_session, listening};
+use crate::session::{StageSettings, begin_session, listening};
 use crate::stop::StopSignal;
 use crate::strategy::{Loop, ProfiledStrategy};
 
@@ -97,8 +97,7 @@ impl<M: LearnerModel> ProfileTraining<M> for SupervisedTraining<M> {
         if !profiler.is_enabled() {
             return self;
         }
-        let stop = StopSignal::new(Interrupt::Terminate).with_interrupter(self.interrupter());
-        let strategy = ProfiledStrategy::with_session(None, profiler, stop);
+        let strategy = ProfiledStrategy::with_session(None, profiler, StageSettings::new());
         self.with_training_strategy(TrainingStrategy::Custom(Arc::new(strategy)))
     }
 }
