@@ -36,7 +36,7 @@
 //! | `autodiff` (default) | [`ProfiledBackward`], [`ProfiledOptimizerStep`] |
 //! | `dataset` (default) | [`ProfiledBatcher`], [`profiled_loader`] |
 //! | `flex` | numerics reads tensors of Flex in place, instead of a copy |
-//! | `cubecl` | kernels of CubeCL devices; with burn's `fusion` also ops and fused blocks |
+//! | `cubecl` | ops, fused blocks and kernels of CubeCL devices, beside burn's `fusion` |
 //! | `cuda` | `cubecl`, and kernels and copies as NVIDIA's driver reports them |
 //!
 //! A crate with a model alone takes `default-features = false`: [`ProfileModule`] needs no feature,

@@ -1,4 +1,5 @@
-//! Tensor ops of burn on CubeCL devices (wgpu, CUDA, ROCm, Metal, …): feature `cubecl`.
+//! Tensor ops of burn on CubeCL devices (wgpu, CUDA, ROCm, Metal, …): feature `cubecl`, beside burn's feature `fusion`,
+//! through which burn reports its ops.
 //!
 //! [`.profiler(…)`](crate::ProfileTraining::profiler) installs it for the devices of a training or an
 //! evaluation; a loop of your own calls [`install`]. It costs nothing until a profiler wants ops, as
@@ -138,8 +139,8 @@ pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
         let device = device.clone().inner();
         let note = match is_cube(&device) {
             true if cfg!(feature = "cubecl") => format!(
-                "{WITHOUT_OPS_OF}{device:?}: burn tells of ops that it may fuse: build burn with its \
-                 feature `fusion` to see them. Kernels are shown"
+                "{WITHOUT_OPS_OF}{device:?}: burn reports ops only where it may fuse them: build it with \
+                 its feature `fusion` to see them"
             ),
             true => format!(
                 "{WITHOUT_OPS_OF}{device:?}: build burn-plugin with its feature `cubecl` to see them"
