@@ -25,6 +25,7 @@
 //! | `save_checkpoint` | making the records and handing them to their threads | loop |
 //! | `teardown` | ending the loop: waiting for checkpoints to be written, freeing loaders | loop |
 
+#[cfg(feature = "train")]
 use profiler_core::Action;
 pub use profiler_core::names::{
     BACKWARD, LR_SCHEDULER_STEP, OPTIMIZER_UPDATE, RUN_TRAINING_BATCH, RUN_TRAINING_EPOCH,
@@ -100,6 +101,7 @@ pub fn batcher<B>() -> String {
 }
 
 /// The handles of a fit, made once before its loop.
+#[cfg(feature = "train")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FitActions {
     pub(crate) strategy_setup: Action,
@@ -132,6 +134,7 @@ pub(crate) struct FitActions {
     pub(crate) on_epoch_end: Action,
 }
 
+#[cfg(feature = "train")]
 impl FitActions {
     pub(crate) fn new<M>(strategy_name: &str) -> Self {
         let event = |hook| Action::new(&event(hook));

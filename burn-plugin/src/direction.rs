@@ -15,8 +15,10 @@ pub(crate) fn direction() -> Direction {
 }
 
 /// While it lives, its thread is in backward.
+#[cfg(feature = "autodiff")]
 pub(crate) struct Inside;
 
+#[cfg(feature = "autodiff")]
 impl Inside {
     pub(crate) fn backward() -> Self {
         INSIDE.set(INSIDE.get() + 1);
@@ -24,6 +26,7 @@ impl Inside {
     }
 }
 
+#[cfg(feature = "autodiff")]
 impl Drop for Inside {
     fn drop(&mut self) {
         INSIDE.set(INSIDE.get() - 1);

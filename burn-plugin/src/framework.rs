@@ -14,8 +14,8 @@ pub(crate) fn declare(devices: &[Device]) {
     devices.iter().for_each(|device| declare_device(NAME, &device_name(device)));
 }
 
-/// As burn shows it, without what it says of gradients: `Flex(Default)`.
-fn device_name(device: &Device) -> String {
+/// The device as burn shows it, without what wraps it for gradients: `Flex(Default)`.
+pub(crate) fn device_name(device: &Device) -> String {
     let shown = format!("{:?}", device.clone().inner());
     let inner = shown.strip_prefix("Device<").and_then(|rest| rest.strip_suffix('>'));
     inner.unwrap_or(&shown).to_owned()

@@ -24,15 +24,33 @@
 //!
 //! Supported and tested: burn 0.22 (0.22.1).
 //!
+//! # Features
+//!
+//! The plugin turns on no backend and not `fusion`, so `Device::default()` and all results are the same with and
+//! without it. Features are turned on beside burn's own:
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `train` | `.profiler(…)` on trainings, evaluations and strategies, metrics, renderers. burn-train itself enables the backend Flex |
+//! | `rl` | reinforcement learning |
+//! | `autodiff` (default) | [`ProfiledBackward`], [`ProfiledOptimizerStep`] |
+//! | `dataset` (default) | [`ProfiledBatcher`], [`profiled_loader`] |
+//! | `flex` | numerics reads tensors of Flex in place, instead of a copy |
+//! | `cubecl` | ops, fused blocks and kernels of CubeCL devices, beside burn's `fusion` |
+//! | `cuda` | `cubecl`, and kernels and copies as NVIDIA's driver reports them |
+//!
+//! A crate with a model alone takes `default-features = false`: [`ProfileModule`] needs no feature,
+//! `backward_profiled` needs `autodiff`.
+//!
 //! # What is kept, and what must come after `.profiler(…)`
 //!
 //! A profiled training runs burn's loop, step by step the same, with every part measured;
-//! weights, metrics and checkpoints come out equal. burn does not let anybody read one setting
-//! back: **`with_training_strategy` must come after `.profiler(…)`**. Before it, it is lost; a line on
-//! standard error says so where there is more than one device that it could have named. Simplest of
-//! all is to call `.profiler(…)` right after `SupervisedTraining::new`. Or the strategy itself is
-//! profiled, which loses nothing, wherever it is set:
-//! [`with_training_strategy(strategy.profiled("simple"))`](ProfileStrategy).
+//! weights, metrics and checkpoints come out equal. The report's header names the loop that ran.
+//!
+//! burn's own type does not let another crate read one setting back:
+//! **`with_training_strategy` must come after `.profiler(…)`**, or it does not run. Two ways keep a
+//! strategy wherever it is set: a training that begins as [`ProfiledTraining::new`], and a strategy that is
+//! profiled itself, [`with_training_strategy(strategy.profiled("simple"))`](ProfileStrategy).
 //!
 //! | strategy | what is measured |
 //! |---|---|
@@ -117,49 +135,78 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod actions;
+#[cfg(feature = "autodiff")]
 mod backward;
+#[cfg(feature = "dataset")]
 mod batcher;
+#[cfg(any(feature = "autodiff", feature = "cubecl"))]
 mod direction;
+#[cfg(feature = "train")]
 mod evaluation;
 mod framework;
+#[cfg(feature = "dataset")]
 mod loader;
+#[cfg(feature = "train")]
 mod metric;
 mod module;
 mod numerics;
 pub mod ops;
+#[cfg(feature = "autodiff")]
 mod optimizer;
+#[cfg(feature = "train")]
 mod processor;
+#[cfg(feature = "train")]
 mod progress;
+#[cfg(feature = "train")]
 mod renderer;
 #[cfg(feature = "rl")]
 pub mod rl;
+#[cfg(feature = "train")]
 mod screen;
+#[cfg(feature = "train")]
 mod session;
+#[cfg(feature = "train")]
 mod stop;
+#[cfg(feature = "train")]
 mod strategy;
+#[cfg(feature = "train")]
 mod test_model;
+#[cfg(feature = "train")]
 mod training;
+#[cfg(feature = "train")]
 mod tuples;
 
+#[cfg(feature = "autodiff")]
 pub use backward::ProfiledBackward;
+#[cfg(feature = "dataset")]
 pub use batcher::ProfiledBatcher;
+#[cfg(feature = "train")]
 pub use evaluation::{
     ModelUnderTest, ProfileEvaluation, ProfileEvaluator, ProfiledEvaluator,
-    ProfiledEvaluatorBuilder,
+    ProfiledEvaluatorBuilder, TestMetricTuple, TestTextMetricTuple,
 };
-pub use evaluation::{TestMetricTuple, TestTextMetricTuple};
+#[cfg(feature = "dataset")]
 pub use loader::profiled_loader;
+#[cfg(feature = "train")]
 pub use metric::ProfiledMetric;
 pub use module::ProfileModule;
 pub use numerics::tell_batch;
+#[cfg(feature = "autodiff")]
 pub use optimizer::ProfiledOptimizerStep;
+#[cfg(feature = "train")]
 pub use progress::ProfiledProgressLogger;
+#[cfg(feature = "train")]
 pub use renderer::ProfiledRenderer;
+#[cfg(feature = "train")]
+pub use session::StageSettings;
+#[cfg(feature = "train")]
 pub use stop::INTERRUPTED;
+#[cfg(feature = "train")]
 pub use strategy::ProfileStrategy;
+#[cfg(feature = "train")]
 pub use test_model::TestModel;
-pub use training::{MetricTuple, TextMetricTuple};
-pub use training::{ProfileTraining, ProfiledTraining};
+#[cfg(feature = "train")]
+pub use training::{MetricTuple, ProfileTraining, ProfiledTraining, TextMetricTuple};
 
 /// What a program that profiles its burn code usually needs; [`profiler_core::prelude`] is part of
 /// it.
@@ -170,10 +217,15 @@ pub use training::{ProfileTraining, ProfiledTraining};
 pub mod prelude {
     #[cfg(feature = "rl")]
     pub use crate::rl::ProfileRLStrategy;
+    #[cfg(feature = "train")]
     pub use crate::{
-        ProfileEvaluation, ProfileEvaluator, ProfileModule, ProfileStrategy, ProfileTraining,
-        ProfiledBackward, ProfiledBatcher, ProfiledOptimizerStep, profiled_loader, tell_batch,
+        ProfileEvaluation, ProfileEvaluator, ProfileStrategy, ProfileTraining, StageSettings,
     };
+    pub use crate::{ProfileModule, tell_batch};
+    #[cfg(feature = "autodiff")]
+    pub use crate::{ProfiledBackward, ProfiledOptimizerStep};
+    #[cfg(feature = "dataset")]
+    pub use crate::{ProfiledBatcher, profiled_loader};
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;
     // By name, so that it is this one and not the attribute.
@@ -196,6 +248,6 @@ pub use profiler_cuda as cuda;
 pub use profiler_live as live;
 
 /// The examples of the front page, run as tests; that for candle in candle-plugin.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "train"))]
 #[doc = include_str!("../../README.md")]
 struct FrontPage;

@@ -9,6 +9,7 @@ use burn::tensor::Device;
 use profiler_core::{Action, Profiler, ProfilerExt};
 
 use crate::ops;
+#[cfg(feature = "train")]
 use crate::stop::StopSignal;
 
 /// Wraps a data loader so that every `next` of its iterators is measured as `action`, the last
@@ -48,6 +49,7 @@ pub fn profiled_loader<O: 'static>(
         iter: None,
         next: action.into(),
         batch: None,
+        #[cfg(feature = "train")]
         stop: None,
         installs_ops: false,
     };
@@ -65,7 +67,8 @@ pub(crate) struct LoaderHooks {
     /// From one `next` to the following: what the loop does with the batch. Its end is the end of a
     /// step.
     pub(crate) batch: Option<Action>,
-    /// Asked before every `next`.
+    /// Checked before every `next`.
+    #[cfg(feature = "train")]
     pub(crate) stop: Option<StopSignal>,
     /// Whether the device that the loop moves the loader to is the only thing that tells whose ops
     /// are to be seen.
@@ -127,6 +130,7 @@ impl<O> Iterator for ProfiledLoaderIterator<'_, O> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.close_batch();
+        #[cfg(feature = "train")]
         if let Some(error) = self.hooks.stop.as_ref().and_then(StopSignal::check_loader) {
             return Some(Err(error));
         }

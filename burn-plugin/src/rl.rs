@@ -37,7 +37,9 @@
 //! batch is a step of the Tensor profiler's schedule; evaluations are between steps. A strategy of
 //! your own is measured as a whole, `[Strategy]Custom.train`.
 //!
-//! Reports go where the profiler was told to write; Ctrl-C ends the program, after the report.
+//! A profiler that has a reason to end the training, such as `NumericsProfiler::stop_on_nan`, ends it after the batch. Ctrl-C ends
+//! the program, after the report, and reports go where the profiler was told to write, unless
+//! [`strategy.profiler_with("simple", settings)`](ProfileStrategy::profiler_with) says otherwise.
 
 use std::sync::Arc;
 
@@ -53,12 +55,14 @@ use burn::train::{
 };
 use profiler_core::names::{hook, short_type_name};
 use profiler_core::{
-    Action, Interrupt, IntoProfiler, Profiler, ProfilerExt, RunContext, Stage, UnknownProfiler,
+    Action, Interrupt, IntoProfiler, Observation, Profiler, ProfilerExt, UnknownProfiler,
 };
 
 use crate::actions;
+use crate::framework::device_name;
 use crate::ops;
-use crate::session::{OpenAction, Pause, begin_session};
+use crate::session::{OpenAction, Pause, StageSettings};
+use crate::stop::{StopSignal, is_stopped_by_profiler};
 use crate::strategy::ProfileStrategy;
 
 /// What adds `.profiler(…)` to burn's [`RLStrategies`], as to the strategies of a supervised training.
@@ -72,12 +76,16 @@ where
     RLC::PolicyObs: SliceAccess,
     RLC::PolicyAction: SliceAccess,
 {
-    fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
+    fn profiler_with(
+        self,
+        profiler: impl IntoProfiler,
+        settings: StageSettings,
+    ) -> Result<Self, UnknownProfiler> {
         let profiler = profiler.into_profiler()?;
         if !profiler.is_enabled() {
             return Ok(self);
         }
-        Ok(Self::Custom(Arc::new(ProfiledRLStrategy { strategy: self, profiler })))
+        Ok(Self::Custom(Arc::new(ProfiledRLStrategy { strategy: self, profiler, settings })))
     }
 }
 
@@ -85,13 +93,14 @@ where
 struct ProfiledRLStrategy<RLC: RLComponentsTypes> {
     strategy: RLStrategies<RLC>,
     profiler: Arc<dyn Profiler>,
+    settings: StageSettings,
 }
 
 impl<RLC: RLComponentsTypes> ProfiledRLStrategy<RLC> {
-    fn chosen(&self) -> Chosen<'_, RLC> {
+    fn chosen(&self, stop: StopSignal) -> Chosen<'_, RLC> {
         match &self.strategy {
             RLStrategies::OffPolicyStrategy(config) => {
-                Chosen::OffPolicy(MeasuredLoop { config, profiler: &self.profiler })
+                Chosen::OffPolicy(MeasuredLoop { config, profiler: &self.profiler, stop })
             }
             RLStrategies::Custom(strategy) => Chosen::Custom(strategy),
         }
@@ -115,14 +124,26 @@ where
         components: RLComponents<RLC>,
         env_init: RLC::EnvInit,
     ) -> RLResult<RLC::Policy> {
-        let run = RunContext::from_environment();
-        let _session = begin_session(self.profiler.clone(), Stage::Fit, &run, Interrupt::Terminate);
+        // Outlives the session: a report must not be cut short by the signal that asked for it.
+        let stop = StopSignal::new(self.settings.interrupt);
+        let stop = stop.with_interrupter(components.interrupter.clone());
+        let _session = self.settings.begin(&self.profiler);
         ops::install_all(&*self.profiler, &[agent.device(), components.inference_device.clone()]);
-        match self.chosen() {
+        let note = match &self.strategy {
+            RLStrategies::OffPolicyStrategy(_) => {
+                format!("loop: burn's off-policy loop on {}", device_name(&agent.device()))
+            }
+            RLStrategies::Custom(_) => "loop: the program's own training strategy, measured as a \
+                                        whole"
+                .to_owned(),
+        };
+        self.profiler.observe(&Observation::StageNote(&note));
+        match self.chosen(stop.clone()) {
             // burn's own `train`, which sends the first event, calls `train_loop` below, and ends
             // the run.
             Chosen::OffPolicy(measured) => measured.train(agent, components, env_init),
             Chosen::Custom(strategy) => {
+                let _following = stop.follow();
                 let _all = OpenAction::start(&self.profiler, Action::new(actions::CUSTOM_STRATEGY));
                 strategy.train(agent, components, env_init)
             }
@@ -137,7 +158,7 @@ where
         starting_epoch: usize,
         env_init: RLC::EnvInit,
     ) -> (RLC::Policy, RLEventProcessorType<RLC>) {
-        match self.chosen() {
+        match self.chosen(StopSignal::new(Interrupt::Terminate)) {
             Chosen::OffPolicy(measured) => {
                 measured.train_loop(components, agent, starting_epoch, env_init)
             }
@@ -194,6 +215,7 @@ impl RLActions {
 struct MeasuredLoop<'strategy> {
     config: &'strategy OffPolicyConfig,
     profiler: &'strategy Arc<dyn Profiler>,
+    stop: StopSignal,
 }
 
 impl<RLC> RLStrategy<RLC> for MeasuredLoop<'_>
@@ -248,7 +270,8 @@ where
             unit: Some("steps".to_string()),
         };
         let mut update: Option<<RLC::Policy as Policy>::PolicyState> = None;
-        while progress.items_processed < components.num_steps {
+        'training: while progress.items_processed < components.num_steps {
+            self.stop.check();
             if interrupter.should_stop() {
                 if let Some(interruption) = interrupter.interruption() {
                     let reason = interruption.reason.as_deref().unwrap_or("reason unknown");
@@ -301,6 +324,9 @@ where
                         interrupter.fail_on_error(handed_over);
                     }
                     profiler.step();
+                    if is_stopped_by_profiler(&**profiler, &interrupter) {
+                        continue 'training;
+                    }
                 }
             }
             if next_evaluation > previous_steps && next_evaluation <= progress.items_processed {

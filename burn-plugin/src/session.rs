@@ -1,10 +1,63 @@
 //! The life of a profiler during one of burn's stages.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use profiler_core::{Action, Interrupt, IntoProfiler, Profiler, RunContext, Session, Stage};
 
 use crate::screen::MainScreen;
+
+/// Settings of the stage that a profiled strategy begins; see
+/// [`ProfileStrategy::profiler_with`](crate::ProfileStrategy::profiler_with).
+///
+/// ```
+/// use burn_plugin::StageSettings;
+/// use profiler_core::Interrupt;
+///
+/// let settings = StageSettings::new().on_interrupt(Interrupt::Return).log_dir("/tmp/run");
+/// ```
+#[derive(Debug, Clone, Default)]
+#[must_use = "settings do nothing until a strategy gets them"]
+pub struct StageSettings {
+    pub(crate) interrupt: Interrupt,
+    log_dir: Option<PathBuf>,
+    seed: Option<u64>,
+}
+
+impl StageSettings {
+    /// Those of `strategy.profiler(…)`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the first Ctrl-C (or SIGTERM, or SIGHUP) does. By default it ends the process after the report; with
+    /// [`Interrupt::Return`] it ends the training, with [`INTERRUPTED`](crate::INTERRUPTED) as its reason.
+    pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.interrupt = interrupt;
+        self
+    }
+
+    /// Where reports go when the profiler has a file name but no directory of its own.
+    pub fn log_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.log_dir = Some(directory.into());
+        self
+    }
+
+    /// The seed of the program's random numbers, for the record of the
+    /// [`NumericsProfiler`](profiler_core::NumericsProfiler). Seeds nothing.
+    pub fn seeded_with(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Begins the stage of a training.
+    pub(crate) fn begin(&self, profiler: &Arc<dyn Profiler>) -> Session {
+        let mut run = RunContext::from_environment();
+        run.log_dir.clone_from(&self.log_dir);
+        run.seed = self.seed;
+        begin_session(profiler.clone(), Stage::Fit, &run, self.interrupt)
+    }
+}
 
 /// A session whose report stands on the main screen, also while burn's dashboard has the terminal.
 pub(crate) fn begin_session(

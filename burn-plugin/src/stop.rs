@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use burn::data::dataset::DatasetError;
 use burn::train::Interrupter;
-use profiler_core::Interrupt;
 use profiler_core::interrupt::{Watch, watch};
+use profiler_core::{Interrupt, Profiler};
 
 /// The reason that a fit gives when Ctrl-C (or a termination request) ended it: with
 /// [`Interrupt::Return`](profiler_core::Interrupt::Return).
@@ -20,6 +20,15 @@ pub const INTERRUPTED: &str = "interrupted from outside (Ctrl-C or a termination
 pub(crate) struct StopSignal {
     watch: Option<Arc<Watch>>,
     interrupter: Option<Interrupter>,
+}
+
+/// Whether the profiler has a reason to end the training, which is then the interruption's.
+pub(crate) fn is_stopped_by_profiler(profiler: &dyn Profiler, interrupter: &Interrupter) -> bool {
+    let Some(reason) = profiler.reason_to_stop() else { return false };
+    if !interrupter.should_stop() {
+        interrupter.stop(Some(&format!("the profiler stopped the training: {reason}")));
+    }
+    true
 }
 
 #[derive(Debug, thiserror::Error)]

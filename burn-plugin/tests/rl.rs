@@ -20,11 +20,12 @@ use burn::rl::{
 use burn::tensor::{Device, Int, Tensor};
 use burn::train::{
     OffPolicyConfig, RLComponents, RLComponentsMarker, RLComponentsTypes, RLEventProcessorType,
-    RLStrategies, RLStrategy, RLTraining,
+    RLResult, RLStrategies, RLStrategy, RLTraining,
 };
+use burn_plugin::INTERRUPTED;
 use burn_plugin::prelude::*;
-use common::{Recorder, alone};
-use profiler_core::{Stage, profile};
+use common::{Recorder, alone, interrupt};
+use profiler_core::{Action, NeverStarted, Stage, profile};
 
 /// A row of numbers, as an observation, an action or what an action is chosen by.
 #[derive(Clone, Debug)]
@@ -286,6 +287,86 @@ fn everything_is_counted_exactly() {
     assert_eq!(recorder.parent("[PolicyLearner]Agent.training_step"), Some("run_training_batch"));
     assert_eq!((recorder.steps(), recorder.pauses()), (batches, evaluations));
     assert!(!recorder.shares_a_thread("environment_step", "run_training_batch"));
+}
+
+/// Trains with this strategy.
+fn launch(
+    directory: &Path,
+    strategy: RLStrategies<Components<fn() -> Walk>>,
+    walk: fn() -> Walk,
+) -> RLResult<Walker> {
+    RLTraining::new(directory, walk)
+        .with_application_logger(None)
+        .with_inference_device(Device::flex())
+        .num_steps(50)
+        .with_learning_strategy(strategy)
+        .launch(Agent::new())
+}
+
+fn off_policy() -> RLStrategies<Components<fn() -> Walk>> {
+    let config = OffPolicyConfig::new().with_train_batch_size(8).with_train_steps(3);
+    RLStrategies::OffPolicyStrategy(config)
+}
+
+/// Wants to end a training after so many batches.
+struct Impatient {
+    batches: AtomicUsize,
+    most: usize,
+}
+
+impl Profiler for Impatient {
+    fn start(&self, _action: Action) {}
+
+    fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+        Ok(())
+    }
+
+    fn summary(&self) -> String {
+        String::new()
+    }
+
+    fn step(&self) {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn reason_to_stop(&self) -> Option<String> {
+        let is_over = self.batches.load(Ordering::Relaxed) >= self.most;
+        is_over.then(|| "that is enough".to_owned())
+    }
+}
+
+#[test]
+fn a_profiler_that_has_a_reason_ends_the_training_after_the_batch() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let impatient = Arc::new(Impatient { batches: AtomicUsize::new(0), most: 4 });
+    let strategy = off_policy().profiler(impatient.clone()).unwrap();
+    let result = launch(directory.path(), strategy, || Walk { position: 0.0, steps: 0 });
+    // In the middle of the three batches that follow a step of the environment.
+    assert_eq!(impatient.batches.load(Ordering::Relaxed), 4);
+    let reason = result.interrupted.unwrap().reason.unwrap();
+    assert_eq!(reason, "the profiler stopped the training: that is enough");
+}
+
+#[test]
+fn ctrl_c_ends_the_training_with_a_report_in_the_folder_that_was_named() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let settings =
+        StageSettings::new().on_interrupt(Interrupt::Return).log_dir(directory.path().join("logs"));
+    let profiler = SimpleProfiler::new().filename("run");
+    let strategy = off_policy().profiler_with(profiler, settings).unwrap();
+    static WALKS: AtomicUsize = AtomicUsize::new(0);
+    let walk = || {
+        if WALKS.fetch_add(1, Ordering::Relaxed) == 0 {
+            interrupt().unwrap();
+        }
+        Walk { position: 0.0, steps: 0 }
+    };
+    let result = launch(directory.path(), strategy, walk);
+    assert_eq!(result.interrupted.unwrap().reason.as_deref(), Some(INTERRUPTED));
+    let report = std::fs::read_to_string(directory.path().join("logs/fit-run.txt")).unwrap();
+    assert!(report.contains("loop: burn's off-policy loop on Flex"), "{report}");
 }
 
 /// Ends at once.

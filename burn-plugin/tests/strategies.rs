@@ -18,7 +18,11 @@ use burn::train::{
     ValidLoader,
 };
 use burn_plugin::prelude::*;
-use common::{Items, Mlp, Recorder, alone, items, learner, learner_on, training, training_on};
+use burn_plugin::{INTERRUPTED, ProfiledTraining};
+use common::{
+    Items, Mlp, Recorder, alone, hooked_loader, interrupt, items, learner, learner_on, loader,
+    training, training_on,
+};
 use profiler_core::Stage;
 
 fn is_checkpointing(device: &Device) -> bool {
@@ -146,7 +150,76 @@ fn a_custom_strategy_runs_with_its_loaders_measured() {
     }
 }
 
-/// What is set before `.profiler(…)` is lost, and nobody can tell; what is profiled itself is not.
+/// A training that begins as this crate's keeps a strategy that is set before its profiler.
+#[test]
+fn a_strategy_before_the_profiler_is_kept() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let (looker, recorder) = (Arc::new(Looker::default()), Recorder::new());
+    let (train, valid) = (loader(items(100)), loader(items(32)));
+    let training = ProfiledTraining::new(directory.path(), train, valid)
+        .with_application_logger(None)
+        .with_training_strategy(TrainingStrategy::Custom(looker.clone()))
+        .num_epochs(2)
+        .profiler("smiple")
+        .err()
+        .map(|error| error.name);
+    assert_eq!(training.as_deref(), Some("smiple"));
+    let (train, valid) = (loader(items(100)), loader(items(32)));
+    let training = ProfiledTraining::new(directory.path(), train, valid)
+        .with_application_logger(None)
+        .with_training_strategy(TrainingStrategy::Custom(looker.clone()))
+        .profiler(recorder.clone())
+        .unwrap();
+    training.launch(learner(1e-2));
+    assert_eq!(looker.batches.load(Ordering::Relaxed), 7);
+    assert_eq!(recorder.calls("[Strategy]Custom.train"), 1);
+    assert_eq!((recorder.stages(), recorder.reports()), (vec![Stage::Fit], 1));
+}
+
+/// The notes of a profiled training that begin so.
+fn loops(launch: impl FnOnce(SupervisedTraining<Mlp>, Arc<Recorder>)) -> Vec<String> {
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new();
+    launch(training(directory.path()).num_epochs(1), recorder.clone());
+    let mut notes = recorder.notes();
+    notes.retain(|note| note.starts_with("loop: "));
+    notes
+}
+
+#[test]
+fn the_header_names_the_loop_that_ran() {
+    let _alone = alone();
+    let of = |strategy: Option<TrainingStrategy<Mlp>>| {
+        loops(|training, recorder| {
+            let mut training = training.profiler(recorder).unwrap();
+            if let Some(strategy) = strategy {
+                training = training.with_training_strategy(strategy);
+            }
+            training.launch(learner(1e-2));
+        })
+    };
+    let single = ["loop: burn's single-device loop on Flex(Cpu)"];
+    assert_eq!(of(None), single);
+    assert_eq!(of(Some(plain_device())), single);
+    let multi =
+        |optim| TrainingStrategy::Default(ExecutionStrategy::MultiDevice(devices(2), optim));
+    let [main] = &of(Some(multi(MultiDeviceOptim::OptimMainDevice)))[..] else { panic!() };
+    assert!(main.starts_with("loop: burn's loop on 2 devices, optimizer on the main one: Flex"));
+    let [sharded] = &of(Some(multi(MultiDeviceOptim::OptimSharded)))[..] else { panic!() };
+    assert!(sharded.starts_with("loop: burn's loop on 2 devices, optimizer sharded: Flex"));
+    let own = || TrainingStrategy::Custom(Arc::new(Looker::default()));
+    let [custom] = &of(Some(own()))[..] else { panic!() };
+    assert!(custom.starts_with("loop: the program's own training strategy."), "{custom}");
+    // burn's type does not show the strategy that it had: the note says that burn's loop ran instead.
+    let lost = loops(|training, recorder| {
+        let training = training.with_training_strategy(own()).profiler(recorder).unwrap();
+        training.launch(learner(1e-2));
+    });
+    assert_eq!(lost, single);
+}
+
+/// A strategy that is profiled itself is kept wherever it is set.
 #[test]
 fn a_strategy_that_is_profiled_itself_is_not_lost() {
     let _alone = alone();
@@ -182,6 +255,23 @@ fn burns_strategies_learn_the_same_when_they_are_profiled_themselves() {
     let none = TrainingStrategy::<Mlp>::Default(strategy()).profiled(None::<&str>);
     assert!(matches!(none, TrainingStrategy::Default(_)), "burn's own without a profiler");
     assert!(none.profiler("smiple").is_err());
+}
+
+#[test]
+fn a_strategy_that_is_profiled_itself_has_settings_of_its_own() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let settings =
+        StageSettings::new().on_interrupt(Interrupt::Return).log_dir(directory.path().join("logs"));
+    let strategy = ExecutionStrategy::SingleDevice(devices(1).remove(0));
+    let profiler = SimpleProfiler::new().filename("run");
+    let strategy = TrainingStrategy::Default(strategy).profiler_with(profiler, settings).unwrap();
+    let result = training_on(directory.path(), hooked_loader(20, interrupt))
+        .with_training_strategy(strategy)
+        .launch(learner(1e-2));
+    assert_eq!(result.interrupted.unwrap().reason.as_deref(), Some(INTERRUPTED));
+    let report = std::fs::read_to_string(directory.path().join("logs/fit-run.txt")).unwrap();
+    assert!(report.contains("loop: burn's single-device loop on Flex"), "{report}");
 }
 
 fn devices(number: usize) -> Vec<Device> {

@@ -1,4 +1,4 @@
-//! Futures of which the time is measured in which they are being polled.
+//! Futures whose polls are measured, and futures that are bound to a training.
 
 use std::fmt;
 use std::future::Future;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use crate::{Action, ActiveScope, Callsite, Interest};
+use crate::{Action, ActiveScope, Binding, Callsite, Interest};
 
 #[derive(Clone, Copy)]
 enum Site {
@@ -89,6 +89,82 @@ impl<F: fmt::Debug> fmt::Debug for ProfiledFuture<F> {
             .finish_non_exhaustive()
     }
 }
+
+pin_project! {
+    /// A future whose scopes belong to one training, on whatever thread it is polled and dropped; made by
+    /// [`BindFuture::bound_to`].
+    #[must_use = "futures do nothing unless they are awaited"]
+    pub struct BoundFuture<F> {
+        binding: Binding,
+        // `None` only while the future is being dropped.
+        #[pin]
+        future: Option<F>,
+    }
+
+    impl<F> PinnedDrop for BoundFuture<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            let _bound = this.binding.bind();
+            this.future.set(None);
+        }
+    }
+}
+
+impl<F: Future> Future for BoundFuture<F> {
+    type Output = F::Output;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let _bound = this.binding.bind();
+        match this.future.as_pin_mut() {
+            Some(future) => future.poll(context),
+            None => unreachable!("a future that is being dropped is not polled"),
+        }
+    }
+}
+
+impl<F: fmt::Debug> fmt::Debug for BoundFuture<F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("BoundFuture").field("future", &self.future).finish_non_exhaustive()
+    }
+}
+
+/// Adds [`bound_to`](Self::bound_to) to all futures.
+pub trait BindFuture: Future + Sized {
+    /// Binds this future to `training`: its scopes belong to that training, on whatever thread an executor polls
+    /// it, between all awaits and when it is dropped.
+    ///
+    /// Trainings that run as tasks get a [`Binding::new`] each, or those that are polled on one thread could not
+    /// be told apart. What such a training spawns is bound to [`Binding::current`].
+    ///
+    /// ```
+    /// use profiler_core::{BindFuture, Binding, Profiler, SimpleProfiler, activate, profile};
+    /// use std::sync::Arc;
+    ///
+    /// async fn train(profiler: Arc<SimpleProfiler>) {
+    ///     let _active = activate(profiler);
+    ///     let loader = async { drop(profile!("load")) };
+    ///     loader.bound_to(&Binding::current()).await; // as it would be given to `spawn`
+    ///     drop(profile!("run_training_batch"));
+    /// }
+    ///
+    /// let profiler = Arc::new(SimpleProfiler::new());
+    /// let task = train(profiler.clone()).bound_to(&Binding::new());
+    /// # let mut task = std::pin::pin!(task);
+    /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # assert!(std::future::Future::poll(task.as_mut(), &mut context).is_ready());
+    /// # assert_eq!(profiler.snapshot().actions.len(), 2);
+    /// ```
+    ///
+    /// *Cost*: each poll binds its thread; while a profiler is active the first scope of a poll then looks up whose
+    /// it is, under a lock.
+    fn bound_to(self, training: &Binding) -> BoundFuture<Self> {
+        BoundFuture { binding: training.clone(), future: Some(self) }
+    }
+}
+
+impl<F: Future> BindFuture for F {}
 
 /// Stands for the value of an `async fn` in a branch that is never taken.
 #[doc(hidden)]

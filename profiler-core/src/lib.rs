@@ -28,7 +28,7 @@
 //! | see every op of a few training steps, with shapes, memory and a trace | [`TensorProfiler`] |
 //! | see what every action allocates, and who allocated what is alive | [`allocation::AllocationProfiler`] |
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
-//! | run several trainings at once, each with its profiler | [`Binding`], [`bound`] |
+//! | run several trainings at once, each with its profiler | [`Binding`], [`bound`], [`BindFuture`] |
 //! | let a user choose by name | [`IntoProfiler`] |
 //! | measure with several profilers at once | [`Several`], `"simple+tensor"` |
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
@@ -85,6 +85,7 @@ pub use activate::activate;
 pub use active::let_go;
 pub use active::{Activated, ActiveScope, Binding, Bound, active, bound};
 pub use advanced::AdvancedProfiler;
+pub use future::BindFuture;
 pub use interrupt::Interrupt;
 pub use numerics::NumericsProfiler;
 pub use pass_through::PassThroughProfiler;
@@ -137,6 +138,8 @@ mod guide {
     struct Analysis;
     #[doc = include_str!("../../docs/src/own-code.md")]
     struct OwnCode;
+    #[doc = include_str!("../../docs/src/threads-and-async.md")]
+    struct ThreadsAndAsync;
     #[doc = include_str!("../../docs/src/costs.md")]
     struct Costs;
 }

@@ -69,8 +69,9 @@ pub use profile_scope;
 pub use crate::nvtx::EmitNvtx;
 pub use crate::tensor::{Schedule, TraceFormat};
 pub use crate::{
-    AdvancedProfiler, Interrupt, IntoProfiler, NumericsProfiler, PassThroughProfiler, Profiler,
-    ProfilerExt, Several, SimpleProfiler, TensorProfiler, UnknownProfiler, activate,
+    AdvancedProfiler, BindFuture, Binding, Interrupt, IntoProfiler, NumericsProfiler,
+    PassThroughProfiler, Profiler, ProfilerExt, Several, SimpleProfiler, TensorProfiler,
+    UnknownProfiler, activate,
 };
 /// ```
 /// use profiler_core::prelude::*;

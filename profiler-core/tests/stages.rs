@@ -7,8 +7,8 @@ use std::thread;
 use profiler_core::allocation::{AllocationProfiler, TrackingAllocator};
 use profiler_core::tensor::Schedule;
 use profiler_core::{
-    AdvancedProfiler, Output, Profiler, ProfilerExt, Report, RunContext, SimpleProfiler, Stage,
-    TensorProfiler,
+    AdvancedProfiler, NumericsProfiler, Observation, Output, Profiler, ProfilerExt, Report,
+    RunContext, Several, SimpleProfiler, Stage, TensorProfiler,
 };
 
 #[global_allocator]
@@ -167,5 +167,36 @@ fn stages_of_several_threads_leave_nothing_running() {
         if let Some(Report::Simple(report)) = report {
             assert!(report.actions.iter().all(|row| row.sub_stage.is_none()), "{report:?}");
         }
+    }
+}
+
+/// Which loop runs, for example: a fact that no profiler has to want.
+#[test]
+fn all_reports_show_a_fact_about_their_stage_once() {
+    let profilers: [Arc<dyn Profiler>; 5] = [
+        Arc::new(SimpleProfiler::new()),
+        Arc::new(SimpleProfiler::new().measure_cpu()),
+        Arc::new(AdvancedProfiler::new()),
+        Arc::new(every_step()),
+        Arc::new(NumericsProfiler::new()),
+    ];
+    let both = Several::new([profilers[0].clone(), profilers[2].clone()]);
+    for profiler in profilers.iter().cloned().chain([Arc::new(both) as Arc<dyn Profiler>]) {
+        let run = RunContext::default();
+        profiler.setup(Stage::Fit, &run);
+        for _ in 0..2 {
+            profiler.observe(&Observation::StageNote("loop: of this test"));
+        }
+        drop(profiler.profile("run_training_batch"));
+        let notes = |report: Option<Report>| report.expect("a report").header().notes.clone();
+        let of_fit = profiler.parts().first().unwrap_or(&profiler).report();
+        let notes_of_fit = notes(of_fit);
+        assert_eq!(notes_of_fit.iter().filter(|note| *note == "loop: of this test").count(), 1);
+        profiler.teardown(Some(Stage::Fit));
+        profiler.setup(Stage::Test, &run);
+        drop(profiler.profile("run_test_batch"));
+        let of_test = notes(profiler.parts().first().unwrap_or(&profiler).report());
+        assert!(!of_test.contains(&"loop: of this test".to_owned()), "{of_test:?}");
+        profiler.teardown(Some(Stage::Test));
     }
 }

@@ -234,6 +234,31 @@ fn who_is_done_does_not_report_to_who_goes_on() {
     });
 }
 
+/// A profiler of the whole program, and a training with its own on a thread that then goes on.
+#[test]
+fn what_a_thread_does_after_its_own_training_is_counted() {
+    let _turn = turn();
+    let (outer, active) = begin();
+    let inner = thread::Builder::new().name("pool".to_owned()).spawn(|| {
+        backward(1);
+        let (own, active) = begin();
+        backward(2);
+        drop(active);
+        backward(1000);
+        own
+    });
+    let inner = inner.expect("a thread").join().expect("no panic");
+    assert_eq!((calls(&outer, "backward"), calls(&inner, "backward")), (1, 2));
+    let said = notes(&outer);
+    let [note] = said.as_slice() else { panic!("{said:?}") };
+    assert!(
+        note.starts_with("1000 scopes of 1 thread (pool) are in no report: a training"),
+        "{note}"
+    );
+    assert_eq!(notes(&inner), Vec::<String>::new());
+    drop(active);
+}
+
 fn active_is_none() -> bool {
     active().is_none()
 }

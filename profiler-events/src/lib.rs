@@ -108,6 +108,6 @@ pub use text::Text;
 #[doc(hidden)]
 pub use thread_name::ThreadName;
 #[doc(hidden)]
-pub use unbound::WorkCounts;
+pub use unbound::{UnboundReason, WorkCounts};
 #[doc(hidden)]
 pub use uncounted::{is_uncounted, uncounted};

@@ -30,6 +30,8 @@ pub enum Observation<'told> {
     /// Something that a reader of the report must know, from a hook: what it cannot see, or how it came by
     /// its numbers. The same text is said once per report.
     Note(&'told str),
+    /// A fact about the running stage that all reports show, whatever their profilers want: which loop runs.
+    StageNote(&'told str),
 }
 
 impl Observation<'_> {
@@ -40,6 +42,7 @@ impl Observation<'_> {
         match self {
             Self::Memory(_) | Self::PastMemory(_) | Self::MemoryLabel(_) => Interest::MEMORY,
             Self::DeviceCounter(_) => Interest::DEVICE,
+            Self::StageNote(_) => Interest::NONE,
             Self::Tensor(told) => told.role.interest(),
             Self::DeviceEvent(_) | Self::DriverCall(_) | Self::Collective(_) | Self::Note(_) => {
                 Interest::OPS

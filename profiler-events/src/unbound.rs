@@ -1,4 +1,4 @@
-//! What was done by threads of which nobody knows whose they are.
+//! Work of threads that is in no report, because it belongs to no one training.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -11,14 +11,48 @@ const MOST_NAMES: usize = 64;
 /// So many names are said in a note.
 const SAID_NAMES: usize = 4;
 
-/// What threads did while a profiler was active beside another one, and that was told to neither: the
-/// threads are bound to no one training. Profilers are
-/// given it (`Profiler::unbound`) when they are activated, and say in their report what is
-/// in it by then.
+/// Work that is in no report although a profiler was active, because the threads that did it are bound to no one
+/// training. Profilers receive it (`Profiler::unbound`) when they are activated, and note in their report
+/// what it holds by then.
 #[derive(Debug, Default)]
 pub struct Unbound {
-    threads: Mutex<Vec<(String, Arc<WorkCounts>)>>,
+    threads: Mutex<Vec<UnboundThread>>,
     is_over: AtomicBool,
+    overlaps: AtomicBool,
+}
+
+/// Threads of one name, and their work.
+#[derive(Debug)]
+struct UnboundThread {
+    reason: UnboundReason,
+    name: String,
+    counts: Arc<WorkCounts>,
+}
+
+/// The reason why work of a thread is in no report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnboundReason {
+    /// Several trainings run, and the thread is bound to none of them.
+    SeveralTrainings,
+    /// The thread's own training has ended, and another one goes on.
+    TrainingEnded,
+}
+
+impl UnboundReason {
+    const ALL: [Self; 2] = [Self::SeveralTrainings, Self::TrainingEnded];
+
+    const fn in_words(self) -> &'static str {
+        match self {
+            Self::SeveralTrainings => {
+                "more than one profiler was active, and nobody knows which training the threads \
+                 belong to. Start them with `profiler_core::bound`"
+            }
+            Self::TrainingEnded => {
+                "a training of the threads' own had ended, and this one went on. Bind work that \
+                 belongs to it with `profiler_core::Binding`"
+            }
+        }
+    }
 }
 
 /// What threads of one name did.
@@ -38,36 +72,28 @@ impl WorkCounts {
 }
 
 impl Unbound {
-    fn threads(&self) -> MutexGuard<'_, Vec<(String, Arc<WorkCounts>)>> {
+    fn threads(&self) -> MutexGuard<'_, Vec<UnboundThread>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a reader of the report must know; none if there was nothing.
+    /// What a reader of the report must know; `None` if nothing is missing.
     pub fn note(&self) -> Option<String> {
+        const OVERLAP: &str = "trainings that began on one thread overlapped, and their scopes \
+            cannot be told apart: each scope is in the report of the training that began last. Give \
+            each future a binding of its own, `.bound_to(&Binding::new())`";
         let threads = self.threads();
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let counts = threads.iter().map(|(name, it)| (name, read(&it.scopes), read(&it.memory)));
-        let counts: Vec<_> = counts.filter(|(_, scopes, memory)| scopes + memory > 0).collect();
-        if counts.is_empty() {
-            return None;
+        let reasons = UnboundReason::ALL.into_iter();
+        let mut notes: Vec<_> = reasons.filter_map(|reason| missing(&threads, reason)).collect();
+        if self.overlaps.load(Ordering::Relaxed) {
+            notes.push(OVERLAP.to_owned());
         }
-        let scopes: u64 = counts.iter().map(|(_, scopes, _)| scopes).sum();
-        let memory: u64 = counts.iter().map(|(_, _, memory)| memory).sum();
-        let mut names: Vec<_> = counts.iter().map(|(name, ..)| name.as_str()).collect();
-        if names.len() > SAID_NAMES {
-            names.truncate(SAID_NAMES);
-            names.push("…");
-        }
-        let what = [(scopes, "scope"), (memory, "memory event")];
-        let what = what.into_iter().filter(|(count, _)| *count > 0);
-        let what: Vec<_> = what.map(|(count, what)| plural(count, what)).collect();
-        Some(format!(
-            "{} of {} ({}) are in no report: more than one profiler was active, and nobody knows \
-             which training the threads belong to. Start them with `profiler_core::bound`",
-            what.join(" and "),
-            plural(counts.len() as u64, "thread"),
-            names.join(", ")
-        ))
+        (!notes.is_empty()).then(|| notes.join("; "))
+    }
+
+    /// Another training that began on the same thread had scopes of its own while this one was active, and it is
+    /// not known which of them were this one's.
+    pub fn overlap(&self) {
+        self.overlaps.store(true, Ordering::Relaxed);
     }
 
     /// Whether the profiler is not active any more.
@@ -80,20 +106,50 @@ impl Unbound {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Where the calling thread counts what it does.
-    pub fn counts_of_this_thread(&self) -> Arc<WorkCounts> {
+    /// Where the calling thread counts what it does, for this reason.
+    pub fn counts_of_this_thread(&self, reason: UnboundReason) -> Arc<WorkCounts> {
         let mut name = ThreadName::of_this_thread().name;
         let mut threads = self.threads();
-        if threads.len() >= MOST_NAMES && threads.iter().all(|(known, _)| *known != name) {
+        if threads.len() >= MOST_NAMES && threads.iter().all(|known| known.name != name) {
             name = "other threads".to_owned();
         }
-        if let Some((_, counts)) = threads.iter().find(|(known, _)| *known == name) {
-            return counts.clone();
+        let is_it = |known: &&UnboundThread| known.name == name && known.reason == reason;
+        if let Some(known) = threads.iter().find(is_it) {
+            return known.counts.clone();
         }
         let counts = Arc::<WorkCounts>::default();
-        threads.push((name, counts.clone()));
+        threads.push(UnboundThread { reason, name, counts: counts.clone() });
         counts
     }
+}
+
+/// What is in no report for this reason.
+fn missing(threads: &[UnboundThread], reason: UnboundReason) -> Option<String> {
+    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let of_reason = threads.iter().filter(|thread| thread.reason == reason);
+    let counts =
+        of_reason.map(|it| (it.name.as_str(), read(&it.counts.scopes), read(&it.counts.memory)));
+    let counts: Vec<_> = counts.filter(|(_, scopes, memory)| scopes + memory > 0).collect();
+    if counts.is_empty() {
+        return None;
+    }
+    let scopes: u64 = counts.iter().map(|(_, scopes, _)| scopes).sum();
+    let memory: u64 = counts.iter().map(|(_, _, memory)| memory).sum();
+    let mut names: Vec<_> = counts.iter().map(|(name, ..)| *name).collect();
+    if names.len() > SAID_NAMES {
+        names.truncate(SAID_NAMES);
+        names.push("…");
+    }
+    let what = [(scopes, "scope"), (memory, "memory event")];
+    let what = what.into_iter().filter(|(count, _)| *count > 0);
+    let what: Vec<_> = what.map(|(count, what)| plural(count, what)).collect();
+    Some(format!(
+        "{} of {} ({}) are in no report: {}",
+        what.join(" and "),
+        plural(counts.len() as u64, "thread"),
+        names.join(", "),
+        reason.in_words()
+    ))
 }
 
 fn plural(count: u64, what: &str) -> String {

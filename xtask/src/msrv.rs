@@ -25,7 +25,7 @@ pub fn step() -> Option<Step> {
         return None;
     }
     let arguments = "cargo check -p profiler-core -p profiler-train -p profiler-cuda -p profiler-live -p profiler-cli \
-                     -p burn-plugin -p candle-plugin";
+                     -p burn-plugin -p candle-plugin --features burn-plugin/train";
     Some(Step::rustup("oldest Rust", &format!("run {toolchain} {arguments}")))
 }
 

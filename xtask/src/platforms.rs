@@ -16,7 +16,7 @@ const TARGETS: [(&str, Option<&str>); 3] = [
 
 /// What users of these platforms depend on. Not tch, which needs a libtorch of the platform.
 const PACKAGES: &str = "-p profiler-core -p profiler-train -p profiler-cuda -p profiler-live -p profiler-macros \
-                        -p profiler-cli -p candle-plugin -p burn-plugin";
+                        -p profiler-cli -p candle-plugin -p burn-plugin --features burn-plugin/train";
 
 /// A step for each platform that can be looked at here; why not, for the others.
 pub fn steps() -> Vec<Step> {

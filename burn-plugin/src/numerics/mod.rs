@@ -1,21 +1,32 @@
 //! Tensors whose numbers a profiler may look at: what layers return, losses, gradients and parameters.
 
 mod batch;
+// A program that trains with burn has Flex: burn-train enables it.
+#[cfg(any(feature = "flex", feature = "train"))]
+mod flex;
+#[cfg(feature = "autodiff")]
 mod parameters;
 mod reduction;
 mod tensor;
 mod values;
 
 use std::any::Any;
+#[cfg(feature = "autodiff")]
 use std::cell::Cell;
 
+#[cfg(feature = "autodiff")]
 use burn::tensor::Tensor;
 use profiler_core::hook::{self, ObservedTensor, TensorNumbers, TensorRole};
 use profiler_core::{Action, Interest};
 
 pub use batch::tell_batch;
+#[cfg(feature = "autodiff")]
 pub(crate) use parameters::StepTold;
+#[cfg(feature = "autodiff")]
 use tensor::Numbers;
+
+/// The smallest positive number that is not subnormal, of `f32` and of `bf16`, which has as large exponents.
+const LEAST_NORMAL_F32: f64 = f32::MIN_POSITIVE as f64;
 
 /// Whether somebody wants to know of tensors. *Cost*: one relaxed load.
 #[inline]
@@ -47,12 +58,14 @@ pub(crate) fn tell_output(layer: Action, input: Option<&dyn Any>, output: &dyn A
     }
 }
 
+#[cfg(feature = "autodiff")]
 thread_local! {
     /// Whether this thread has told of a loss since it was last asked.
     static HAS_TOLD_LOSS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The loss that `backward` begins with.
+#[cfg(feature = "autodiff")]
 #[inline]
 pub(crate) fn tell_loss<const D: usize>(loss: &Tensor<D>) {
     if is_wanted() {
@@ -62,6 +75,7 @@ pub(crate) fn tell_loss<const D: usize>(loss: &Tensor<D>) {
 }
 
 /// The loss in what a training step has returned, if that is one of burn's own outputs, and the step has not told of it itself.
+#[cfg(feature = "train")]
 pub(crate) fn tell_loss_of(output: &dyn Any) {
     let has_told = HAS_TOLD_LOSS.take();
     if is_wanted()
@@ -72,5 +86,5 @@ pub(crate) fn tell_loss_of(output: &dyn Any) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "train"))]
 mod tests;

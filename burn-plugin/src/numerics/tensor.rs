@@ -2,18 +2,14 @@
 
 use std::convert::Infallible;
 
-use burn::backend::{Device as BackendDevice, DispatchDeviceId, Flex};
-use burn::tensor::{DType, Device, Tensor, TensorData, bf16, f16};
+use burn::backend::{Device as BackendDevice, DispatchDeviceId};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use profiler_core::hook::{
     Change, LEAST_NORMAL_F16, NumberReader, ReducedNumbers, Reduction, TensorNumbers,
-    strided_offsets,
 };
 
-use super::reduction;
+use super::{LEAST_NORMAL_F32, reduction};
 use crate::ops::unseen;
-
-/// The smallest positive number that is not subnormal, of `f32` and of `bf16`, which has as large exponents.
-const LEAST_NORMAL_F32: f64 = f32::MIN_POSITIVE as f64;
 
 /// A tensor of burn.
 pub(super) struct Numbers<'told, const D: usize> {
@@ -43,10 +39,9 @@ impl<const D: usize> TensorNumbers for Numbers<'_, D> {
     fn read(&self, reader: &mut dyn NumberReader) -> bool {
         let tensor = without_gradients(self.tensor);
         match host(&tensor.device()) {
-            Some(Host::Flex) => read_flex(tensor, reader),
-            Some(Host::NdArray) => {
-                tensor.try_into_data().is_ok_and(|numbers| read_data(&numbers, reader))
-            }
+            #[cfg(any(feature = "flex", feature = "train"))]
+            Some(Host::Flex) => super::flex::read(tensor, reader),
+            Some(_) => tensor.try_into_data().is_ok_and(|numbers| read_data(&numbers, reader)),
             None => false,
         }
     }
@@ -100,39 +95,6 @@ pub(super) fn host(device: &Device) -> Option<Host> {
     } else {
         None
     }
-}
-
-/// Without a copy.
-fn read_flex<const D: usize>(tensor: Tensor<D>, reader: &mut dyn NumberReader) -> bool {
-    let Ok(tensor) = tensor.try_into_primitive::<Flex>() else { return false };
-    let layout = tensor.layout();
-    let piece = layout.contiguous_offsets();
-    let places = || strided_offsets(layout.shape(), layout.strides());
-    let at = |offset: isize| layout.start_offset().wrapping_add_signed(offset);
-    macro_rules! each {
-        ($number:ty, $least_normal:expr, $wide:expr) => {{
-            let numbers = tensor.storage::<$number>();
-            match piece {
-                Some((start, end)) => {
-                    reader.read_each(&mut numbers[start..end].iter().map($wide), $least_normal)
-                }
-                None => {
-                    let mut all = places().map(|offset| &numbers[at(offset)]).map($wide);
-                    reader.read_each(&mut all, $least_normal);
-                }
-            }
-        }};
-    }
-    match (tensor.dtype(), piece) {
-        (DType::F32, Some((start, end))) => reader.read_f32(&tensor.storage::<f32>()[start..end]),
-        (DType::F64, Some((start, end))) => reader.read_f64(&tensor.storage::<f64>()[start..end]),
-        (DType::F32, None) => each!(f32, LEAST_NORMAL_F32, |it: &f32| f64::from(*it)),
-        (DType::F64, None) => each!(f64, f64::MIN_POSITIVE, |it: &f64| *it),
-        (DType::F16, _) => each!(f16, LEAST_NORMAL_F16, |it: &f16| it.to_f64()),
-        (DType::BF16, _) => each!(bf16, LEAST_NORMAL_F32, |it: &bf16| it.to_f64()),
-        _ => return false,
-    }
-    true
 }
 
 /// False for quantized numbers.

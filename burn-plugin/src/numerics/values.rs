@@ -5,6 +5,7 @@ use std::any::Any;
 use burn::nn::attention::MhaOutput;
 use burn::nn::{LstmState, RnnState};
 use burn::tensor::Tensor;
+#[cfg(feature = "train")]
 use burn::train::{
     ClassificationOutput, MultiLabelClassificationOutput, RegressionOutput, SequenceOutput,
 };
@@ -50,6 +51,7 @@ pub(super) fn with_tensor(value: &dyn Any, tell: &mut dyn FnMut(&dyn TensorNumbe
 }
 
 /// The loss in one of burn's outputs of a training step.
+#[cfg(feature = "train")]
 pub(super) fn loss_in(output: &dyn Any) -> Option<&Tensor<1>> {
     macro_rules! losses {
         ($($output:ty)*) => {$(

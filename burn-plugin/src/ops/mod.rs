@@ -1,4 +1,5 @@
-//! Tensor ops of burn on CubeCL devices (wgpu, CUDA, ROCm, Metal, …): feature `cubecl`.
+//! Tensor ops of burn on CubeCL devices (wgpu, CUDA, ROCm, Metal, …): feature `cubecl`, beside burn's feature `fusion`,
+//! through which burn reports its ops.
 //!
 //! [`.profiler(…)`](crate::ProfileTraining::profiler) installs it for the devices of a training or an
 //! evaluation; a loop of your own calls [`install`]. It costs nothing until a profiler wants ops, as
@@ -86,9 +87,14 @@ mod source;
 #[cfg(feature = "cubecl")]
 mod thread;
 
+#[cfg(all(feature = "cubecl", feature = "dataset"))]
+use burn::backend::{Backend, Dispatch};
+#[cfg(any(feature = "cubecl", feature = "dataset"))]
 use burn::backend::{Device as BackendDevice, DispatchDeviceId};
 use burn::tensor::Device;
+#[cfg(feature = "dataset")]
 use profiler_core::hook::WITHOUT_OPS_OF;
+#[cfg(feature = "dataset")]
 use profiler_core::{Observation, Profiler};
 
 use crate::framework;
@@ -121,13 +127,21 @@ pub fn install(device: &Device) -> bool {
 }
 
 /// [`install`] for all of `devices`, with a note in the report for those whose ops are not seen.
+#[cfg(feature = "dataset")]
 pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
     for device in devices {
-        if install(device) || profiler_core::spliced::has_ops_of("burn") {
+        let is_seen = install(device);
+        #[cfg(feature = "cubecl")]
+        let is_seen = is_seen && is_fused(device);
+        if is_seen || profiler_core::spliced::has_ops_of("burn") {
             continue;
         }
         let device = device.clone().inner();
         let note = match is_cube(&device) {
+            true if cfg!(feature = "cubecl") => format!(
+                "{WITHOUT_OPS_OF}{device:?}: burn reports ops only where it may fuse them: build it with \
+                 its feature `fusion` to see them"
+            ),
             true => format!(
                 "{WITHOUT_OPS_OF}{device:?}: build burn-plugin with its feature `cubecl` to see them"
             ),
@@ -150,6 +164,13 @@ pub(crate) fn unseen<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Whether a device is one of CubeCL's; the upper byte of an id says who a device belongs to.
+#[cfg(any(feature = "cubecl", feature = "dataset"))]
 fn is_cube(device: &Device) -> bool {
     device.as_dispatch().to_id().type_id >> 8 == u16::from(DispatchDeviceId::Cube)
+}
+
+/// Whether burn fuses the ops of a CubeCL device: its feature `fusion` is on.
+#[cfg(all(feature = "cubecl", feature = "dataset"))]
+fn is_fused(device: &Device) -> bool {
+    Dispatch::name(device.as_dispatch()).contains("fusion<")
 }

@@ -4,11 +4,11 @@
 use std::time::Instant;
 
 use burn::backend::StreamId;
-use burn::backend::fusion::observer::{BlockOperations, FusionObserver};
 use burn::backend::ir::OperationIr;
 use burn::cubecl::logging::{
     Duration, LaunchObserver, ProfileDuration, TimingMethod as CubeTimingMethod, TimingRequest,
 };
+use burn_fusion::observer::{BlockOperations, FusionObserver};
 use profiler_core::Action;
 use profiler_core::hook::{Context, DeviceActivity, Direction, OpScope, OpStart};
 

@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use burn::backend::fusion::observer::FusionObservation;
 use burn::backend::{Device as BackendDevice, DeviceHandle, StreamId};
 use burn::cubecl::logging::LaunchObservation;
 use burn::tensor::Device;
+use burn_fusion::observer::FusionObservation;
 use profiler_core::Interest;
 use profiler_core::hook::{self, Context, MemoryChange, MemoryDevice, Source, register};
 use profiler_core::output::say;

@@ -2,7 +2,7 @@
 //! its part of the data; gradients are averaged between them inside the optimizer's step.
 
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use burn::data::dataloader::split::split_dataloader;
@@ -12,6 +12,7 @@ use burn::train::{
 };
 use profiler_core::{ProfilerExt, bound};
 
+use super::agreement::Agreement;
 use super::multi::panic_message;
 use super::run::{Events, FitRun, Totals, lock};
 use super::single::train_epoch;
@@ -30,7 +31,6 @@ pub(super) fn fit<M: LearnerModel>(
     let valid = valid.to_device(&devices[0].clone().inner());
     drop(setup);
 
-    let epoch_barrier = Arc::new(Barrier::new(devices.len()));
     let (runs, processor) = split_run(run, devices.len());
     let mut workers = Vec::with_capacity(devices.len());
     for (index, ((run, part), device)) in runs.into_iter().zip(parts).zip(devices).enumerate() {
@@ -42,7 +42,6 @@ pub(super) fn fit<M: LearnerModel>(
             valid: (index == 0).then(|| valid.clone()),
             totals,
             peers: devices.len(),
-            epoch_barrier: epoch_barrier.clone(),
         };
         workers.push(std::thread::spawn(bound(move || worker.fit(starting_epoch))));
     }
@@ -63,6 +62,7 @@ fn split_run<M: LearnerModel>(run: FitRun<M>, devices: usize) -> (Vec<FitRun<M>>
     let processor = Arc::new(Mutex::new(processor));
     let validating = Arc::new(Mutex::new(()));
     let mut checkpointer = run.checkpointer;
+    let agreement = Arc::new(Agreement::of(devices));
     let runs = (0..devices).map(|index| FitRun {
         profiler: run.profiler.clone(),
         actions: run.actions,
@@ -78,6 +78,7 @@ fn split_run<M: LearnerModel>(run: FitRun<M>, devices: usize) -> (Vec<FitRun<M>>
         event_store: run.event_store.clone(),
         grad_accumulation: run.grad_accumulation,
         num_epochs: run.num_epochs,
+        agreement: Some(agreement.clone()),
     });
     (runs.collect(), processor)
 }
@@ -115,7 +116,6 @@ struct Worker<M: LearnerModel> {
     valid: Option<ValidLoader<M>>,
     totals: Totals,
     peers: usize,
-    epoch_barrier: Arc<Barrier>,
 }
 
 impl<M: LearnerModel> Worker<M> {
@@ -144,14 +144,16 @@ impl<M: LearnerModel> Worker<M> {
         model
     }
 
-    /// Validation and what follows. True if this epoch was the last.
+    /// Validation and what follows. True if this epoch was the last, for all workers alike: one that began another
+    /// epoch alone would wait for the others for ever.
     fn end_epoch(&mut self, epoch: usize) -> bool {
         let run = &mut self.run;
         if self.valid.is_some() {
             run.train_event(run.actions.on_train_epoch_end, LearnerEvent::EndSplit(epoch));
         }
-        // With early stopping all workers must come to the barrier.
-        if run.should_stop() && run.early_stopping.is_none() {
+        // As in burn's loop, a validation follows with early stopping alone.
+        let goes_on = run.all_go_on(!run.should_stop());
+        if !goes_on && run.early_stopping.is_none() {
             return true;
         }
         if let Some(valid) = &self.valid {
@@ -160,16 +162,16 @@ impl<M: LearnerModel> Worker<M> {
             run.validate(&self.learner, valid, epoch, self.totals);
         }
         if run.early_stopping.is_some() {
-            let _scope = run.profiler.profile(run.actions.barrier);
-            self.epoch_barrier.wait();
+            run.all_go_on(true); // metrics are complete when the main worker has validated
         }
         if run.checkpointer.is_some() || run.early_stopping.is_some() {
             run.flush();
         }
-        if run.should_stop() {
+        if !run.all_go_on(!run.should_stop()) {
             return true;
         }
         run.save_checkpoint(&self.learner, epoch);
-        run.stops_early(epoch)
+        let stops_early = run.stops_early(epoch);
+        run.early_stopping.is_some() && !run.all_go_on(!stops_early)
     }
 }

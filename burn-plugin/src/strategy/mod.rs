@@ -1,17 +1,16 @@
 //! The loops that run under a profiler: burn's own, step by step the same, with every part
 //! measured.
 
+mod agreement;
 mod ddp;
 mod multi;
 mod profile;
 mod run;
 mod single;
 
-use std::cell::{Cell, RefCell};
-use std::panic::catch_unwind;
-use std::sync::{Arc, Mutex};
+use std::cell::RefCell;
+use std::sync::Arc;
 
-use burn::backend::{Device as _, Dispatch, DispatchDeviceId};
 use burn::data::dataloader::DataLoader;
 use burn::tensor::Device;
 use burn::tensor::distributed::DistributedContext;
@@ -22,17 +21,17 @@ use burn::train::{
     TrainStep, TrainingComponents, TrainingStrategy, ValidLoader,
 };
 use profiler_core::output::say;
-use profiler_core::{Action, Interrupt, Profiler, RunContext, Stage};
+use profiler_core::{Action, Interrupt, Observation, Profiler};
 
 use crate::actions::{self, FitActions};
+use crate::framework::device_name;
 use crate::loader::LoaderHooks;
 use crate::ops;
 use crate::processor::profiled_processor;
-use crate::screen::MainScreen;
-use crate::session::{OpenAction, begin_session};
+use crate::session::{OpenAction, StageSettings};
 use crate::stop::StopSignal;
 pub use profile::ProfileStrategy;
-use run::{FitRun, lock};
+use run::FitRun;
 
 /// Which loop runs.
 enum Kind<M: LearnerModel> {
@@ -60,10 +59,10 @@ pub(crate) struct ProfiledStrategy<M: LearnerModel> {
     gradient_checkpointing: bool,
     measures_event_thread: bool,
     profiler: Arc<dyn Profiler>,
-    stop: StopSignal,
+    stop: RefCell<StopSignal>,
     setup: RefCell<Option<OpenAction>>,
-    /// Whether it still has to begin the session itself.
-    begins_session: Cell<bool>,
+    /// Of the session that it still has to begin itself.
+    begins_session: RefCell<Option<StageSettings>>,
 }
 
 impl<M: LearnerModel> ProfiledStrategy<M> {
@@ -79,11 +78,12 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
     pub(crate) fn with_session(
         strategy: Option<TrainingStrategy<M>>,
         profiler: Arc<dyn Profiler>,
-        stop: StopSignal,
+        settings: StageSettings,
     ) -> Self {
         let which = Loop { strategy, gradient_checkpointing: false, measures_event_thread: false };
-        let strategy = Self::of(which, profiler, stop);
-        strategy.begins_session.set(true);
+        // Ctrl-C is watched from the training's beginning on.
+        let strategy = Self::of(which, profiler, StopSignal::new(Interrupt::Terminate));
+        strategy.begins_session.replace(Some(settings));
         strategy
     }
 
@@ -107,9 +107,9 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
             gradient_checkpointing: which.gradient_checkpointing,
             measures_event_thread: which.measures_event_thread,
             profiler,
-            stop,
+            stop: RefCell::new(stop),
             setup: RefCell::new(None),
-            begins_session: Cell::new(false),
+            begins_session: RefCell::new(None),
         }
     }
 
@@ -131,43 +131,27 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         if checkpoints { device.gradient_checkpointing() } else { device }
     }
 
-    /// What a user may not expect. Once per process as long as it is the same: a search over many
-    /// trainings is not told it again and again.
-    fn say_what_runs(&self, learner: &Learner<M>) {
-        static SAID: Mutex<Option<String>> = Mutex::new(None);
-        let Some(message) = self.what_runs(learner) else { return };
-        let mut said = lock(&SAID);
-        if said.as_ref() != Some(&message) {
-            let _screen = MainScreen::show();
-            say(format_args!("mlprof: {message}"));
-            *said = Some(message);
-        }
-    }
-
-    fn what_runs(&self, learner: &Learner<M>) -> Option<String> {
-        match &self.kind {
-            // A strategy may be lost, unless all devices that it could name are this one.
-            Kind::Single(None) => {
-                let peers = peers(learner.model().devices().first()?);
-                (peers > 1).then(|| {
-                    format!(
-                        "training on one of {peers} devices: a training strategy that was set \
-                         before the profiler is lost, set it after .profiler(…)"
-                    )
-                })
+    /// Has the report name the loop that runs.
+    fn note_loop(&self, devices: &[Device]) {
+        let names: Vec<_> = devices.iter().map(device_name).collect();
+        let (number, names) = (names.len(), names.join(", "));
+        let note = match &self.kind {
+            Kind::Single(_) => format!("loop: burn's single-device loop on {names}"),
+            Kind::Multi(_, MultiDeviceOptim::OptimMainDevice) => {
+                format!("loop: burn's loop on {number} devices, optimizer on the main one: {names}")
             }
-            Kind::Single(Some(_)) | Kind::Multi(..) => None,
-            Kind::Ddp { devices, .. } => Some(format!(
-                "training on {} devices, distributed, in a loop of mlprof's own that could not be \
-                 tried on such devices yet",
-                devices.len()
-            )),
-            Kind::Custom(_) => Some(
-                "your own training strategy runs unchanged; its loaders, metrics and renderer are \
-                 measured, its steps only where it or the model says so"
-                    .to_owned(),
+            Kind::Multi(_, MultiDeviceOptim::OptimSharded) => {
+                format!("loop: burn's loop on {number} devices, optimizer sharded: {names}")
+            }
+            Kind::Ddp { .. } => format!(
+                "loop: burn's distributed loop on {number} devices, in mlprof's copy, which is not \
+                 tested on such devices: {names}"
             ),
-        }
+            Kind::Custom(_) => "loop: the program's own training strategy. Its steps are measured \
+                                only where it or the model reports them"
+                .to_owned(),
+        };
+        self.profiler.observe(&Observation::StageNote(&note));
     }
 
     fn train_custom(
@@ -178,6 +162,7 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
         components: TrainingComponents<M>,
     ) -> LearningResult<M> {
         ops::install_all(&*self.profiler, &learner.model().devices());
+        self.note_loop(&[]);
         let _all = OpenAction::start(&self.profiler, Action::new(actions::CUSTOM_STRATEGY));
         let train = self.hooks(actions::TRAIN_DATALOADER, actions::TRAIN_DATALOADER_NEXT);
         let valid = self.hooks(actions::VAL_DATALOADER, actions::VAL_NEXT);
@@ -190,7 +175,7 @@ impl<M: LearnerModel> ProfiledStrategy<M> {
             iter: Some(Action::new(iter)),
             next: Action::new(next),
             batch: None,
-            stop: Some(self.stop.clone()),
+            stop: Some(self.stop.borrow().clone()),
             installs_ops: false,
         }
     }
@@ -204,12 +189,12 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for ProfiledStrategy<M> {
         dataloader_valid: Arc<dyn DataLoader<<M as InferenceStep>::Input>>,
         mut components: TrainingComponents<M>,
     ) -> LearningResult<M> {
-        let _session = self.begins_session.take().then(|| {
-            let run = RunContext::from_environment();
-            begin_session(self.profiler.clone(), Stage::Fit, &run, Interrupt::Terminate)
+        let _session = self.begins_session.take().map(|settings| {
+            let stop = StopSignal::new(settings.interrupt);
+            self.stop.replace(stop.with_interrupter(components.interrupter.clone()));
+            settings.begin(&self.profiler)
         });
         self.setup.take();
-        self.say_what_runs(&learner);
         if self.measures_event_thread {
             components.event_processor =
                 profiled_processor::<M>(components.event_processor, self.profiler.clone());
@@ -240,12 +225,13 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for ProfiledStrategy<M> {
         dataloader_valid: ValidLoader<M>,
         starting_epoch: usize,
     ) -> (M, SupervisedTrainingEventProcessor<M>) {
-        let stop = self.stop.clone();
+        let stop = self.stop.borrow().clone();
         let model = learner.model().devices()[0].clone();
         let start = |devices: &[Device]| {
             let devices: Vec<_> =
                 devices.iter().cloned().map(|device| self.prepare(device, &model)).collect();
             ops::install_all(&*self.profiler, &devices);
+            self.note_loop(&devices);
             (devices, FitActions::new::<M>(self.name()))
         };
         let loaders = (dataloader_train, dataloader_valid);
@@ -309,7 +295,7 @@ impl<M: LearnerModel> SupervisedLearningStrategy<M> for MeasuredLoop<'_, M> {
 
 impl<M: LearnerModel> Drop for ProfiledStrategy<M> {
     fn drop(&mut self) {
-        if self.begins_session.get() && !std::thread::panicking() {
+        if self.begins_session.borrow().is_some() && !std::thread::panicking() {
             say(
                 "mlprof: nothing was measured: a training was not launched after .profiled(…), or \
                  got another training strategy, which is profiled itself: strategy.profiled(…)",
@@ -321,23 +307,4 @@ impl<M: LearnerModel> Drop for ProfiledStrategy<M> {
 fn is_checkpointing(device: &Device) -> bool {
     let checkpointing = device.clone().inner().autodiff().gradient_checkpointing();
     device.gradient_checkpointing_strategy() == checkpointing.gradient_checkpointing_strategy()
-}
-
-/// How many devices of the same kind there are, this one included; 0 if nobody can tell.
-fn peers(device: &Device) -> usize {
-    let kind = device.as_dispatch().to_id().type_id;
-    let Ok(family) = DispatchDeviceId::try_from(kind >> 8) else { return 0 };
-    let devices = catch_unwind(|| Dispatch::enumerate(family)).unwrap_or_default();
-    devices.iter().filter(|other| other.to_id().type_id == kind).count()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_processor_has_no_peers() {
-        assert_eq!(peers(&Device::flex()), 1);
-        assert_eq!(peers(&Device::flex().autodiff()), 1);
-    }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use burn::train::{LearnerModel, TrainingStrategy};
-use profiler_core::{Interrupt, IntoProfiler, UnknownProfiler};
+use profiler_core::{IntoProfiler, UnknownProfiler};
 
 use super::ProfiledStrategy;
-use crate::stop::StopSignal;
+use crate::session::StageSettings;
 
 /// Adds [`profiler`](Self::profiler) to burn's strategies: to [`TrainingStrategy`], and with the feature
 /// `rl` to that of reinforcement learning.
@@ -38,7 +38,32 @@ pub trait ProfileStrategy: Sized {
     /// # Errors
     ///
     /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
-    fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler>;
+    fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
+        self.profiler_with(profiler, StageSettings::new())
+    }
+
+    /// [`profiler`](Self::profiler) with settings of the stage: what Ctrl-C does, and where reports go.
+    ///
+    /// ```no_run
+    /// # use burn::train::{LearnerModel, TrainingStrategy};
+    /// use burn_plugin::prelude::*;
+    ///
+    /// # fn profiled<M: LearnerModel>(
+    /// #     strategy: TrainingStrategy<M>,
+    /// # ) -> Result<TrainingStrategy<M>, UnknownProfiler> {
+    /// let settings = StageSettings::new().on_interrupt(Interrupt::Return).log_dir("/tmp/run");
+    /// strategy.profiler_with("simple", settings)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    fn profiler_with(
+        self,
+        profiler: impl IntoProfiler,
+        settings: StageSettings,
+    ) -> Result<Self, UnknownProfiler>;
 
     /// [`profiler`](Self::profiler) for a name that is written in the program: without a `?`.
     ///
@@ -56,13 +81,16 @@ pub trait ProfileStrategy: Sized {
 }
 
 impl<M: LearnerModel> ProfileStrategy for TrainingStrategy<M> {
-    fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
+    fn profiler_with(
+        self,
+        profiler: impl IntoProfiler,
+        settings: StageSettings,
+    ) -> Result<Self, UnknownProfiler> {
         let profiler = profiler.into_profiler()?;
         if !profiler.is_enabled() {
             return Ok(self);
         }
-        let stop = StopSignal::new(Interrupt::Terminate);
-        let strategy = ProfiledStrategy::with_session(Some(self), profiler, stop);
+        let strategy = ProfiledStrategy::with_session(Some(self), profiler, settings);
         Ok(Self::Custom(Arc::new(strategy)))
     }
 }

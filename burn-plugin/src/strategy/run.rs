@@ -11,9 +11,10 @@ use burn::train::{
 };
 use profiler_core::{Action, Profiler, ProfilerExt, progress};
 
+use super::agreement::{Agreement, Decision};
 use crate::actions::FitActions;
 use crate::session::Pause;
-use crate::stop::StopSignal;
+use crate::stop::{StopSignal, is_stopped_by_profiler};
 
 /// Where events go: to a processor of its own, or to one that several workers share.
 pub(super) enum Events<M: LearnerModel> {
@@ -74,6 +75,8 @@ pub(super) struct FitRun<M: LearnerModel> {
     pub(super) event_store: Arc<EventStoreClient>,
     pub(super) grad_accumulation: Option<usize>,
     pub(super) num_epochs: usize,
+    /// Of workers that meet in collective operations; `None` where one thread runs the loop.
+    pub(super) agreement: Option<Arc<Agreement>>,
 }
 
 /// How many items of an epoch its loader has given, for whoever looks in from outside.
@@ -113,6 +116,7 @@ impl<M: LearnerModel> FitRun<M> {
             event_store: components.event_store,
             grad_accumulation: components.grad_accumulation,
             num_epochs: components.num_epochs,
+            agreement: None,
         }
     }
 
@@ -155,6 +159,27 @@ impl<M: LearnerModel> FitRun<M> {
         }
     }
 
+    /// The next training batch, measured as `action`. With several workers `None` as soon as one of them has none, or
+    /// has to stop.
+    pub(super) fn next_training_batch<O>(
+        &self,
+        batches: &mut dyn DataLoaderIterator<O>,
+        action: Action,
+    ) -> Option<O> {
+        let Some(agreement) = &self.agreement else { return self.next_batch(batches, action) };
+        let has_to_stop = self.should_stop();
+        let batch = if has_to_stop { None } else { self.next_batch(batches, action) };
+        let _scope = self.profiler.profile(self.actions.barrier);
+        agreement.admit(batch, &self.interrupter)
+    }
+
+    /// Whether all workers go on, if this one does or not.
+    pub(super) fn all_go_on(&self, goes_on: bool) -> bool {
+        let Some(agreement) = &self.agreement else { return goes_on };
+        let _scope = self.profiler.profile(self.actions.barrier);
+        agreement.vote(goes_on) == Decision::GoOn
+    }
+
     /// Whether to end: an interruption, an error, Ctrl-C, or what the profiler has seen.
     pub(super) fn should_stop(&self) -> bool {
         self.stop.check();
@@ -163,11 +188,7 @@ impl<M: LearnerModel> FitRun<M> {
 
     /// Whether the profiler has a reason to end the training, which is then the interruption's.
     pub(super) fn is_stopped_by_profiler(&self) -> bool {
-        let Some(reason) = self.profiler.reason_to_stop() else { return false };
-        if !self.interrupter.should_stop() {
-            self.interrupter.stop(Some(&format!("the profiler stopped the training: {reason}")));
-        }
-        true
+        is_stopped_by_profiler(&*self.profiler, &self.interrupter)
     }
 
     /// All epochs of a loop that runs on one thread.

@@ -55,7 +55,7 @@ pub(super) fn train_epoch<M: LearnerModel>(
         let _scope = profiler.profile(actions.train_dataloader);
         loader.iter()
     };
-    while let Some(batch) = run.next_batch(&mut *batches, actions.train_next) {
+    while let Some(batch) = run.next_training_batch(&mut *batches, actions.train_next) {
         iteration += peers;
         log::info!("Iteration {iteration}");
         let mut progress = batches.progress();
@@ -68,7 +68,8 @@ pub(super) fn train_epoch<M: LearnerModel>(
         let item = TrainingItem::new(output, progress, Some(iteration), Some(learner.lr_current()));
         run.train_event(actions.on_train_batch_end, LearnerEvent::ProcessedItem(item));
         run.end_step();
-        if run.should_stop() {
+        // Several workers leave together, before the next batch.
+        if run.should_stop() && run.agreement.is_none() {
             break;
         }
     }
@@ -90,7 +91,7 @@ fn train_batch<M: LearnerModel>(
         learner.train_step(batch)
     };
     numerics::tell_loss_of(&output.item);
-    if run.is_stopped_by_profiler() {
+    if !run.all_go_on(!run.is_stopped_by_profiler()) {
         return output.item; // before the numbers get into the parameters
     }
     let gradients = match accumulation.steps {

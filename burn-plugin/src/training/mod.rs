@@ -1,12 +1,15 @@
-//! `.profiler(…)` for a training.
+//! A training with a profiler.
 
 mod metrics;
+mod profile;
 
 pub use metrics::{MetricTuple, TextMetricTuple};
+pub use profile::ProfileTraining;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use burn::data::dataloader::DataLoader;
 use burn::optim::OptimizerRecord;
 use burn::optim::lr_scheduler::LrSchedulerRecord;
 use burn::store::ModuleRecord;
@@ -18,7 +21,9 @@ use burn::train::{
     ApplicationLoggerInstaller, EarlyStoppingStrategy, InferenceStep, Interrupter, Learner,
     LearnerModel, LearningResult, SupervisedTraining, TrainStep, TrainingStrategy,
 };
-use profiler_core::{Interrupt, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler};
+use profiler_core::{
+    Interrupt, IntoProfiler, PassThroughProfiler, Profiler, RunContext, Stage, UnknownProfiler,
+};
 
 use crate::metric::ProfiledMetric;
 use crate::progress::ProfiledProgressLogger;
@@ -26,89 +31,6 @@ use crate::renderer::ProfiledRenderer;
 use crate::session::{begin_session, listening};
 use crate::stop::StopSignal;
 use crate::strategy::{Loop, ProfiledStrategy};
-
-/// Adds [`profiler`](Self::profiler) to burn's [`SupervisedTraining`].
-pub trait ProfileTraining<M: LearnerModel>: Sized {
-    /// Profiles this training: with `"simple"`, `"advanced"`, a profiler of your own, or not at
-    /// all (`"none"`, `None`).
-    ///
-    /// **A training strategy must be set after this call**:
-    /// [`with_training_strategy`](ProfiledTraining::with_training_strategy). What is lost if it was set
-    /// before is the strategy as a whole, the devices that it names or the loop that you wrote; burn's
-    /// loop on the model's device runs in its place. burn keeps a strategy in a private field, which
-    /// nothing reads but its `launch`, and drops the old one when another is set: so nobody can tell
-    /// whether there was one. Where there are several devices of the model's kind, and the loss would
-    /// show only in the time, a line on standard error says so when the training starts; on one device
-    /// nothing does. A strategy that is profiled itself, [`strategy.profiled("simple")`][profiled], stays, and
-    /// says so if another takes its place. All other settings may come before or after. Metrics and renderers that come after have
-    /// rows of their own.
-    ///
-    /// [profiled]: crate::ProfileStrategy::profiled
-    ///
-    /// Without a profiler, burn's own loop runs, untouched, with all settings.
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
-    fn profiler(self, profiler: impl IntoProfiler) -> Result<ProfiledTraining<M>, UnknownProfiler>;
-
-    /// Profiles this training and leaves its type as it is: for a function that returns burn's
-    /// [`SupervisedTraining`], and for a `main` that returns `()` and knows the name.
-    ///
-    /// ```no_run
-    /// # use burn::train::{Learner, LearnerModel, SupervisedTraining, TrainLoader, ValidLoader};
-    /// use burn_plugin::prelude::*;
-    ///
-    /// # fn train<M: LearnerModel>(learner: Learner<M>, train: TrainLoader<M>, valid: ValidLoader<M>) {
-    /// let training: SupervisedTraining<M> =
-    ///     SupervisedTraining::new("/tmp/run", train, valid).num_epochs(3).profiled("simple");
-    /// training.launch(learner); // prints FIT Profiler Report
-    /// # }
-    /// ```
-    ///
-    /// What is measured is a loop on the model's device. It takes the place of the training's
-    /// strategy: one that is set before is lost, and one that is set after takes its place again,
-    /// which is said on standard error. Who has a strategy profiles it instead:
-    /// [`strategy.profiled("simple")`](crate::ProfileStrategy::profiled). Metrics and the renderer have no rows
-    /// of their own, unless they are wrapped by hand. Whoever needs more uses
-    /// [`profiler`](Self::profiler).
-    ///
-    /// # Panics
-    ///
-    /// For a name that is not one of [`profiler_core::PROFILER_NAMES`], before anything is trained. A
-    /// name that a user gives belongs to [`profiler`](Self::profiler), which returns an error.
-    #[must_use]
-    fn profiled(self, profiler: impl IntoProfiler) -> Self;
-}
-
-impl<M: LearnerModel> ProfileTraining<M> for SupervisedTraining<M> {
-    fn profiler(self, profiler: impl IntoProfiler) -> Result<ProfiledTraining<M>, UnknownProfiler> {
-        Ok(ProfiledTraining {
-            training: self,
-            profiler: profiler.into_profiler()?,
-            strategy: None,
-            gradient_checkpointing: false,
-            log_dir: None,
-            seed: None,
-            interrupt: Interrupt::Terminate,
-            measures_event_thread: false,
-        })
-    }
-
-    #[track_caller]
-    fn profiled(self, profiler: impl IntoProfiler) -> Self {
-        let profiler = match profiler.into_profiler() {
-            Ok(profiler) => profiler,
-            Err(error) => panic!("{error}"),
-        };
-        if !profiler.is_enabled() {
-            return self;
-        }
-        let stop = StopSignal::new(Interrupt::Terminate).with_interrupter(self.interrupter());
-        let strategy = ProfiledStrategy::with_session(None, profiler, stop);
-        self.with_training_strategy(TrainingStrategy::Custom(Arc::new(strategy)))
-    }
-}
 
 /// A [`SupervisedTraining`] with a profiler: the same settings, the same
 /// [`launch`](Self::launch), the same result.
@@ -125,6 +47,61 @@ pub struct ProfiledTraining<M: LearnerModel> {
 }
 
 impl<M: LearnerModel> ProfiledTraining<M> {
+    /// Creates a training as [`SupervisedTraining::new`] does, without a profiler until
+    /// [`profiler`](Self::profiler) is called. All settings may come before that call, a training strategy
+    /// among them.
+    ///
+    /// ```no_run
+    /// # use burn::train::{Learner, LearnerModel, TrainLoader, TrainingStrategy, ValidLoader};
+    /// use burn_plugin::{ProfiledTraining, prelude::*};
+    ///
+    /// # fn train<M: LearnerModel>(
+    /// #     learner: Learner<M>,
+    /// #     train: TrainLoader<M>,
+    /// #     valid: ValidLoader<M>,
+    /// #     strategy: TrainingStrategy<M>,
+    /// # ) -> Result<(), UnknownProfiler> {
+    /// ProfiledTraining::new("/tmp/run", train, valid)
+    ///     .with_training_strategy(strategy)
+    ///     .profiler("simple")?
+    ///     .launch(learner); // runs the strategy, and prints FIT Profiler Report
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(
+        directory: impl AsRef<Path>,
+        train: Arc<dyn DataLoader<<M as TrainStep>::Input>>,
+        valid: Arc<dyn DataLoader<<M as InferenceStep>::Input>>,
+    ) -> Self {
+        let none = None::<&str>.into_profiler();
+        let none = none.unwrap_or_else(|_| Arc::new(PassThroughProfiler::new()));
+        Self::of(SupervisedTraining::new(directory, train, valid), none)
+    }
+
+    fn of(training: SupervisedTraining<M>, profiler: Arc<dyn Profiler>) -> Self {
+        Self {
+            training,
+            profiler,
+            strategy: None,
+            gradient_checkpointing: false,
+            log_dir: None,
+            seed: None,
+            interrupt: Interrupt::Terminate,
+            measures_event_thread: false,
+        }
+    }
+
+    /// Profiles this training with another profiler than before: `"simple"`, `"advanced"`, a profiler of
+    /// your own, or none (`"none"`, `None`). All settings are kept.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    pub fn profiler(mut self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
+        self.profiler = profiler.into_profiler()?;
+        Ok(self)
+    }
+
     /// Trains, and delivers the profiler's report at the end, however the training ends: after
     /// its last epoch, early, interrupted, by an error of a data loader, or by a panic, which goes
     /// on after the report. While it runs, the profiler is the

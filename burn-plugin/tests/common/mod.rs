@@ -172,7 +172,7 @@ impl Profiler for Recorder {
     }
 
     fn observe(&self, observation: &Observation<'_>) {
-        if let Observation::Note(text) = observation {
+        if let Observation::Note(text) | Observation::StageNote(text) = observation {
             self.recorded().notes.push((*text).to_owned());
         }
     }

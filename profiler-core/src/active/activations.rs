@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError};
 
 use super::owner::Owner;
 use crate::{Interest, Profiler};
-use profiler_events::Unbound;
 use profiler_events::forking::{Mutex, MutexGuard};
+use profiler_events::{Unbound, UnboundReason};
 
 const INTEREST_BITS: u32 = u16::BITS;
 
@@ -97,6 +97,8 @@ pub(super) struct Activation {
     /// The bits of what that one wants.
     pub(super) wish: Arc<AtomicU16>,
     pub(super) unbound: Arc<Unbound>,
+    /// Whether a thread has opened a scope under it.
+    pub(super) is_used: Arc<AtomicBool>,
     /// Whether its report says that work of devices is the whole process's.
     pub(super) says_shared: Arc<AtomicBool>,
 }
@@ -114,10 +116,8 @@ impl Activation {
 /// Who a thread reports to.
 pub(super) enum Told<'all> {
     To(&'all Activation),
-    /// To none of the trainings; whether that is because nobody knows which one it is of.
-    Nobody {
-        is_unbound: bool,
-    },
+    /// To none of the trainings; `None` if there is none.
+    Nobody(Option<UnboundReason>),
 }
 
 pub(super) struct Activations {
@@ -201,6 +201,12 @@ impl Activations {
         }
         let position = self.stack.iter().position(|entry| entry.number == number)?;
         let gone = self.stack.remove(position);
+        // Whatever its code did since the other one began is in the other one's report.
+        let later = self.stack[position..].iter().filter(|later| later.is_of(&gone.owner));
+        for later in later.filter(|later| later.is_used.load(Ordering::Relaxed)) {
+            later.unbound.overlap();
+            gone.unbound.overlap();
+        }
         if gone.owner.activations.fetch_sub(1, Ordering::Relaxed) == 1 {
             gone.owner.ended.store(self.last, Ordering::Relaxed);
         }
@@ -255,8 +261,12 @@ impl Activations {
             None => self.lone().filter(|lone| is_open_to(lone, owner)),
         };
         let key = self.key();
-        let nobody = Told::Nobody { is_unbound: key.is_several() };
-        (key, told.map_or(nobody, Told::To))
+        let reason = match self.stack.is_empty() {
+            true => None,
+            false if key.is_several() => Some(UnboundReason::SeveralTrainings),
+            false => Some(UnboundReason::TrainingEnded),
+        };
+        (key, told.map_or(Told::Nobody(reason), Told::To))
     }
 
     fn lone(&self) -> Option<&Activation> {

@@ -38,8 +38,11 @@ use super::thread;
 ///
 /// *Cost*: some 10 ns to take and to bind, and a look-up under a lock at the first scope after it
 /// while more than one profiler is active.
+///
+/// Futures move between threads, and several run on one. [`BindFuture::bound_to`](crate::BindFuture::bound_to) binds
+/// a future, wherever it is polled.
 #[derive(Clone)]
-pub struct Binding(Option<Arc<Owner>>);
+pub struct Binding(Option<(Arc<Owner>, IsOwn)>);
 
 impl Binding {
     /// The calling thread's: who it is bound to, or what it activates itself, now or later.
@@ -48,19 +51,30 @@ impl Binding {
             Some(owner) => owner,
             None => thread.place.own(),
         });
-        Self(owner)
+        Self(owner.map(|owner| (owner, IsOwn(false))))
+    }
+
+    /// A binding for one training more, whatever thread it runs on: a profiler that is activated by work that is
+    /// bound so belongs to that work alone. Until then its scopes belong to whom the calling thread's do.
+    #[allow(clippy::new_without_default, reason = "it depends on the calling thread")]
+    pub fn new() -> Self {
+        let parent = thread::with(|thread| thread.place.owner()).flatten();
+        Self(Some((Owner::inside(parent), IsOwn(true))))
     }
 
     /// Has the calling thread's scopes belong to whom those of the binding's thread do, until the
     /// guard is dropped.
     pub fn bind(&self) -> Bound {
-        let Some(owner) = &self.0 else { return Bound::NOTHING };
+        let Some((owner, is_own)) = &self.0 else { return Bound::NOTHING };
         let before = thread::with(|thread| {
             let mut place = thread.place.borrow_mut();
-            if place.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, owner)) {
-                return None; // it is so already
+            let is_bound = |(known, known_own): &(Arc<Owner>, IsOwn)| {
+                Arc::ptr_eq(known, owner) && (known_own.0 || !is_own.0)
+            };
+            if place.as_ref().is_some_and(is_bound) {
+                return None;
             }
-            let before = place.replace((owner.clone(), IsOwn(false)));
+            let before = place.replace((owner.clone(), *is_own));
             drop(place);
             thread.look_again();
             Some(before)

@@ -111,6 +111,7 @@ fn activation(
         told,
         wish,
         unbound,
+        is_used: Arc::new(AtomicBool::new(false)),
         says_shared: Arc::new(AtomicBool::new(false)),
     }
 }
@@ -206,7 +207,7 @@ pub fn active() -> Option<Arc<dyn Profiler>> {
     let activations = Activations::lock();
     match activations.look_up(owner.as_ref()).1 {
         Told::To(activation) => Some(activation.profiler.clone()),
-        Told::Nobody { .. } => activations.beside().map(|beside| beside.profiler.clone()),
+        Told::Nobody(_) => activations.beside().map(|beside| beside.profiler.clone()),
     }
 }
 

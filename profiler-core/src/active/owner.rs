@@ -22,6 +22,11 @@ pub(super) struct Owner {
 }
 
 impl Owner {
+    /// Of whom the work is `parent`'s while it has no activations of its own.
+    pub(super) fn inside(parent: Option<Arc<Self>>) -> Arc<Self> {
+        Arc::new(Self { parent, ..Self::default() })
+    }
+
     pub(super) fn is_active(&self) -> bool {
         self.activations.load(Ordering::Relaxed) > 0
     }
@@ -60,7 +65,7 @@ impl Place {
             Some((owner, IsOwn(true))) => owner.clone(),
             bound => {
                 let parent = bound.as_ref().map(|(owner, _)| owner.clone());
-                let owner = Arc::new(Owner { parent, ..Owner::default() });
+                let owner = Owner::inside(parent);
                 *place = Some((owner.clone(), IsOwn(true)));
                 owner
             }

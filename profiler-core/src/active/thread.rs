@@ -9,9 +9,9 @@ use super::owner::Place;
 use crate::forked_child;
 use crate::guarded::guarded;
 use crate::profiler::Profiler;
-use profiler_events::WorkCounts;
 use profiler_events::forking;
 use profiler_events::{Action, Interest, uncounted};
+use profiler_events::{UnboundReason, WorkCounts};
 
 /// A thread's own reference to a profiler, so that threads share no reference count.
 struct Reference {
@@ -95,7 +95,7 @@ pub(super) fn tell(
             if teller == Teller::Scope && forking::is_at_work() {
                 return None;
             }
-            thread.look_up()?;
+            thread.look_up(teller)?;
             seen = thread.seen.try_borrow_mut().ok()?;
         }
         let mut wish = Interest::ALL;
@@ -123,9 +123,9 @@ pub(super) fn tell_late(interest: Interest, tell: impl FnOnce(&dyn Profiler)) ->
         let activations = Activations::lock();
         match activations.look_up(None).1 {
             Told::To(activation) => Some(activation.clone()),
-            Told::Nobody { is_unbound } => {
-                if is_unbound {
-                    activations.tops().for_each(|top| top.uncounted().counts.add(interest));
+            Told::Nobody(reason) => {
+                if let Some(reason) = reason {
+                    activations.tops().for_each(|top| top.uncounted(reason).counts.add(interest));
                 }
                 activations.beside().cloned()
             }
@@ -195,7 +195,7 @@ pub(super) fn unseen<T>(work: impl FnOnce() -> T) -> T {
 pub(super) fn is_unbound(key: Key) -> bool {
     let is_unbound = with(|thread| {
         if thread.key.get() != key {
-            thread.look_up()?;
+            thread.look_up(Teller::Delivery)?;
         }
         Some(!thread.seen.try_borrow().ok()?.unbound.is_empty())
     });
@@ -314,7 +314,7 @@ impl Thread {
     /// while the references are in use.
     #[cold]
     #[inline(never)]
-    fn look_up(&self) -> Option<()> {
+    fn look_up(&self, teller: Teller) -> Option<()> {
         if forked_child::is_due() {
             uncounted(forked_child::catch_up);
             Activations::lock().publish();
@@ -323,17 +323,20 @@ impl Thread {
             let owner = self.place.owner();
             let activations = Activations::lock();
             let (key, told) = activations.look_up(owner.as_ref());
-            let (told, is_unbound) = match told {
-                Told::To(activation) => (Some(activation), false),
-                Told::Nobody { is_unbound } => (activations.beside(), is_unbound),
+            let (told, reason) = match told {
+                Told::To(activation) => (Some(activation), None),
+                Told::Nobody(reason) => (activations.beside(), reason),
             };
+            if let (Teller::Scope, Some(activation)) = (teller, told) {
+                activation.is_used.store(true, Ordering::Relaxed);
+            }
             let current = told.map(Activation::reference);
-            let unbound = if is_unbound {
-                activations.tops().map(Activation::uncounted).collect()
-            } else {
-                Vec::new()
+            let unbound: Vec<_> = match reason {
+                Some(reason) => activations.tops().map(|top| top.uncounted(reason)).collect(),
+                None => Vec::new(),
             };
             let is_selective = key.is_several()
+                || !unbound.is_empty()
                 || (told.is_some() && told.map(number) == activations.beside().map(number));
             let generations: Vec<_> = activations.all().map(|entry| entry.generation).collect();
             drop(activations);
@@ -374,7 +377,7 @@ impl Activation {
         }
     }
 
-    fn uncounted(&self) -> Uncounted {
-        Uncounted { wish: self.wish.clone(), counts: self.unbound.counts_of_this_thread() }
+    fn uncounted(&self, reason: UnboundReason) -> Uncounted {
+        Uncounted { wish: self.wish.clone(), counts: self.unbound.counts_of_this_thread(reason) }
     }
 }

@@ -15,7 +15,9 @@ use crate::recorder::Recorder;
 use crate::recorder::steps::Boundary;
 pub use crate::report::LineCountRestriction;
 use crate::report::{AdvancedReport, Report, Setting, prof, pstats};
-use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
+use crate::{
+    Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound,
+};
 use profiler_events::uncounted;
 
 /// Records an exact call tree per thread of all that is instrumented: actions, functions with
@@ -141,6 +143,10 @@ impl Profiler for AdvancedProfiler {
 
     fn interest(&self) -> Interest {
         Interest::ACTIONS | Interest::FUNCTIONS
+    }
+
+    fn observe(&self, observation: &Observation<'_>) {
+        self.recorder.observe(observation);
     }
 
     fn unbound(&self, work: &Arc<Unbound>) {

@@ -248,7 +248,9 @@ impl Profiler for NumericsProfiler {
     fn observe(&self, observation: &Observation<'_>) {
         match observation {
             Observation::Tensor(told) => uncounted(|| self.observe_tensor(told)),
-            Observation::Note(note) => uncounted(|| self.state().note(note)),
+            Observation::Note(note) | Observation::StageNote(note) => {
+                uncounted(|| self.state().note(note))
+            }
             _ => {}
         }
     }

@@ -39,6 +39,8 @@ pub(crate) struct Collected<S> {
     pub(crate) lost: u64,
     /// What was told to nobody while the profiler was active.
     pub(crate) unbound: Vec<Arc<Unbound>>,
+    /// Facts about the stage.
+    pub(crate) notes: Vec<String>,
 }
 
 /// All parts of the threads of one name.

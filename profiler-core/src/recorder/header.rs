@@ -42,6 +42,7 @@ pub(crate) fn header<S>(
         ));
     }
     notes.extend(clock::notes(collected.started, collected.ended));
+    notes.extend(collected.notes.iter().cloned());
     notes.extend(collected.unbound.iter().filter_map(|unbound| unbound.note()));
     for (_, regions) in &collected.regions {
         notes.extend(regions.notes());

@@ -32,7 +32,7 @@ use self::attach::{Attached, Closed, ThreadTable, next_number};
 pub(crate) use self::collected::{Collected, Part};
 use self::session::{Session, Sessions};
 use self::stack::Stack;
-use crate::{Action, NeverStarted, Stage, Unbound};
+use crate::{Action, NeverStarted, Observation, Stage, Unbound};
 use profiler_events::clock::{self, Clock, Rate};
 use profiler_events::forking::{self, Mutex, MutexGuard, apart_from_forks};
 use profiler_events::startup;
@@ -320,6 +320,16 @@ impl<T: Table> Recorder<T> {
         }
     }
 
+    /// Has the report of the running stage show a fact about it, once.
+    pub(crate) fn observe(&self, observation: &Observation<'_>) {
+        let Observation::StageNote(note) = observation else { return };
+        if let Some(running) = self.sessions().running.last_mut()
+            && !running.notes.iter().any(|known| known == note)
+        {
+            running.notes.push((*note).to_owned());
+        }
+    }
+
     fn publish(&self, sessions: &Sessions<T>) {
         if let Some(session) = sessions.running.last() {
             self.session.store(session.number, Ordering::Release);
@@ -346,7 +356,7 @@ impl<T: Table> Recorder<T> {
         let startup = session.startup().or_else(|| inside.iter().find_map(Session::startup));
         session.collect_into(&mut parts, None);
         session.add_regions(&mut regions, None);
-        let unbound = session.unbound.clone();
+        let (unbound, notes) = (session.unbound.clone(), session.notes.clone());
         let (stage, started, rate) = (session.stage, session.started, Rate::now());
         let step_series = session.steps.series(stage, started, |ticks| rate.seconds(ticks));
         for session in inside {
@@ -365,6 +375,7 @@ impl<T: Table> Recorder<T> {
             step_series,
             lost: self.lost.load(Ordering::Relaxed),
             unbound,
+            notes,
         }
     }
 }

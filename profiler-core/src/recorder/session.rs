@@ -39,6 +39,8 @@ pub(super) struct Session<T: Table> {
     pub(super) steps: Steps,
     /// What was told to nobody while the profiler was active.
     pub(super) unbound: Vec<Arc<Unbound>>,
+    /// Facts about the stage, each once.
+    pub(super) notes: Vec<String>,
     /// Stages inside this one that are over.
     pub(super) inner: Vec<Session<T>>,
 }
@@ -77,6 +79,7 @@ impl<T: Table> Session<T> {
             regions: Regions::default(),
             steps: Steps::default(),
             unbound: Vec::new(),
+            notes: Vec::new(),
             inner: Vec::new(),
         }
     }

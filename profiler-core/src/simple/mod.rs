@@ -23,7 +23,7 @@ use crate::output::RenderedReport;
 use crate::recorder::Recorder;
 use crate::recorder::steps::Boundary;
 use crate::report::{Report, Setting, SimpleReport, detailed, lightning};
-use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
+use crate::{Action, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound};
 use profiler_events::uncounted;
 
 /// Counts and times actions; the counterpart of Lightning's `SimpleProfiler`, selected by
@@ -168,6 +168,10 @@ impl Profiler for SimpleProfiler {
 
     fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
         Some(self.recorder.region_sink())
+    }
+
+    fn observe(&self, observation: &Observation<'_>) {
+        self.recorder.observe(observation);
     }
 
     fn unbound(&self, work: &Arc<Unbound>) {

@@ -249,7 +249,7 @@ impl Profiler for TensorProfiler {
                 let Some(number) = self.number() else { return };
                 writer::mark_collective(number, *sequence);
             }
-            Observation::Note(text) => self.note(text),
+            Observation::Note(text) | Observation::StageNote(text) => self.note(text),
             other => {
                 if let Some(recording) = self.current_recording() {
                     recording.observe(other);

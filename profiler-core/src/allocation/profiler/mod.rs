@@ -12,7 +12,9 @@ use crate::output::RenderedReport;
 use crate::recorder::Recorder;
 use crate::report::internals::{Missing, note_missing};
 use crate::report::{MemoryReport, Report, memory};
-use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, Unbound};
+use crate::{
+    Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound,
+};
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::{Stages, uncounted};
 
@@ -221,6 +223,10 @@ impl Profiler for AllocationProfiler {
 
     fn interest(&self) -> Interest {
         self.interest
+    }
+
+    fn observe(&self, observation: &Observation<'_>) {
+        uncounted(|| self.recorder.observe(observation));
     }
 
     fn unbound(&self, work: &Arc<Unbound>) {

@@ -18,7 +18,9 @@ use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Part, Recorder};
 use crate::report::simple::ActionStatistics;
 use crate::report::{Report, SimpleReport};
-use crate::{Action, NeverStarted, Output, Profiler, RunContext, Stage, Unbound, startup};
+use crate::{
+    Action, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound, startup,
+};
 
 /// A [`SimpleProfiler`] that also asks the operating system, at every start and stop, what it has
 /// counted for the thread: with `IO` bytes read and written, with `CPU` CPU time and switches. Made
@@ -199,6 +201,10 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
         // It has the same scopes open, so it has nothing else to say.
         let _ = self.recorder.stop(action);
         stopped
+    }
+
+    fn observe(&self, observation: &Observation<'_>) {
+        self.simple.observe(observation);
     }
 
     fn unbound(&self, work: &Arc<Unbound>) {
