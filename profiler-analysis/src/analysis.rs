@@ -96,6 +96,7 @@ impl Analysis {
             |number| steps.iter().position(|step| step.number == Some(number)),
         );
         let critical_paths = steps.iter().enumerate();
+        let is_inside = self_times::inside_their_likes(trace);
         let mut analysis = Self {
             schema_version: SCHEMA_VERSION,
             rank: trace.info.rank,
@@ -112,8 +113,8 @@ impl Analysis {
                 .map(|(place, step)| paths.of(step, shown == Some(place)))
                 .collect(),
             threads: threads::of(trace, &meanings, &window),
-            names: self_times::by_name(trace, &correlations),
-            modules: self_times::by_module(trace, &meanings, &correlations),
+            names: self_times::by_name(trace, &meanings, &correlations, &is_inside),
+            modules: self_times::by_module(trace, &meanings, &correlations, &is_inside),
             devices: device::of(
                 trace,
                 &meanings,

@@ -61,8 +61,7 @@ pub(super) fn of(
         let sum = sums.entry((slice.category, slice.name)).or_default();
         sum.add(slice.duration);
         let Some(call) = call else { continue };
-        let op = trace.around(&trace.slices[call]).find(|it| it.category == Category::CpuOp);
-        if let Some(op) = op {
+        if let Some(op) = meanings.op(call).map(|op| &trace.slices[op]) {
             *sum.ops.entry(op.name).or_default() += slice.duration;
         }
         if let Some(module) = meanings.module(call) {

@@ -14,7 +14,9 @@ mod memory;
 mod message;
 mod names;
 mod nest;
+mod open_slices;
 mod raw;
+mod room;
 mod sides;
 
 use std::ops::Range;
@@ -24,6 +26,7 @@ use rustc_hash::FxHashMap;
 pub use self::builder::TraceBuilder;
 pub use self::category::Category;
 use self::crossing::Crossings;
+pub(crate) use self::crossing::Stretches;
 pub use self::edges::Edge;
 pub(crate) use self::impossible::Impossible;
 pub use self::memory::MemoryChange;
@@ -330,6 +333,22 @@ impl Trace {
     pub fn around(&self, slice: &Slice) -> impl Iterator<Item = &Slice> {
         let next = |slice: &Slice| slice.parent().map(|place| &self.slices[place]);
         std::iter::successors(next(slice), move |slice| next(slice))
+    }
+
+    /// Returns a value for each slice, made of the value of the slice directly around it, or of
+    /// `outside` where there is none. However deep slices are nested, each is visited once.
+    pub(crate) fn inherited<T: Copy>(
+        &self,
+        outside: T,
+        of: impl Fn(usize, &Slice, T) -> T,
+    ) -> Vec<T> {
+        let mut values = vec![outside; self.slices.len()];
+        for place in self.parents_first() {
+            let slice = &self.slices[place];
+            let around = slice.parent().map_or(outside, |around| values[around]);
+            values[place] = of(place, slice, around);
+        }
+        values
     }
 
     /// From the first beginning to the last end; `None` if nothing happened.

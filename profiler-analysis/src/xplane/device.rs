@@ -84,16 +84,10 @@ fn of_device(device: i64, vendor: &str) -> Plane {
 
 /// The innermost op around each call that launched something, by the number of the launch.
 fn ops_of_launches(source: &Source<'_>) -> FxHashMap<u32, usize> {
-    let slices = &source.trace.slices;
-    let calls = slices
-        .iter()
-        .enumerate()
-        .filter(|(_, slice)| slice.correlation != 0 && slice.category.is_runtime());
-    let of_call = calls.filter_map(|(_, call)| {
-        let around = std::iter::successors(call.parent(), |place| slices[*place].parent());
-        let mut ops = around.filter(|place| slices[*place].category == Category::CpuOp);
-        Some((call.correlation, ops.next()?))
-    });
+    let slices = source.trace.slices.iter().enumerate();
+    let calls = slices.filter(|(_, slice)| slice.correlation != 0 && slice.category.is_runtime());
+    let of_call =
+        calls.filter_map(|(place, call)| Some((call.correlation, source.meanings.op(place)?)));
     of_call.collect()
 }
 
