@@ -86,8 +86,7 @@ pub struct Info {
     /// What the machine's clocks showed at some moments.
     pub clocks: Vec<ClockReading>,
     /// When recording paused, as it does for a validation within an epoch: beginnings and ends in
-    /// nanoseconds of the trace's own time, in order. Traces of mlprof have them, its tables do
-    /// not.
+    /// nanoseconds of the trace's own time, in order. Only traces and tables of mlprof list them.
     pub pauses: Vec<(i64, i64)>,
     /// Devices that the trace describes, whether anything ran on them or not.
     pub devices: Vec<DeviceInfo>,
@@ -112,9 +111,9 @@ impl Info {
         self.not_understood > self.events / 2 && self.events > 0
     }
 
-    /// What tables keep: they know each rank, and nothing of the file that a trace was read from.
+    /// What tables keep: they know each rank, and little of the file that a trace was read from.
     pub fn kept_in_tables(&self) -> Self {
-        Self { has_rank: true, devices: Vec::new(), events: 0, notes: Vec::new(), ..self.clone() }
+        Self { has_rank: true, devices: Vec::new(), notes: Vec::new(), ..self.clone() }
     }
 }
 
