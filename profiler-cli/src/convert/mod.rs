@@ -5,8 +5,11 @@ mod outputs;
 mod speedscope;
 mod stacks;
 
+use std::cell::Cell;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
 
 use profiler_analysis::{Trace, perfetto, xplane};
 use profiler_events::Stage;
@@ -24,6 +27,7 @@ use crate::report::read::{self, Content};
 use crate::report::unpack;
 use crate::say;
 use crate::tables::{self, TraceFiles};
+use crate::traces;
 
 /// Converts a report (JSON that mlprof wrote) or a trace (.pt.trace.json, .pt.trace.json.gz) for
 /// other tools.
@@ -79,25 +83,33 @@ pub enum Blocks {
     Copies,
 }
 
-/// Does it, and says on standard error which files were written.
+/// Converts the file, and says on standard error which files were written. Returns the status that
+/// the command ends with.
 ///
 /// # Errors
 ///
 /// If the file cannot be read, there is no such conversion, or the result cannot be written.
-pub fn run(arguments: &Arguments) -> Result<(), Error> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     if arguments.to == Format::Parquet {
         let beside = || arguments.file.with_file_name(plain_stem(&arguments.file) + ".parquet");
-        return tables::convert(&arguments.file, &arguments.output.clone().unwrap_or_else(beside));
+        let trace = unpack::trace(&arguments.file)?;
+        let end = say::losses(&trace, &arguments.file);
+        tables::write(&trace, &arguments.output.clone().unwrap_or_else(beside))?;
+        return Ok(end);
     }
     if tables::is_folder_of_tables(&arguments.file) {
-        return outputs::write(of_tables(arguments)?, arguments);
+        return of_tables(arguments);
     }
     let trace = match arguments.to {
         Format::Xplane => unpack::trace_for_xprof,
         _ => unpack::trace,
     };
+    let mut end = ExitCode::SUCCESS;
     let outputs = match read::read(&arguments.file, trace)? {
-        Content::Trace(trace) => vec![of_trace(*trace, arguments)?],
+        Content::Trace(trace) => {
+            end = say::losses(&trace, &arguments.file);
+            vec![of_trace(*trace, arguments)?]
+        }
         Content::Reports(reports) => {
             let is_only = reports.len() == 1;
             let mut outputs = Vec::new();
@@ -108,11 +120,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
             outputs
         }
     };
-    outputs::write(outputs, arguments)
+    outputs::write(outputs, arguments)?;
+    Ok(end)
 }
 
 /// Each trace of a folder of tables, one after the other: there may be many.
-fn of_tables(arguments: &Arguments) -> Result<Vec<Output>, Error> {
+fn of_tables(arguments: &Arguments) -> Result<ExitCode, Error> {
     if !matches!(arguments.to, Format::Pftrace | Format::Xplane) {
         return Err(impossible(
             "a folder of tables",
@@ -122,20 +135,26 @@ fn of_tables(arguments: &Arguments) -> Result<Vec<Output>, Error> {
         ));
     }
     let to = arguments.to;
+    let end = Rc::new(Cell::new(ExitCode::SUCCESS));
     let output = |files: TraceFiles| {
+        let end = end.clone();
         let path = tables::path(&files);
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Output::new(Stem::default().of_action(&name), move |out| {
             let trace = tables::read(&files).map_err(io::Error::other)?;
+            if let Some(status) = traces::end_after_losses(&trace, &path, "converted") {
+                end.set(status);
+            }
             write_binary(&trace, to, out)
         })
     };
-    Ok(tables::find(&arguments.file)?.into_iter().map(output).collect())
+    let outputs = tables::find(&arguments.file)?.into_iter().map(output).collect();
+    outputs::write(outputs, arguments)?;
+    Ok(end.get())
 }
 
 fn of_trace(trace: Trace, arguments: &Arguments) -> Result<Output, Error> {
     let name = arguments.file.display().to_string();
-    say::losses(&trace, &arguments.file);
     let stem = Stem::default();
     match arguments.to {
         // It is in this format.
