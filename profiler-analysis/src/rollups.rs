@@ -109,7 +109,7 @@ impl Rollups {
                 number: step.number?,
                 start: step.start(),
                 duration: step.duration(),
-                waiting_for_data: steps::parts(trace, meanings, step).1,
+                waiting_for_data: steps::waiting_for_data(trace, meanings, step),
             })
         });
         let steps = sums.collect();

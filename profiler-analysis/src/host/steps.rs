@@ -205,21 +205,39 @@ fn without_pauses(trace: &Trace, mut stretches: Vec<(i64, i64)>) -> Vec<(i64, i6
 /// Parts by the action around them and what was done, before they have texts.
 pub(crate) type Parts = FxHashMap<(Option<Name>, Activity), i64>;
 
-/// What the time of a step went into, and how long the loop waited for data.
-pub(crate) fn parts(trace: &Trace, meanings: &Meanings, step: &Step) -> (Parts, i64) {
+/// What the time of a step went into, and how long the loop waited for data. `busy`: when any device
+/// worked. Devices may go on after the thread has recorded its last slice.
+pub(crate) fn parts(
+    trace: &Trace,
+    meanings: &Meanings,
+    busy: &Window,
+    step: &Step,
+) -> (Parts, i64) {
     let (mut parts, mut data) = (Parts::default(), 0);
     for part in &step.parts {
         sweep::innermost(trace, step.track, *part, |start, end, innermost| {
+            let mut add = |action: Option<Name>, activity: Activity, duration: i64| {
+                if duration > 0 {
+                    *parts.entry((action, activity)).or_default() += duration;
+                }
+            };
+            let worked = if innermost.is_none() { busy.clip(start, end) } else { 0 };
+            add(None, Activity::DeviceWorks, worked);
             let action = innermost.and_then(|place| meanings.action(place));
             let action = action.map(|place| trace.slices[place].name);
-            let activity = meanings.activity(trace, innermost);
-            *parts.entry((action, activity)).or_default() += end - start;
+            add(action, meanings.activity(trace, innermost), end - start - worked);
             if innermost.is_some_and(|place| meanings.is_in_data(place)) {
                 data += end - start;
             }
         });
     }
     (parts, data)
+}
+
+/// How long the loop waited for data in a step, in nanoseconds.
+pub(crate) fn waiting_for_data(trace: &Trace, meanings: &Meanings, step: &Step) -> i64 {
+    let no_device = Window::new(Vec::new());
+    parts(trace, meanings, &no_device, step).1
 }
 
 /// The breakdown of a step.

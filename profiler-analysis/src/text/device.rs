@@ -148,7 +148,8 @@ pub(crate) fn outside_in_words(times: &DeviceTimes) -> Option<String> {
     (times.outside_ns > 0).then(|| {
         format!(
             "Outside of the steps the device worked another {}, of which {} after the last step had ended on the host. \
-             No table has this time.",
+             Tables of time are about the steps; tables of launches and kernels have what a step launched, even if \
+             it ran later.",
             time(times.outside_ns),
             time(times.after_last_step_ns),
         )
