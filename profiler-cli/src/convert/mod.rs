@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
+use profiler_analysis::trace::TrackKind;
 use profiler_analysis::{Trace, perfetto, xplane};
 use profiler_events::Stage;
 use profiler_report::Report;
@@ -41,8 +42,12 @@ use crate::traces;
 ///
 /// Reports hold sums: folded, svg and speedscope show call trees by self time (of samples by the
 /// work that they stand for, or with --waiting by waiting; of memory by bytes) in no order of time, and there is no time line to be
-/// made from them. Of a trace, folded and svg show what threads did, by self time; speedscope shows
-/// what happened when, with a profile per thread and per stream of a device.
+/// made from them. Of a trace, folded and svg show what threads of the host did, by self time, and
+/// with --devices also kernels and copies; speedscope shows what happened when, with a profile per
+/// thread and per stream of a device.
+///
+/// Exit status: 0; 2 if the file or most of a trace's events cannot be read, or nothing can be
+/// written. Events that can be read are converted all the same.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
@@ -61,6 +66,12 @@ pub struct Arguments {
     /// folded, svg: do not put threads together, but below a frame for each
     #[arg(long)]
     pub by_thread: bool,
+    /// folded, svg of a trace: add what devices did, below a frame for each device and stream
+    ///
+    /// Threads and devices work at the same time: the sum of all is longer than the trace. A trace
+    /// without threads has its devices without this option.
+    #[arg(long)]
+    pub devices: bool,
     /// Advanced reports that were sampled, too: the samples, not the call trees
     #[arg(long)]
     pub samples: bool,
@@ -167,9 +178,16 @@ fn of_trace(trace: Trace, arguments: &Arguments) -> Result<Output, Error> {
         }
         Format::Folded | Format::Svg => {
             tell_crossing(&trace);
-            let stacks = Stacks::of_trace(&trace);
+            let stacks = Stacks::of_trace(&trace, arguments.devices);
             let lines = lines_of(&stacks, "a trace", &OF_TRACES, arguments)?;
-            let title = format!("self time on the host: {name}");
+            let has_devices = stacks.threads.iter().any(|stacks| stacks.thread.is_none());
+            let title = match has_devices {
+                true => format!("self time on the host, and time of devices: {name}"),
+                false => format!("self time on the host: {name}"),
+            };
+            if !has_devices {
+                tell_without_devices(&trace);
+            }
             Ok(Output::of_lines(stem, lines, title, stacks.unit, arguments))
         }
         Format::Speedscope => Ok(Output::json(stem, speedscope::File::of_trace(&name, &trace))),
@@ -197,9 +215,23 @@ fn write_binary(trace: &Trace, to: Format, out: &mut dyn Write) -> io::Result<()
     }
 }
 
+/// Says that the work of devices is left out, if there is any.
+fn tell_without_devices(trace: &Trace) {
+    let count = trace.slices.iter().filter(|slice| slice.category.is_device_work()).count();
+    if count > 0 {
+        profiler_report::output::say(format_args!(
+            "note: the stacks are those of the host: {count} kernels, copies and fills of devices are left out \
+             (--devices adds them)"
+        ));
+    }
+}
+
 /// Says which slices have no place in a tree.
 fn tell_crossing(trace: &Trace) {
-    let crossing = trace.tracks.iter().filter(|track| track.overlaps.is_some());
+    let crossing = trace
+        .tracks
+        .iter()
+        .filter(|track| track.overlaps.is_some() && track.kind != TrackKind::Stream);
     let count: usize = crossing.map(|track| track.slices.len()).sum();
     if count > 0 {
         profiler_report::output::say(format_args!(
