@@ -1,24 +1,41 @@
--- How fast is memory copied, rank by rank and direction by direction?
+-- How fast is memory copied and filled, rank by rank and direction by direction?
 --
--- Bytes per nanosecond are gigabytes per second. busy_ns is the time in which any of the copies of a device ran: those that
--- ran at the same time count once. Copies without a duration have no speed and are left out.
+-- Of copies that began in the window (from the first to the last step, without pauses), as `mlprof analyze` says it of each
+-- device. busy_ns is the time in which any of the copies of a device ran: those that ran at the same time count once. Bytes
+-- per nanosecond are gigabytes per second; only copies of which both bytes and duration are known have a speed. unknown: copies
+-- of unknown bytes.
 with copied as (
-  select s.rank, s.cycle, coalesce(t.device, -1) as device, s.name, s.ts, s.ts + s.dur as ends, s.bytes,
-    max(s.ts + s.dur) over (
-      partition by s.rank, s.cycle, coalesce(t.device, -1), s.name order by s.ts, s.id
-      rows between unbounded preceding and 1 preceding
-    ) as busy_until
-  from slices s join tracks t on s.rank = t.rank and s.cycle = t.cycle and s.track_id = t.track_id
-  where s.category in ('gpu_memcpy', 'gpu_memset') and s.bytes is not null and s.dur > 0
+  select s.rank, s.cycle, coalesce(t.device, -1) as device, s.name, s.id, s.ts, s.ts + s.dur as ends, s.bytes,
+    case when s.bytes is not null and s.dur > 0 then 1 else 0 end as is_timed
+  from slices s
+  join tracks t on s.rank = t.rank and s.cycle = t.cycle and s.track_id = t.track_id
+  join windows w on s.rank = w.rank and s.cycle = w.cycle and s.ts >= w.ts and s.ts <= w.ts + w.dur
+  where t.kind = 'stream' and s.category in ('gpu_memcpy', 'gpu_memset')
+),
+busy as (
+  select rank, name, bytes, is_timed, ts, ends,
+    max(ends) over (
+      partition by rank, cycle, device, name order by ts, id rows between unbounded preceding and 1 preceding
+    ) as busy_until,
+    max(case when is_timed = 1 then ends end) over (
+      partition by rank, cycle, device, name order by ts, id rows between unbounded preceding and 1 preceding
+    ) as timed_until
+  from copied
+),
+added as (
+  select rank, name, bytes, is_timed, ends - ts as dur,
+    greatest(ends - greatest(ts, coalesce(busy_until, ts)), 0) as busy,
+    case when is_timed = 1 then greatest(ends - greatest(ts, coalesce(timed_until, ts)), 0) else 0 end as timed
+  from busy
 ),
 sums as (
-  select rank, name, count(*) as copies, cast(sum(bytes) as bigint) as bytes, cast(sum(ends - ts) as bigint) as total_ns,
-    cast(sum(
-      case when ends > greatest(ts, coalesce(busy_until, ts)) then ends - greatest(ts, coalesce(busy_until, ts)) else 0 end
-    ) as bigint) as busy_ns
-  from copied
+  select rank, name, count(*) as copies, count(*) - count(bytes) as unknown, cast(sum(bytes) as bigint) as bytes,
+    cast(sum(dur) as bigint) as total_ns, cast(sum(busy) as bigint) as busy_ns,
+    cast(sum(case when is_timed = 1 then bytes else 0 end) as bigint) as timed_bytes, cast(sum(timed) as bigint) as timed_ns
+  from added
   group by rank, name
 )
-select rank, name, copies, bytes, total_ns, busy_ns, bytes / cast(busy_ns as double) as gb_per_s
+select rank, name, copies, unknown, bytes, total_ns, busy_ns,
+  case when timed_ns > 0 then timed_bytes / cast(timed_ns as double) end as gb_per_s
 from sums
-order by bytes desc, rank, name
+order by busy_ns desc, rank, name

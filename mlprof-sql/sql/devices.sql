@@ -1,32 +1,24 @@
 -- What do devices do from the first to the last step: compute, communicate, copy, idle?
 --
 -- As `mlprof analyze` says it. Communication is what is not hidden behind computing, memory what is hidden behind neither;
--- all parts together are the window, to the nanosecond. Without steps the window is the whole trace.
-with trace_window as (
-  select rank, cycle, min(ts) as begins, max(ts + dur) as ends from slices group by rank, cycle
-),
-step_window as (
-  select rank, cycle, min(ts) as begins, max(ts + dur) as ends from steps group by rank, cycle
-),
-windows as (
-  select w.rank, w.cycle, coalesce(s.begins, w.begins) as begins, coalesce(s.ends, w.ends) as ends
-  from trace_window w left join step_window s on w.rank = s.rank and w.cycle = s.cycle
-),
-work as (
-  select s.rank, s.cycle, coalesce(t.device, -1) as device, w.begins, w.ends, greatest(s.ts, w.begins) as ts,
-    least(s.ts + s.dur, w.ends) as until, s.work as kind
+-- all parts together are the window, to the nanosecond. Without steps the window is the whole trace; pauses of the recording
+-- are not in it.
+with work as (
+  select s.rank, s.cycle, coalesce(t.device, -1) as device, s.ts, s.ts + s.dur as until, s.work as kind
   from slices s
   join tracks t on s.rank = t.rank and s.cycle = t.cycle and s.track_id = t.track_id
-  join windows w on s.rank = w.rank and s.cycle = w.cycle
-  where t.kind = 'stream' and s.work is not null
+  where t.kind = 'stream' and s.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 ),
-devices as (
-  select rank, cycle, device, min(begins) as begins, min(ends) as ends from work group by rank, cycle, device
+inside as (
+  select k.rank, k.cycle, k.device, k.kind, greatest(k.ts, w.ts) as ts, least(k.until, w.ts + w.dur) as until
+  from work k
+  join windows w on k.rank = w.rank and k.cycle = w.cycle and k.ts < w.ts + w.dur and k.until > w.ts
+  where k.ts < k.until
 ),
 edges as (
-  select rank, cycle, device, kind, ts, 1 as edge from work where ts < until
+  select rank, cycle, device, kind, ts, 1 as edge from inside
   union all
-  select rank, cycle, device, kind, until as ts, -1 as edge from work where ts < until
+  select rank, cycle, device, kind, until as ts, -1 as edge from inside
 ),
 times as (
   select rank, cycle, device, ts, sum(case when kind = 'compute' then edge else 0 end) as compute,
@@ -46,14 +38,34 @@ sums as (
   select rank, cycle, device, min(ts) as first, max(ts) as last,
     cast(sum(case when compute > 0 then dur else 0 end) as bigint) as compute_ns,
     cast(sum(case when compute = 0 and communication > 0 then dur else 0 end) as bigint) as exposed_communication_ns,
-    cast(sum(case when compute = 0 and communication = 0 and memory > 0 then dur else 0 end) as bigint) as exposed_memory_ns,
-    cast(sum(case when compute = 0 and communication = 0 and memory = 0 then dur else 0 end) as bigint) as idle_between_ns
+    cast(sum(case when compute = 0 and communication = 0 and memory > 0 then dur else 0 end) as bigint) as exposed_memory_ns
   from running
   group by rank, cycle, device
+),
+devices as (
+  select distinct rank, cycle, device from work
+),
+-- A device that did nothing in the window is idle before its work, not after it.
+idle as (
+  select d.rank, d.cycle, d.device, cast(sum(w.dur) as bigint) as window_ns,
+    cast(sum(case
+      when s.first is null or s.first >= w.ts + w.dur then w.dur
+      when s.first > w.ts then s.first - w.ts
+      else 0 end) as bigint) as idle_before_ns,
+    cast(sum(case
+      when s.last is null or s.last >= w.ts + w.dur then 0
+      when s.last > w.ts then w.ts + w.dur - s.last
+      else w.dur end) as bigint) as idle_after_ns
+  from devices d
+  join windows w on d.rank = w.rank and d.cycle = w.cycle
+  left join sums s on d.rank = s.rank and d.cycle = s.cycle and d.device = s.device
+  group by d.rank, d.cycle, d.device
 )
-select d.rank, d.cycle, d.device, d.ends - d.begins as window_ns, coalesce(s.compute_ns, 0) as compute_ns,
+select i.rank, i.cycle, i.device, i.window_ns, coalesce(s.compute_ns, 0) as compute_ns,
   coalesce(s.exposed_communication_ns, 0) as exposed_communication_ns, coalesce(s.exposed_memory_ns, 0) as exposed_memory_ns,
-  coalesce(s.first, d.ends) - d.begins as idle_before_ns, coalesce(s.idle_between_ns, 0) as idle_between_ns,
-  d.ends - coalesce(s.last, d.ends) as idle_after_ns
-from devices d left join sums s on d.rank = s.rank and d.cycle = s.cycle and d.device = s.device
-order by d.rank, d.cycle, d.device
+  i.idle_before_ns,
+  i.window_ns - i.idle_before_ns - i.idle_after_ns - coalesce(s.compute_ns, 0) - coalesce(s.exposed_communication_ns, 0)
+    - coalesce(s.exposed_memory_ns, 0) as idle_between_ns,
+  i.idle_after_ns
+from idle i left join sums s on i.rank = s.rank and i.cycle = s.cycle and i.device = s.device
+order by i.rank, i.cycle, i.device

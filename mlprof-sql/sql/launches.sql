@@ -1,20 +1,24 @@
 -- How long does what is launched wait until it begins, device by device?
 --
--- delay: from the end of the call to the beginning of its first work; 0 where that came first. A call counts once, however
--- much it launches. long_delays: above 100 µs.
+-- As `mlprof analyze` says it, of calls that began in the window (from the first to the last step, without pauses). delay: from
+-- the end of the call to the beginning of its first work; 0 where that came first. A call counts once, however much it
+-- launches. long_delays: above 100 µs.
 with call as (
-  select rank, cycle, correlation, min(id) as id
+  select rank, cycle, correlation, ts, ts + dur as ends,
+    row_number() over (partition by rank, cycle, correlation order by track_id, ts, id) as place
   from slices
   where category in ('cuda_runtime', 'cuda_driver') and correlation is not null
-  group by rank, cycle, correlation
+),
+inside as (
+  select c.rank, c.cycle, c.correlation, c.ends
+  from call c join windows w on c.rank = w.rank and c.cycle = w.cycle and c.ts >= w.ts and c.ts <= w.ts + w.dur
+  where c.place = 1
 ),
 delays as (
-  select k.rank, k.cycle, coalesce(t.device, -1) as device, greatest(min(k.ts) - max(c.ts + c.dur), 0) as delay,
-    count(*) as works
+  select k.rank, k.cycle, coalesce(t.device, -1) as device, greatest(min(k.ts) - max(c.ends), 0) as delay, count(*) as works
   from slices k
   join tracks t on k.rank = t.rank and k.cycle = t.cycle and k.track_id = t.track_id
-  join call n on k.rank = n.rank and k.cycle = n.cycle and k.correlation = n.correlation
-  join slices c on c.rank = n.rank and c.cycle = n.cycle and c.id = n.id
+  join inside c on k.rank = c.rank and k.cycle = c.cycle and k.correlation = c.correlation
   where t.kind = 'stream' and k.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
   group by k.rank, k.cycle, coalesce(t.device, -1), k.correlation
 ),

@@ -1,7 +1,7 @@
 -- When was the most memory in use, rank by rank?
 --
--- The peak of each counter of memory in bytes, when it was first reached, and in which step. Counters of other units, such as
--- utilization, power and clocks, are not here.
+-- The peak of each counter of memory in bytes, when it was first reached, and in which step, if it was in one. Counters of
+-- other units, such as utilization, power and clocks, are not here.
 with memory as (
   select rank, cycle, upid, name, ts, value, id
   from counters
@@ -12,10 +12,18 @@ placed as (
   select rank, cycle, upid, name, ts, value,
     row_number() over (partition by rank, cycle, upid, name order by value desc, ts, id) as place
   from memory
+),
+-- Of parts of steps that overlap, on several threads, the one that began last counts.
+in_step as (
+  select c.rank, c.cycle, c.upid, c.name, s.step, c.ts, s.ts + s.dur as ends,
+    row_number() over (partition by c.rank, c.cycle, c.upid, c.name order by s.ts desc, s.ts + s.dur desc, s.step desc) as place
+  from placed c join step_parts s on c.rank = s.rank and c.cycle = s.cycle and c.ts >= s.ts
+  where c.place = 1
 )
 select c.rank, c.cycle, p.name as process, p.labels, c.name, c.value as peak, c.ts, s.step
 from placed c
 left join processes p on c.rank = p.rank and c.cycle = p.cycle and c.upid = p.upid
-left join steps s on c.rank = s.rank and c.cycle = s.cycle and c.ts >= s.ts and c.ts < s.ts + s.dur
+left join in_step s on c.rank = s.rank and c.cycle = s.cycle and c.upid = s.upid and c.name = s.name
+  and s.place = 1 and c.ts < s.ends
 where c.place = 1
 order by c.value desc, c.rank, c.cycle, c.name

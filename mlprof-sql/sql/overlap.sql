@@ -1,16 +1,19 @@
 -- How much of communication and of copies is hidden behind computing, device by device?
 --
--- total_ns: when any of it ran; hidden_ns: while the device computed, too.
+-- As `mlprof analyze` says it, in the same window as `devices`. total_ns: when any of it ran; hidden_ns: while the device also
+-- computed.
 with work as (
-  select s.rank, s.cycle, coalesce(t.device, -1) as device, s.ts, s.dur, s.work as kind
+  select s.rank, s.cycle, coalesce(t.device, -1) as device, s.work as kind, greatest(s.ts, w.ts) as ts,
+    least(s.ts + s.dur, w.ts + w.dur) as until
   from slices s
   join tracks t on s.rank = t.rank and s.cycle = t.cycle and s.track_id = t.track_id
-  where t.kind = 'stream' and s.work is not null and s.dur > 0
+  join windows w on s.rank = w.rank and s.cycle = w.cycle and s.ts < w.ts + w.dur and s.ts + s.dur > w.ts
+  where t.kind = 'stream' and s.category in ('kernel', 'gpu_memcpy', 'gpu_memset') and s.dur > 0
 ),
 edges as (
   select rank, cycle, device, kind, ts, 1 as edge from work
   union all
-  select rank, cycle, device, kind, ts + dur as ts, -1 as edge from work
+  select rank, cycle, device, kind, until as ts, -1 as edge from work
 ),
 times as (
   select rank, cycle, device, ts, sum(case when kind = 'compute' then edge else 0 end) as compute,

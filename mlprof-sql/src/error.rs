@@ -29,6 +29,17 @@ pub enum Error {
         /// Those that there are.
         there: String,
     },
+    /// The tables lack something that later versions of mlprof write.
+    #[error(
+        "cannot answer from the tables in {folder}: an earlier mlprof wrote them without {lacking}; convert the \
+         traces again with `mlprof convert TRACE --to parquet -o {folder}`"
+    )]
+    Outdated {
+        /// The folder.
+        folder: String,
+        /// The table or the column, such as `the column work`.
+        lacking: String,
+    },
     /// Nothing of a table can be read.
     #[error("no file of the table {name} in {folder} can be read")]
     NoneReadable {

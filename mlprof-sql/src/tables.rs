@@ -26,6 +26,11 @@ use crate::store::register;
 const SCHEMA_VERSION: u32 = 2;
 /// Under this name the version stands in files.
 const VERSION_KEY: &str = "mlprof.schema";
+/// Tables that earlier versions did not write. Each trace has a file of each of them.
+const LATER_TABLES: [&str; 5] = ["clocks", "modules", "pauses", "step_parts", "windows"];
+/// Columns that earlier versions did not write, after their tables.
+const LATER_COLUMNS: [(&str, &str); 3] =
+    [("slices", "work"), ("slices", "collective"), ("ops", "work")];
 /// How many files are looked at at once.
 const AT_ONCE: usize = 16;
 
@@ -82,6 +87,11 @@ impl Folder {
                 continue;
             }
             let table = reference.table();
+            let is_outdated = LATER_TABLES.contains(&table) && self.tables.contains("slices");
+            if !self.tables.contains(table) && is_outdated {
+                let lacking = format!("the table {table}");
+                return Err(Error::Outdated { folder: self.name.clone(), lacking });
+            }
             if !self.tables.contains(table) {
                 let there: Vec<_> = self.tables.iter().map(String::as_str).collect();
                 return Err(Error::NoTable {
@@ -90,16 +100,38 @@ impl Folder {
                     there: there.join(", "),
                 });
             }
-            left_out += self.register(context, table).await?;
+            left_out += self.register(context, table, sql).await?;
         }
         Ok(left_out)
     }
 
-    async fn register(&self, context: &SessionContext, table: &str) -> Result<usize, Error> {
+    /// Returns the files of a table in the order of their names.
+    async fn files(&self, table: &str) -> Result<Vec<ObjectMeta>, Error> {
         let listed = self.store.list_with_delimiter(Some(&self.prefix.clone().join(table))).await;
         let mut files = listed.map_err(datafusion::error::DataFusionError::from)?.objects;
         files.retain(|file| file.location.filename().is_some_and(|it| it.ends_with(".parquet")));
         files.sort_by(|one, other| one.location.cmp(&other.location));
+        Ok(files)
+    }
+
+    /// Registers the readable files of a table. Returns the number of files that it leaves out.
+    async fn register(
+        &self,
+        context: &SessionContext,
+        table: &str,
+        sql: &str,
+    ) -> Result<usize, Error> {
+        let files = self.files(table).await?;
+        let mut outdated = Vec::new();
+        if LATER_TABLES.contains(&table) && self.tables.contains("slices") {
+            let names: BTreeSet<_> = files.iter().map(|file| file.location.filename()).collect();
+            let traces = self.files("slices").await?;
+            let without = traces.iter().filter(|file| !names.contains(&file.location.filename()));
+            outdated.extend(without.map(|file| {
+                let name = file.location.filename().unwrap_or_default();
+                (format!("slices/{name}"), format!("the table {table}"))
+            }));
+        }
         let runtime = context.runtime_env();
         let cache = || runtime.cache_manager.get_file_metadata_cache();
         let looked_at: Vec<(ObjectMeta, Result<Schema, String>)> = stream::iter(files)
@@ -110,22 +142,40 @@ impl Folder {
             .buffered(AT_ONCE)
             .collect()
             .await;
-        let (mut urls, mut schemas, mut left_out) = (Vec::new(), Vec::new(), 0);
+        let wanted: Vec<&str> = LATER_COLUMNS
+            .into_iter()
+            .filter_map(|(of, column)| (of == table && mentions(sql, column)).then_some(column))
+            .collect();
+        let (mut urls, mut schemas, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
         for (file, schema) in looked_at {
             let name = file.location.filename().unwrap_or_default();
             match schema {
-                Ok(schema) => {
-                    urls.push(self.url(table, name)?);
-                    schemas.push(schema);
-                }
-                Err(reason) => {
-                    left_out += 1;
-                    let path = format!("{}/{table}/{name}", self.name.trim_end_matches('/'));
-                    let _ = writeln!(std::io::stderr(), "note: {path} is left out: {reason}");
-                }
+                Ok(schema) => match wanted.iter().find(|name| schema.index_of(name).is_err()) {
+                    Some(column) => {
+                        outdated.push((format!("{table}/{name}"), format!("the column {column}")));
+                    }
+                    None => {
+                        urls.push(self.url(table, name)?);
+                        schemas.push(schema);
+                    }
+                },
+                Err(reason) => left_out.push((format!("{table}/{name}"), reason)),
             }
         }
         let (name, folder) = (table.to_owned(), self.name.clone());
+        if let Some((_, lacking)) = outdated.first().filter(|_| urls.is_empty()) {
+            return Err(Error::Outdated { folder, lacking: lacking.clone() });
+        }
+        left_out.extend(outdated.into_iter().map(|(path, lacking)| {
+            let reason = format!(
+                "an earlier mlprof wrote it without {lacking}: convert its trace again with `mlprof convert`"
+            );
+            (path, reason)
+        }));
+        for (path, reason) in &left_out {
+            let folder = self.name.trim_end_matches('/');
+            let _ = writeln!(std::io::stderr(), "note: {folder}/{path} is left out: {reason}");
+        }
         if urls.is_empty() {
             return Err(Error::NoneReadable { name, folder });
         }
@@ -140,7 +190,7 @@ impl Folder {
             .with_listing_options(options.with_file_extension(".parquet"))
             .with_schema(Arc::new(schema));
         context.register_table(table, Arc::new(ListingTable::try_new(config)?))?;
-        Ok(left_out)
+        Ok(left_out.len())
     }
 
     fn url(&self, table: &str, file: &str) -> Result<ListingTableUrl, Error> {
@@ -191,6 +241,11 @@ impl Folder {
         });
         Ok(Schema::new(fields.collect::<Vec<_>>()))
     }
+}
+
+/// Whether a word occurs in SQL.
+fn mentions(sql: &str, word: &str) -> bool {
+    sql.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|it| it == word)
 }
 
 fn local(name: &str) -> Result<Url, Error> {

@@ -82,9 +82,10 @@ impl Analysis {
         let work = DeviceWork::of(trace, &correlations);
         let steps = steps::find(trace, &meanings);
         let window = steps::window(trace, &steps);
+        let busy = work.busy(trace);
         let (begin, end) = trace.window().unwrap_or((0, 0));
         let parts: Vec<(Parts, i64)> =
-            steps.iter().map(|step| steps::parts(trace, &meanings, step)).collect();
+            steps.iter().map(|step| steps::parts(trace, &meanings, &busy, step)).collect();
         let breakdowns = steps.iter().zip(&parts);
         let mut all = Parts::default();
         for (part, duration) in parts.iter().flat_map(|(parts, _)| parts) {
@@ -96,6 +97,7 @@ impl Analysis {
             |number| steps.iter().position(|step| step.number == Some(number)),
         );
         let critical_paths = steps.iter().enumerate();
+        let is_inside = self_times::inside_their_likes(trace);
         let mut analysis = Self {
             schema_version: SCHEMA_VERSION,
             rank: trace.info.rank,
@@ -112,8 +114,8 @@ impl Analysis {
                 .map(|(place, step)| paths.of(step, shown == Some(place)))
                 .collect(),
             threads: threads::of(trace, &meanings, &window),
-            names: self_times::by_name(trace, &correlations),
-            modules: self_times::by_module(trace, &meanings, &correlations),
+            names: self_times::by_name(trace, &meanings, &correlations, &is_inside),
+            modules: self_times::by_module(trace, &meanings, &correlations, &is_inside),
             devices: device::of(
                 trace,
                 &meanings,
@@ -151,6 +153,18 @@ impl Analysis {
         self.steps.iter().any(|step| step.number.is_some())
     }
 
+    /// The thread that the parts of steps are about, for headings: ` (thread python)`.
+    pub(crate) fn thread_of_parts(&self) -> String {
+        let mut threads: Vec<&str> = self.steps.iter().map(|step| step.thread.as_str()).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        match threads[..] {
+            [] => String::new(),
+            [thread] => format!(" ({thread})"),
+            _ => " (the threads that ran them)".to_owned(),
+        }
+    }
+
     /// What the critical paths of all steps go through, the longest first.
     pub(crate) fn path_parts(&self) -> Vec<PathPart> {
         let mut sums: FxHashMap<(PathKind, Option<&str>), (u64, i64)> = FxHashMap::default();
@@ -184,7 +198,8 @@ fn notes(trace: &Trace, window: &Window, steps: &[Step]) -> Vec<String> {
     // Steps that follow each other do not touch to the nanosecond.
     if paused as f64 > NOTED * window.length() as f64 {
         notes.push(format!(
-            "recording paused for {} between the first and the last step, as for a validation: no table has this time",
+            "recording paused for {} between the first and the last step, as for a validation: \
+             tables of time leave this out",
             duration(paused as f64 / 1e9)
         ));
     }

@@ -35,6 +35,7 @@ pub mod rollups;
 mod sweep;
 mod text;
 pub mod trace;
+mod vendor;
 pub mod xplane;
 
 pub use analysis::{Analysis, SCHEMA_VERSION};

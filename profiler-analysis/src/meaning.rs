@@ -38,6 +38,11 @@ pub(crate) struct Meanings {
     module: Vec<Name>,
     /// Whether the loop waits for data meanwhile.
     is_in_data: Vec<bool>,
+    /// The place of the innermost op around each slice, or of the slice itself.
+    op: Vec<u32>,
+    /// The message of the innermost slice around each that has one, or of the slice itself: its
+    /// place. Empty where no slice has one.
+    described: Vec<u32>,
 }
 
 impl Meanings {
@@ -57,7 +62,20 @@ impl Meanings {
                 .and_then(|open| trace.names.find(open)),
         });
         let count = trace.slices.len();
+        let own = |is_it: bool, place: usize, around: u32| {
+            if is_it { place as u32 } else { around } // there are fewer than 2^32
+        };
+        let is_described = |slice: &Slice| message(trace, slice).is_some();
+        let described = match trace.details.iter().any(|it| it.message != Name::EMPTY) {
+            true => trace
+                .inherited(NONE, |place, slice, around| own(is_described(slice), place, around)),
+            false => Vec::new(),
+        };
         let mut meanings = Self {
+            op: trace.inherited(NONE, |place, slice, around| {
+                own(slice.category == Category::CpuOp, place, around)
+            }),
+            described,
             names,
             action: vec![NONE; count],
             module: vec![Name::EMPTY; count],
@@ -130,6 +148,18 @@ impl Meanings {
     /// The place of the innermost action around a slice, or of the slice if it is one.
     pub(crate) fn action(&self, place: usize) -> Option<usize> {
         (self.action[place] != NONE).then_some(self.action[place] as usize)
+    }
+
+    /// The place of the innermost op around a slice, or of the slice if it is one.
+    pub(crate) fn op(&self, place: usize) -> Option<usize> {
+        (self.op[place] != NONE).then_some(self.op[place] as usize)
+    }
+
+    /// The place of the innermost slice around a slice, or of the slice itself, that has the message
+    /// of a collective.
+    pub(crate) fn described(&self, place: usize) -> Option<usize> {
+        let described = self.described.get(place).filter(|described| **described != NONE);
+        described.map(|described| *described as usize)
     }
 
     /// The module that a slice belongs to.
@@ -207,6 +237,12 @@ pub(crate) fn work_of(category: Category, name: &str) -> Option<WorkKind> {
         Category::UserAnnotation if waits_for_other_ranks(name) => Some(WorkKind::Communication),
         _ => None,
     }
+}
+
+/// The message of a collective that a slice itself has.
+pub(crate) fn message(trace: &Trace, slice: &Slice) -> Option<Name> {
+    let message = trace.details(slice)?.message;
+    (message != Name::EMPTY).then_some(message)
 }
 
 /// vLLM's `execute_context_1(888)_generation_0(0)` and `execute_new_3_cached_5`, SGLang's

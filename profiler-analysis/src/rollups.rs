@@ -101,7 +101,7 @@ impl Rollups {
     pub(crate) fn of_steps(trace: &Trace, meanings: &Meanings, steps: &[Step]) -> Self {
         let mut names = Renamed { trace, names: Names::default(), known: FxHashMap::default() };
         let of = StepOf::new(steps);
-        let ops = ops(trace, &of, &mut names);
+        let ops = ops(trace, meanings, &of, &mut names);
         let modules = modules(trace, meanings, &of, &mut names);
         let stages = stages(trace, meanings, steps, &mut names);
         let sums = steps.iter().filter_map(|step| {
@@ -109,7 +109,7 @@ impl Rollups {
                 number: step.number?,
                 start: step.start(),
                 duration: step.duration(),
-                waiting_for_data: steps::parts(trace, meanings, step).1,
+                waiting_for_data: steps::waiting_for_data(trace, meanings, step),
             })
         });
         let steps = sums.collect();
@@ -136,9 +136,15 @@ impl Renamed<'_> {
     }
 }
 
-fn ops(trace: &Trace, step_of: &StepOf, names: &mut Renamed<'_>) -> Vec<OpSum> {
+fn ops(
+    trace: &Trace,
+    meanings: &Meanings,
+    step_of: &StepOf,
+    names: &mut Renamed<'_>,
+) -> Vec<OpSum> {
+    let is_inside = self_times::inside_their_likes(trace);
     let mut sums: FxHashMap<(Option<u64>, Category, Name), OpSum> = FxHashMap::default();
-    for slice in &trace.slices {
+    for (place, slice) in trace.slices.iter().enumerate() {
         let (step, category, name) = (step_of.number(slice.start), slice.category, slice.name);
         let track = &trace.tracks[slice.track as usize];
         let is_again = track.overlaps.is_some() && track.kind != TrackKind::Thread;
@@ -154,15 +160,14 @@ fn ops(trace: &Trace, step_of: &StepOf, names: &mut Renamed<'_>) -> Vec<OpSum> {
             device: 0,
         });
         of.count += 1;
-        if !self_times::is_inside_its_like(trace, slice) {
+        if !is_inside[place] {
             of.total += slice.duration;
         }
         of.own += if is_again { 0 } else { slice.self_duration };
         (of.min, of.max) = (of.min.min(slice.duration), of.max.max(slice.duration));
     }
     for (call, time) in self_times::device_times(trace, &trace.correlations()) {
-        let op = trace.around(&trace.slices[call]).find(|it| it.category == Category::CpuOp);
-        let Some(op) = op else { continue };
+        let Some(op) = meanings.op(call).map(|op| &trace.slices[op]) else { continue };
         let key = (step_of.number(op.start), op.category, op.name);
         if let Some(of) = sums.get_mut(&key) {
             of.device += time;
@@ -217,25 +222,16 @@ fn stages(
     for step in steps {
         let Some(number) = step.number else { continue };
         let mut sums: Vec<(Name, i64)> = Vec::new();
+        let mut known: FxHashMap<Name, usize> = FxHashMap::default();
+        let mut outermost = OutermostActions { trace, meanings, step, of: FxHashMap::default() };
         let mut rest = 0;
         let mut add = |start: i64, end: i64, innermost: Option<usize>| {
-            // The outermost action that is inside of the step.
-            let mut outermost = None;
-            let mut around = innermost;
-            while let Some(place) = around {
-                let is_action = meanings.action(place) == Some(place);
-                let slice = &trace.slices[place];
-                // An action that crosses the step is not a stage of it.
-                if is_action && slice.start >= step.start() && slice.end() <= step.end() {
-                    outermost = Some(slice.name);
-                }
-                around = trace.slices[place].parent();
-            }
-            let Some(action) = outermost else {
+            let Some(action) = innermost.and_then(|place| outermost.of(place)) else {
                 rest += end - start;
                 return;
             };
-            match sums.iter_mut().find(|(name, _)| *name == action) {
+            let place = *known.entry(action).or_insert(sums.len());
+            match sums.get_mut(place) {
                 Some((_, sum)) => *sum += end - start,
                 None => sums.push((action, end - start)),
             }
@@ -252,4 +248,36 @@ fn stages(
         }));
     }
     rows
+}
+
+/// The outermost actions that are inside of a step.
+struct OutermostActions<'a> {
+    trace: &'a Trace,
+    meanings: &'a Meanings,
+    step: &'a Step,
+    /// By the place of the slice that they are around: each slice is visited once.
+    of: FxHashMap<usize, Option<Name>>,
+}
+
+impl OutermostActions<'_> {
+    /// The outermost action around a slice, or the slice itself. An action that crosses the step is
+    /// not a part of it.
+    fn of(&mut self, place: usize) -> Option<Name> {
+        let Self { trace, meanings, step, of } = self;
+        let is_inside = |place: &usize| {
+            let slice = &trace.slices[*place];
+            slice.start >= step.start() && slice.end() <= step.end()
+        };
+        let around = std::iter::successors(Some(place), |place| trace.slices[*place].parent());
+        let unknown: Vec<usize> =
+            around.take_while(|place| is_inside(place) && !of.contains_key(place)).collect();
+        for place in unknown.into_iter().rev() {
+            let around = trace.slices[place].parent();
+            let outermost = around.and_then(|around| *of.get(&around)?);
+            let is_action = meanings.action(place) == Some(place);
+            let own = is_action.then(|| trace.slices[place].name);
+            of.insert(place, outermost.or(own));
+        }
+        *of.get(&place)?
+    }
 }

@@ -1,6 +1,8 @@
 //! What a thread does from one moment to another.
 
-use crate::trace::Trace;
+use std::cell::OnceCell;
+
+use crate::trace::{Slice, Stretches, Trace};
 
 /// Divides the time from `from` to `to` up by what is innermost on a thread, whose first track it
 /// is, or on a stream: each part has its beginning and its end, and the place of the slice; `None`
@@ -17,16 +19,13 @@ pub(crate) fn innermost(
     let places = trace.tracks[track].slices.clone();
     let slices = &trace.slices[places.clone()];
     let first = places.start + slices.partition_point(|slice| slice.start < from);
-    // What is open at the beginning, the innermost last.
-    let mut open = Vec::new();
-    let mut around = first.checked_sub(1).filter(|place| places.contains(place));
-    while let Some(place) = around {
-        if trace.slices[place].end() > from {
-            open.push(place);
-        }
-        around = trace.slices[place].parent();
+    // The innermost open slice: those around it are its parents.
+    let mut open = first.checked_sub(1).filter(|place| places.contains(place));
+    while let Some(place) = open
+        && trace.slices[place].end() <= from
+    {
+        open = trace.slices[place].parent();
     }
-    open.reverse();
     let mut now = from;
     let mut until = |now: &mut i64, time: i64, innermost: Option<usize>| {
         let time = time.min(to);
@@ -38,17 +37,20 @@ pub(crate) fn innermost(
     let began_inside = (first..places.end).take_while(|place| trace.slices[*place].start < to);
     for place in began_inside {
         let start = trace.slices[place].start;
-        while let Some(innermost) = open.last().copied()
+        while let Some(innermost) = open
             && trace.slices[innermost].end() <= start
         {
             until(&mut now, trace.slices[innermost].end(), Some(innermost));
-            open.pop();
+            open = trace.slices[innermost].parent();
         }
-        until(&mut now, start, open.last().copied());
-        open.push(place);
+        until(&mut now, start, open);
+        open = Some(place);
     }
-    while let Some(innermost) = open.pop() {
+    while let Some(innermost) = open
+        && now < to
+    {
         until(&mut now, trace.slices[innermost].end(), Some(innermost));
+        open = trace.slices[innermost].parent();
     }
     until(&mut now, to, None);
 }
@@ -73,30 +75,44 @@ fn of_stretches(
     }
 }
 
-/// The innermost slice that is open just before a moment, and since when nothing else has been: the
-/// beginning of the part that [`innermost`] would end there.
-pub(crate) fn before(trace: &Trace, track: usize, time: i64) -> (Option<usize>, i64) {
-    if let Some(stretches) = trace.crossing(track) {
+/// What is innermost on threads, found at any moment. A thread is walked through once, when it is
+/// first asked about.
+pub(crate) struct Innermost<'a> {
+    trace: &'a Trace,
+    /// By track.
+    stretches: Vec<OnceCell<Stretches>>,
+}
+
+impl<'a> Innermost<'a> {
+    pub(crate) fn new(trace: &'a Trace) -> Self {
+        Self { trace, stretches: trace.tracks.iter().map(|_| OnceCell::new()).collect() }
+    }
+
+    /// The innermost slice that is open on a thread just before a moment, and since when nothing else
+    /// has been: the beginning of the part that [`innermost`] would end there.
+    pub(crate) fn before(&self, track: usize, time: i64) -> (Option<usize>, i64) {
+        let stretches = match self.trace.crossing(track) {
+            Some(stretches) => stretches,
+            None => self.stretches[track].get_or_init(|| of_track(self.trace, track)),
+        };
         let begun = stretches.partition_point(|(start, ..)| *start < time);
         let Some(last) = begun.checked_sub(1) else { return (None, i64::MIN) };
         let (start, end, place) = stretches[last];
-        return match end >= time {
+        match end >= time {
             true => (Some(place as usize), start),
             false => (None, end),
-        };
-    }
-    let places = trace.tracks[track].slices.clone();
-    let slices = &trace.slices[places.clone()];
-    let begun = places.start + slices.partition_point(|slice| slice.start < time);
-    let mut since = i64::MIN;
-    let mut place = begun.checked_sub(1).filter(|place| places.contains(place));
-    while let Some(candidate) = place {
-        let slice = &trace.slices[candidate];
-        if slice.end() >= time {
-            return (Some(candidate), since.max(slice.start));
         }
-        since = since.max(slice.end());
-        place = slice.parent();
     }
-    (None, since)
+}
+
+/// Stretches of a track, of which no two are one.
+fn of_track(trace: &Trace, track: usize) -> Stretches {
+    let slices = trace.of_track(&trace.tracks[track]);
+    let first = slices.first().map_or(0, |slice| slice.start);
+    let last = slices.iter().map(Slice::end).max().unwrap_or(first);
+    let mut stretches = Stretches::new();
+    innermost(trace, track, (first, last), |start, end, place| {
+        stretches.extend(place.map(|place| (start, end, place as u32))); // fewer than 2^32
+    });
+    stretches
 }

@@ -53,9 +53,7 @@ pub fn main() -> ExitCode {
     let done: Result<ExitCode, Box<dyn Error>> = match Command::parse_from(arguments).what {
         What::Run(arguments) => run::run(&arguments).map(run::end_as).map_err(Into::into),
         What::Report(arguments) => report::run(&arguments).map_err(Into::into),
-        What::Convert(arguments) => {
-            convert::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
-        }
+        What::Convert(arguments) => convert::run(&arguments).map_err(Into::into),
         What::Analyze(arguments) => analyze::run(&arguments).map_err(Into::into),
         What::Diff(arguments) => diff::run(&arguments).map_err(Into::into),
         What::CompareNumerics(arguments) => compare_numerics::run(&arguments).map_err(Into::into),

@@ -23,7 +23,8 @@ use crate::report::{self, Limit};
 /// further apart than rounding, and with --again than three times what varies between two runs of
 /// the reference. Steps that only one side has are named.
 ///
-/// Exit status: 0; 1 if something differs, or nothing can be compared; 2 for what cannot be read or written.
+/// Exit status: 0; 1 if something differs, if one side has steps that the other lacks, or if nothing
+/// can be compared; 2 for what cannot be read or written.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
@@ -111,8 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         let rows = arguments.limit.map_or(20, |limit| limit.of(comparison.places.len()));
         print(&text(&comparison, rows))?;
     }
-    let is_same = comparison.different == 0 && comparison.pairs > 0;
-    Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if comparison.is_equal() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// A reader that wants no more is no error.

@@ -22,7 +22,8 @@ use crate::traces;
 /// ops, modules, steps, stages and ranks are enough. Traces of several ranks are compared rank by rank; cycles of
 /// one run are one series of steps; traces with steps of one number are several runs.
 ///
-/// Exit status: 0; 1 if something got worse by more than --fail-above; 2 for what cannot be read or compared.
+/// Exit status: 0; 1 if something got worse by more than --fail-above; 2 if a trace or most of its
+/// events cannot be read, or the sides cannot be compared.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {

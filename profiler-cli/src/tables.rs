@@ -14,7 +14,6 @@ mod built {
     use profiler_analysis::columns;
 
     use super::{Error, Path, PathBuf, Rollups, Trace};
-    use crate::report::unpack;
 
     pub(crate) use columns::TraceFiles;
 
@@ -44,10 +43,8 @@ mod built {
     }
 
     /// Writes a trace's tables.
-    pub(crate) fn convert(file: &Path, folder: &Path) -> Result<(), Error> {
-        let trace = unpack::trace(file)?;
-        crate::say::losses(&trace, file);
-        columns::write(&trace, folder)
+    pub(crate) fn write(trace: &Trace, folder: &Path) -> Result<(), Error> {
+        columns::write(trace, folder)
             .map_err(|error| Error::Write { path: folder.to_owned(), error })?;
         profiler_report::output::say(format_args!("written: {}", folder.display()));
         Ok(())
@@ -87,7 +84,7 @@ mod built {
         match *files {}
     }
 
-    pub(crate) fn convert(_: &Path, _: &Path) -> Result<(), Error> {
+    pub(crate) fn write(_: &Trace, _: &Path) -> Result<(), Error> {
         Err(Error::WithoutParquet)
     }
 

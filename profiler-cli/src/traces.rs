@@ -1,10 +1,12 @@
 //! Which traces a command is to read, and reading them.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use profiler_analysis::Trace;
 use profiler_analysis::rollups::Rollups;
 use profiler_analysis::trace::Info;
+use profiler_report::output::say;
 
 use crate::report::{self, unpack};
 use crate::tables::{self, TraceFiles};
@@ -152,9 +154,11 @@ fn rank_in_name(path: &Path) -> Option<u32> {
     })
 }
 
+/// The exit status where most events of a file cannot be read, and where a file cannot be read.
+const MOST_IS_LOST: u8 = 2;
+
 /// A sentence on a trace that is mostly not there.
-pub(crate) fn mostly_unreadable(trace: &Trace, path: &Path) -> Option<String> {
-    let info = &trace.info;
+fn mostly_unreadable(info: &Info, path: &Path) -> Option<String> {
     info.is_mostly_unreadable().then(|| {
         format!(
             "cannot read most of {}: {} of {} events are lost",
@@ -165,15 +169,23 @@ pub(crate) fn mostly_unreadable(trace: &Trace, path: &Path) -> Option<String> {
     })
 }
 
+/// Prints an error if most of a trace is lost, and returns the status that the command ends with
+/// then. `others`: what happens to the events that were read.
+pub(crate) fn end_after_losses(trace: &Trace, path: &Path, others: &str) -> Option<ExitCode> {
+    let reason = mostly_unreadable(&trace.info, path)?;
+    say(format_args!("error: {reason}; the others are {others}"));
+    Some(ExitCode::from(MOST_IS_LOST))
+}
+
 /// The sums of a trace.
 pub(crate) fn read_rollups(source: &Source) -> Result<Rollups, Error> {
-    if let Source::Tables(files) = source {
-        return Ok(tables::read_rollups(files)?);
-    }
-    let trace = read(source)?;
-    match mostly_unreadable(&trace, &source.path()) {
+    let sums = match source {
+        Source::Tables(files) => tables::read_rollups(files)?,
+        Source::Json { .. } => Rollups::of(&read(source)?),
+    };
+    match mostly_unreadable(&sums.info, &source.path()) {
         Some(reason) => Err(Error::Unreadable(reason)),
-        None => Ok(Rollups::of(&trace)),
+        None => Ok(sums),
     }
 }
 

@@ -188,8 +188,12 @@ fn records_of_the_first_version_are_no_more_equal_than_they_prove() {
     assert_eq!(compare(std::slice::from_ref(&first), std::slice::from_ref(&first)).0, Some(0));
     let steps: Vec<Value> = (0..10).map(|step| json!({"step": step})).collect();
     let (status, out) = compare(&steps, &steps[..2]);
-    let told = "Not compared: only the reference has 8 steps (2 to 9).";
-    assert_eq!((status, out.contains(told)), (Some(0), true), "{out}");
+    let told = "Not equal: only the reference has 8 steps (2 to 9), which cannot be compared.";
+    assert_eq!((status, out.contains(told)), (Some(1), true), "{out}");
+    let (status, out) = compare(&steps[4..5], &steps[4..]);
+    let told = "Not equal: only the other run has 5 steps (5 to 9), which cannot be compared.";
+    assert_eq!((status, out.contains(told)), (Some(1), true), "{out}");
+    assert_eq!(compare(&steps, &steps).0, Some(0));
     // Hashes are of numbers that no sample has.
     let hashed = |hash: &str| json!({"count": 600, "shape": [600], "hash": hash});
     assert_eq!(compare(&[hashed("a")], &[hashed("b")]).0, Some(1));

@@ -5,9 +5,11 @@ mod edge_cases;
 mod engines;
 mod made;
 mod program;
+mod rank_file;
 mod rows;
 mod server;
 mod store;
+mod windows;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

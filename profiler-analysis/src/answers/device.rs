@@ -124,6 +124,8 @@ pub struct CategoryTimes {
     pub calls: u64,
     /// Time of all calls in nanoseconds.
     pub total_ns: i64,
+    /// Median time of a call in nanoseconds.
+    pub median_ns: i64,
     /// `total_ns` as part of the time in which the device was busy.
     pub busy_share: f64,
     /// Part of `total_ns` that belongs to forward ops that backward runs again.

@@ -25,6 +25,8 @@ pub enum Activity {
     Overhead,
     /// Something of another category.
     Other,
+    /// Nothing is recorded of the thread, and a device works.
+    DeviceWorks,
     /// Nothing is recorded.
     Nothing,
 }
@@ -41,6 +43,7 @@ impl Activity {
             Self::WaitingForData => "waiting for data",
             Self::Overhead => "overhead",
             Self::Other => "other",
+            Self::DeviceWorks => "a device works, nothing recorded here",
             Self::Nothing => "nothing recorded",
         }
     }

@@ -3,7 +3,7 @@
 use super::ColumnsError;
 use super::file;
 use super::paths::TraceFiles;
-use super::schema::{CLOCKS, RANKS};
+use super::schema::{CLOCKS, PAUSES, RANKS};
 use crate::trace::{ClockReading, Info};
 
 pub(super) fn natural(number: i64) -> u64 {
@@ -28,6 +28,7 @@ pub(super) fn info(files: &TraceFiles) -> Result<Info, ColumnsError> {
         "dropped",
         "not_understood",
         "cut_short",
+        "events",
     ];
     file::read(&files.of(&RANKS), &RANKS, &columns, |rows| {
         let text = |name: &str| rows.text(name)(0).map(str::to_owned);
@@ -36,6 +37,7 @@ pub(super) fn info(files: &TraceFiles) -> Result<Info, ColumnsError> {
         info.world_size = small(rows.integer("world_size")(0)).min(Info::MOST_RANKS);
         info.base_ns = rows.integer("base_ns")(0);
         info.dropped = natural(rows.integer("dropped")(0));
+        info.events = natural(rows.integer("events")(0));
         info.not_understood = natural(rows.integer("not_understood")(0));
         (info.host, info.stage, info.cut_short) = (text("host"), text("stage"), text("cut_short"));
         info.boot_id = text("boot_id");
@@ -54,5 +56,18 @@ pub(super) fn info(files: &TraceFiles) -> Result<Info, ColumnsError> {
             }));
         })?;
     }
+    if has_pauses(files) {
+        file::read(&files.of(&PAUSES), &PAUSES, &["ts", "dur"], |rows| {
+            let [start, length] = ["ts", "dur"].map(|it| rows.integer(it));
+            let pause = |row| (start(row), start(row).saturating_add(length(row)));
+            info.pauses.extend((0..rows.count).map(pause));
+        })?;
+        info.pauses.sort_unstable();
+    }
     Ok(info)
+}
+
+/// Whether the tables list pauses of the recording, as those of earlier versions do not.
+pub(super) fn has_pauses(files: &TraceFiles) -> bool {
+    files.of(&PAUSES).exists()
 }

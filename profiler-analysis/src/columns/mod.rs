@@ -13,6 +13,7 @@ mod read_rollups;
 mod schema;
 mod slices;
 mod stacks;
+mod waits;
 mod write;
 
 use std::io;

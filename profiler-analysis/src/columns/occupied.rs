@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::file;
-use super::info::info;
+use super::info::{has_pauses, info};
 use super::paths::TraceFiles;
 use super::schema::SLICES;
 use crate::trace::{Info, Trace};
@@ -15,6 +15,11 @@ pub(super) fn refuse_another(trace: &Trace, folder: &Path) -> io::Result<()> {
     let files = TraceFiles::new(folder, own.rank, own.cycle);
     // What cannot be read is worth nothing.
     let Ok(there) = info(&files) else { return Ok(()) };
+    // Tables of earlier versions have neither events nor pauses.
+    let mut comparable = Info { events: there.events, ..own.kept_in_tables() };
+    if !has_pauses(&files) {
+        comparable.pauses.clear();
+    }
     let of_stage = |info: &Info| match &info.stage {
         Some(stage) => format!("of {stage}"),
         None => "of no stage".to_owned(),
@@ -26,7 +31,7 @@ pub(super) fn refuse_another(trace: &Trace, folder: &Path) -> io::Result<()> {
     let (theirs, ours) = match () {
         () if there.stage != own.stage => (of_stage(&there), of_stage(own)),
         () if there.host != own.host => (of_host(&there), of_host(own)),
-        () if there != own.kept_in_tables() || begins_elsewhere(trace, &files) => {
+        () if there != comparable || begins_elsewhere(trace, &files) => {
             ("of another run".to_owned(), "of this one".to_owned())
         }
         () => return Ok(()),

@@ -119,6 +119,11 @@ pub const SLICES: Table = Table {
              which ranks wait for each other",
         )
         .optional(),
+        text(
+            "collective",
+            "the operation and the group of ranks, where each of them waits for all others in it",
+        )
+        .optional(),
         integer("correlation", "what ties launches to what they launched").optional().delta(),
         text("shapes", "sizes of its inputs, as JSON").optional(),
         integer("flops", "floating-point operations").optional(),
@@ -267,6 +272,41 @@ pub const STEPS: Table = Table {
     ],
 };
 
+/// The parts of steps.
+pub const STEP_PARTS: Table = Table {
+    name: "step_parts",
+    about: "the parts of steps: several of a step that something interrupted, as a validation does",
+    columns: &[
+        RANK,
+        CYCLE,
+        STEP,
+        integer("ts", "when the part began, in nanoseconds of the trace's time").delta(),
+        integer("dur", "how long the part took, in nanoseconds"),
+    ],
+};
+
+const STRETCH: [Column; 4] = [
+    RANK,
+    CYCLE,
+    integer("ts", "when the stretch began, in nanoseconds of the trace's time").delta(),
+    integer("dur", "the stretch's length, in nanoseconds"),
+];
+
+/// The time that answers about devices count.
+pub const WINDOWS: Table = Table {
+    name: "windows",
+    about: "the time that answers about devices count, without pauses: from the first to the last step, or the whole \
+            trace if it has no steps",
+    columns: &STRETCH,
+};
+
+/// Pauses of the recording.
+pub const PAUSES: Table = Table {
+    name: "pauses",
+    about: "pauses of the recording, as it makes them for a validation within an epoch",
+    columns: &STRETCH,
+};
+
 /// What steps are made of, one after the other.
 pub const STAGES: Table = Table {
     name: "stages",
@@ -360,13 +400,14 @@ pub const RANKS: Table = Table {
             "events that were left out, as no slices with a time and a place",
         ),
         text("cut_short", "why the end of the trace is missing, if it is").optional(),
+        integer("events", "events of the file, whether they were left out or not").optional(),
     ],
 };
 
 /// All of them.
-pub const TABLES: [Table; 15] = [
-    SLICES, STACKS, TRACKS, THREADS, PROCESSES, ARGS, FLOWS, COUNTERS, STEPS, STAGES, PHASES, OPS,
-    MODULES, CLOCKS, RANKS,
+pub const TABLES: [Table; 18] = [
+    SLICES, STACKS, TRACKS, THREADS, PROCESSES, ARGS, FLOWS, COUNTERS, STEPS, STEP_PARTS, WINDOWS,
+    PAUSES, STAGES, PHASES, OPS, MODULES, CLOCKS, RANKS,
 ];
 
 /// The schema as text.

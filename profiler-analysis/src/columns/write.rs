@@ -10,11 +10,12 @@ use super::file::{self, Source};
 use super::occupied;
 use super::paths::TraceFiles;
 use super::schema::{
-    ARGS, CLOCKS, COUNTERS, FLOWS, MODULES, OPS, PHASES, PROCESSES, RANKS, SLICES, STACKS, STAGES,
-    STEPS, TABLES, THREADS, TRACKS, Table,
+    ARGS, CLOCKS, COUNTERS, FLOWS, MODULES, OPS, PAUSES, PHASES, PROCESSES, RANKS, SLICES, STACKS,
+    STAGES, STEP_PARTS, STEPS, TABLES, THREADS, TRACKS, Table, WINDOWS,
 };
 use super::slices::Order;
 use super::stacks::Stacks;
+use super::waits::Waits;
 use crate::answers::WorkKind;
 use crate::host::steps;
 use crate::meaning::{Meanings, work_of};
@@ -38,6 +39,7 @@ pub fn write(trace: &Trace, folder: &Path) -> io::Result<TraceFiles> {
     writer.args()?;
     writer.flows_and_counters()?;
     writer.rollups()?;
+    writer.stretches()?;
     writer.phases()?;
     writer.slices()?;
     writer.finish()
@@ -129,6 +131,7 @@ impl<'a> Writer<'a> {
 
     fn slices(&self) -> io::Result<()> {
         let phases = stages::of_slices(self.trace, &self.meanings);
+        let waits = Waits::of(self.trace, &self.meanings, &self.texts);
         let phase_texts: Vec<ByteArray> =
             stages::stages().iter().map(|stage| ByteArray::from(stage.name.as_str())).collect();
         let slice = |row| self.slice(row).1;
@@ -152,6 +155,7 @@ impl<'a> Writer<'a> {
             self.names(|row| self.meanings.module(place(row))),
             Source::Texts(Box::new(|row| Some(phase_texts[phases[place(row)]?].clone()))),
             self.works(slice),
+            Source::Texts(Box::new(|row| waits.of_slice(place(row)))),
             Source::naturals(|row| slice(row).correlation.into()),
             self.names(|row| self.details(row).map(|it| it.shapes).filter(|it| *it != Name::EMPTY)),
             number(|it| it.flops),
@@ -321,8 +325,37 @@ impl<'a> Writer<'a> {
             Source::integers(|_| signed(info.dropped)),
             Source::integers(|_| signed(info.not_understood)),
             Source::maybe_texts(|_| info.cut_short.clone()),
+            Source::naturals(|_| info.events),
         ];
         self.write(&RANKS, 1, &sources)
+    }
+
+    /// The time that answers count, and the time that they do not.
+    fn stretches(&self) -> io::Result<()> {
+        let parts = self.steps.iter().filter_map(|step| Some((step.number?, &step.parts)));
+        let parts = parts.flat_map(|(step, parts)| parts.iter().map(move |part| (step, *part)));
+        let mut parts: Vec<(u64, (i64, i64))> = parts.collect();
+        parts.sort_unstable_by_key(|(_, part)| *part);
+        let sources = [
+            self.rank(),
+            self.cycle(),
+            Source::integers(|row| signed(parts[row].0)),
+            Source::integers(|row| parts[row].1.0),
+            Source::integers(|row| parts[row].1.1 - parts[row].1.0),
+        ];
+        self.write(&STEP_PARTS, parts.len(), &sources)?;
+        let window = steps::window(self.trace, &self.steps);
+        for (table, all) in [(WINDOWS, window.parts()), (PAUSES, self.trace.info.pauses.as_slice())]
+        {
+            let sources = [
+                self.rank(),
+                self.cycle(),
+                Source::integers(|row| all[row].0),
+                Source::integers(|row| all[row].1.saturating_sub(all[row].0)),
+            ];
+            self.write(&table, all.len(), &sources)?;
+        }
+        Ok(())
     }
 
     /// What `ranks` compares, so that sums of a fleet name the same stragglers.

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::work::Device;
 use crate::answers::{CollectiveTimes, WorkKind};
-use crate::meaning::Meanings;
+use crate::meaning::{Meanings, message};
 use crate::trace::{Correlated, Message, Name, Trace};
 
 /// A kind of collective.
@@ -175,18 +175,10 @@ impl Collectives {
         for slice in of_devices.filter(|it| meanings.work(it) == Some(WorkKind::Communication)) {
             let call = correlations.get(&slice.correlation).filter(|_| slice.correlation != 0);
             let call = call.and_then(|it| it.call).map(|call| &trace.slices[call as usize]);
-            let message_of = |slice| {
-                let message = trace.details(slice)?.message;
-                (message != Name::EMPTY).then_some(message)
-            };
-            let mut place = call.and_then(|call| call.parent());
-            while let Some(around) = place
-                && message_of(&trace.slices[around]).is_none()
-            {
-                place = trace.slices[around].parent();
-            }
-            let message = message_of(slice).or_else(|| message_of(&trace.slices[place?]));
-            let Some(message) = message else { continue };
+            let place = call.and_then(|call| meanings.described(call.parent()?));
+            let found_in = |place: Option<usize>| message(trace, &trace.slices[place?]);
+            let text = message(trace, slice).or_else(|| found_in(place));
+            let Some(message) = text else { continue };
             let kinds = &mut found.kinds;
             let kind = *known.entry(message).or_insert_with(|| {
                 let kind = Kind::of(Message::of(trace.names.text(message))?)?;

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use profiler_report::ranks::median;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::union::Union;
@@ -19,6 +20,7 @@ struct Sum {
     min: i64,
     max: i64,
     recomputed: i64,
+    durations: Vec<i64>,
     /// Time by the innermost op around the launch.
     ops: FxHashMap<Name, i64>,
     modules: FxHashMap<Name, i64>,
@@ -30,6 +32,7 @@ impl Sum {
         self.max = self.max.max(duration);
         self.total += duration;
         self.calls += 1;
+        self.durations.push(duration);
     }
 }
 
@@ -61,8 +64,7 @@ pub(super) fn of(
         let sum = sums.entry((slice.category, slice.name)).or_default();
         sum.add(slice.duration);
         let Some(call) = call else { continue };
-        let op = trace.around(&trace.slices[call]).find(|it| it.category == Category::CpuOp);
-        if let Some(op) = op {
+        if let Some(op) = meanings.op(call).map(|op| &trace.slices[op]) {
             *sum.ops.entry(op.name).or_default() += slice.duration;
         }
         if let Some(module) = meanings.module(call) {
@@ -72,6 +74,7 @@ pub(super) fn of(
     }
     let busy = Union::of(all).length();
     let share = |part: i64| if busy > 0 { part as f64 / busy as f64 } else { 0.0 };
+    let mut durations: FxHashMap<KernelCategory, Vec<i64>> = FxHashMap::default();
     let rows = sums.into_iter().map(|((category, name), sum)| {
         let text = |name: Name| trace.names.text(name).to_owned();
         let (op, module) = (longest(trace, &sum.ops), longest(trace, &sum.modules));
@@ -82,6 +85,7 @@ pub(super) fn of(
                 kernel_category::of(category, trace.names.text(name), op)
             }
         };
+        durations.entry(category).or_default().extend(&sum.durations);
         KernelTimes {
             name: text(name),
             category,
@@ -103,7 +107,10 @@ pub(super) fn of(
         let key = |row: &KernelTimes| (Reverse(row.total_ns), row.category);
         key(one).cmp(&key(other)).then_with(|| one.name.cmp(&other.name))
     });
-    let categories = by_category(&rows, share);
+    let mut categories = by_category(&rows, share);
+    for row in &mut categories {
+        row.median_ns = median(durations.remove(&row.category).unwrap_or_default());
+    }
     (rows, categories)
 }
 

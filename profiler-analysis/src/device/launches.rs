@@ -11,7 +11,7 @@ use super::window::Window;
 use super::work::{Device, DeviceWork};
 use crate::answers::{GraphLaunch, LaunchStatistics};
 use crate::meaning::Meanings;
-use crate::trace::{Category, Correlated, Name, Trace};
+use crate::trace::{Correlated, Name, Trace};
 
 /// HolisticTraceAnalysis's thresholds, in nanoseconds.
 const LONG_CALL: i64 = 50_000;
@@ -99,8 +99,8 @@ pub(super) fn graphs(
                 (*kernels, *time) = (*kernels + 1, *time + slice.duration);
             }
         }
-        let op = trace.around(slice).find(|around| around.category == Category::CpuOp);
-        let inside = op.map(|op| op.name).or_else(|| {
+        let op = meanings.op(call as usize).map(|op| trace.slices[op].name);
+        let inside = op.or_else(|| {
             let action = meanings.action(call as usize)?;
             Some(trace.slices[action].name)
         });

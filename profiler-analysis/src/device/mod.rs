@@ -40,6 +40,7 @@ pub(crate) fn of(
     let mut graphs = launches::graphs(trace, meanings, correlations, window);
     let causes = streams::Causes { trace, meanings, work, waits, window };
     let is_recomputed = recomputed::of(trace);
+    let outermost_ops = sequences::outermost_ops(trace);
     let devices = work.devices.iter().map(|device| {
         let (kernels, categories) =
             kernels::of(trace, meanings, &is_recomputed, work, device, window);
@@ -62,7 +63,7 @@ pub(crate) fn of(
                 .collect(),
             copies: copies::of(trace, device, window),
             collectives: collectives(trace, meanings, correlations, device, window),
-            sequences: sequences::of(trace, meanings, work, device, window),
+            sequences: sequences::of(trace, &outermost_ops, meanings, work, device, window),
             graphs: graphs.remove(&device.number).unwrap_or_default(),
         }
     });

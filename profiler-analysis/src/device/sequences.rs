@@ -18,10 +18,19 @@ const FEWEST: u64 = 2;
 /// No more are told of.
 const MOST: usize = 20;
 
+/// The place of the outermost op around each slice, or of the slice itself.
+pub(super) fn outermost_ops(trace: &Trace) -> Vec<Option<u32>> {
+    trace.inherited(None, |place, slice, around: Option<u32>| {
+        let own = (slice.category == Category::CpuOp).then_some(place as u32); // fewer than 2^32
+        around.or(own)
+    })
+}
+
 /// Those launched in the window by the outermost op, those with the most device time first. A
 /// kernel that communicates ends a sequence: it can be fused with nothing.
 pub(super) fn of(
     trace: &Trace,
+    outermost_ops: &[Option<u32>],
     meanings: &Meanings,
     work: &DeviceWork,
     device: &Device,
@@ -34,15 +43,7 @@ pub(super) fn of(
         let call = work.call(*place).filter(|_| slice.category == Category::Kernel);
         let is_inside = |call: &u32| window.contains(trace.slices[*call as usize].start);
         let Some(call) = call.filter(is_inside) else { continue };
-        let mut outermost = None;
-        let mut around = trace.slices[call as usize].parent();
-        while let Some(place) = around {
-            if trace.slices[place].category == Category::CpuOp {
-                outermost = Some(place);
-            }
-            around = trace.slices[place].parent();
-        }
-        if let Some(op) = outermost {
+        if let Some(op) = outermost_ops[call as usize].map(|op| op as usize) {
             let launched = trace.slices[call as usize].start;
             let name = (!meanings.communicates(slice)).then_some(slice.name);
             by_op.entry(op).or_default().push((launched, name, slice.duration));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use super::window::Window;
 use crate::trace::{Correlated, NONE, Slice, Trace, TrackKind};
 
 /// Kernels, copies and fills of all devices: places in [`Trace::slices`].
@@ -68,6 +69,12 @@ impl DeviceWork {
             devices[device].streams.push(stream);
         }
         Self { devices, of, stream_of }
+    }
+
+    /// When any device worked.
+    pub(crate) fn busy(&self, trace: &Trace) -> Window {
+        let slices = self.devices.iter().flat_map(|device| device.slices(trace));
+        Window::new(slices.map(|slice| (slice.start, slice.end())).collect())
     }
 
     /// The call that launched it.

@@ -2,11 +2,11 @@
 
 use profiler_report::finding::{Confidence, Evidence, Finding, Place};
 use profiler_report::findings::{Outcome, Threshold};
-use profiler_report::number::grouped;
+use profiler_report::number::{grouped, share};
 
 use super::Rule;
 use super::facts::{Facts, NO_DEVICE, busy, finding, healthy, idle, no_inputs, part_of, time};
-use crate::answers::{NameTimes, PathKind, PathPart};
+use crate::answers::{DeviceAnswers, KernelCategory, KernelTimes, NameTimes, PathKind, PathPart};
 
 pub(super) const SHORT_KERNELS: Rule = Rule {
     name: "short-kernels",
@@ -28,6 +28,34 @@ pub(super) const DOMINANT_KERNEL: Rule = Rule {
         why: "the part of the critical path that they must take",
     }],
     examine: dominant_kernel,
+};
+
+pub(super) const UNFUSED_ELEMENTWISE: Rule = Rule {
+    name: "unfused-elementwise",
+    condition: "many short elementwise kernels take a large part of the time of a device",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.2,
+            why: "the part of the device's busy time that they must take",
+        },
+        Threshold {
+            name: "part",
+            default: 0.1,
+            why: "the part of the time that they must take: of a device that is mostly idle fusing saves little",
+        },
+        Threshold {
+            name: "kernels",
+            default: 20.0,
+            why: "the number of them in a step, or in a trace without steps: a few may be all that there are to fuse",
+        },
+        Threshold {
+            name: "median-seconds",
+            default: 100e-6,
+            why: "the longest median: a longer kernel is worth its launch, and mostly moves a large tensor",
+        },
+    ],
+    examine: unfused_elementwise,
 };
 
 fn short_kernels(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -69,6 +97,50 @@ fn short_kernels(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
                  of the device."
             .to_owned(),
         ..finding(SHORT_KERNELS.name, sentence, evidence, facts.cost(saved))
+    }])
+}
+
+fn unfused_elementwise(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let elementwise = |device: &'_ DeviceAnswers| {
+        device.categories.iter().find(|row| row.category == KernelCategory::Elementwise).cloned()
+    };
+    let of_devices = facts.devices.iter().filter_map(|device| Some((device, elementwise(device)?)));
+    let Some((device, row)) = of_devices.max_by_key(|(_, row)| row.total_ns) else {
+        return no_inputs("no elementwise kernel ran on a device");
+    };
+    let steps = facts.step_count().unwrap_or(1);
+    let per_step = row.calls as f64 / steps as f64;
+    let of_busy = share(row.busy_share, 1.0);
+    let mut evidence = vec![
+        Evidence::new("share of the device's busy time", of_busy.as_str()),
+        Evidence::new("elementwise kernels", grouped(row.calls)),
+        Evidence::new("median", time(row.median_ns)),
+        Evidence::new("device time", time(row.total_ns)),
+    ];
+    let is_short = row.median_ns as f64 / 1e9 <= limits[3];
+    let is_large = row.busy_share >= limits[0] && facts.part(row.total_ns) >= limits[1];
+    if !is_large || per_step < limits[2] || !is_short {
+        return healthy(evidence);
+    }
+    let of_category = |row: &&KernelTimes| row.category == KernelCategory::Elementwise;
+    let longest = device.kernels.iter().find(of_category);
+    evidence.extend(longest.map(|row| Evidence::new("most time", short(&row.name))));
+    let count = match facts.step_count() {
+        Some(_) => format!("{} a step", grouped(per_step.round() as u64)),
+        None => grouped(row.calls),
+    };
+    let sentence = format!(
+        "Elementwise kernels take {of_busy} of the busy time of device {}: {count}, with a median of {}.",
+        device.device,
+        time(row.median_ns),
+    );
+    Outcome::Found(vec![Finding {
+        place: longest.map(|row| Place::kernel(&*row.name)).unwrap_or_default(),
+        remedy: "fuse chains of elementwise ops, so that each tensor is read and written once: `torch.compile`, \
+                 burn's fusion, fused optimizers (`fused=True`), fused kernels for bias, activation, dropout and \
+                 rotary embedding; leave out casts and copies that are not needed."
+            .to_owned(),
+        ..finding(UNFUSED_ELEMENTWISE.name, sentence, evidence, facts.cost(row.total_ns))
     }])
 }
 

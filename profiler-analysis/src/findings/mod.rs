@@ -24,11 +24,12 @@ struct Rule {
 }
 
 /// All rules.
-const RULES: [&Rule; 11] = [
+const RULES: [&Rule; 12] = [
     &host::DATA_WAITING,
     &host::DEVICE_IDLE,
     &host::SYNCHRONISING_CALLS,
     &kernels::SHORT_KERNELS,
+    &kernels::UNFUSED_ELEMENTWISE,
     &host::UNRECORDED_TIME,
     &communication::EXPOSED_COMMUNICATION,
     &communication::SLOW_COLLECTIVES,

@@ -14,7 +14,7 @@ use crate::device::BETWEEN;
 use crate::device::work::DeviceWork;
 use crate::host::steps::Step;
 use crate::meaning::Meanings;
-use crate::sweep;
+use crate::sweep::Innermost;
 use crate::trace::{Correlated, FlowKind, Name, Slice, Trace};
 
 /// What a walk looks at.
@@ -25,6 +25,7 @@ pub(crate) struct Paths<'a> {
     pub(crate) waits: Waits<'a>,
     /// Threads that run the backward ops of a thread's forward ops.
     backward: FxHashMap<usize, Vec<usize>>,
+    innermost: Innermost<'a>,
 }
 
 /// A stretch, before it has texts.
@@ -77,7 +78,7 @@ impl<'a> Paths<'a> {
         }
         backward.values_mut().for_each(|tracks| tracks.sort_unstable());
         let waits = Waits::new(trace, meanings, correlations, work);
-        Self { trace, meanings, work, waits, backward }
+        Self { trace, meanings, work, waits, backward, innermost: Innermost::new(trace) }
     }
 
     /// The path of a step. `with_segments`: every stretch of it, too.
@@ -194,7 +195,7 @@ impl Walk<'_> {
 
     fn thread(&mut self, track: usize) -> Place {
         let (trace, meanings) = (self.paths.trace, self.paths.meanings);
-        let (innermost, since) = sweep::before(trace, track, self.now);
+        let (innermost, since) = self.paths.innermost.before(track, self.now);
         let activity = meanings.activity(trace, innermost);
         let slice = innermost.map(|place| &trace.slices[place]);
         let name = slice.map(|slice| slice.name).filter(|_| activity != Activity::Nothing);

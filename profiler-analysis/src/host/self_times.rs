@@ -23,9 +23,38 @@ pub(crate) fn on_threads(trace: &Trace) -> impl Iterator<Item = (usize, &Slice)>
     threads.flat_map(|track| track.slices.clone().map(|place| (place, &trace.slices[place])))
 }
 
-/// Whether something of the same name is around it.
-pub(crate) fn is_inside_its_like(trace: &Trace, slice: &Slice) -> bool {
-    trace.around(slice).any(|around| (around.name, around.category) == (slice.name, slice.category))
+/// Returns for each slice whether something of its name and category is around it. However deep
+/// slices are nested, each is visited once.
+pub(crate) fn inside_their_likes(trace: &Trace) -> Vec<bool> {
+    let slices = &trace.slices;
+    // The first slice directly inside of each, and the next one inside of the same.
+    let (mut inside, mut next) = (vec![None; slices.len()], vec![None; slices.len()]);
+    for (place, slice) in slices.iter().enumerate().rev() {
+        if let Some(around) = slice.parent() {
+            next[place] = inside[around].replace(place);
+        }
+    }
+    let mut open: FxHashMap<(Category, Name), u32> = FxHashMap::default();
+    let mut found = vec![false; slices.len()];
+    let outermost = (0..slices.len()).filter(|place| slices[*place].parent().is_none());
+    for first in outermost {
+        let mut entered = Some(first);
+        while let Some(place) = entered {
+            let count = open.entry((slices[place].category, slices[place].name)).or_default();
+            found[place] = *count > 0;
+            *count += 1;
+            entered = inside[place].or_else(|| {
+                // Leaves slices up to one that another one follows.
+                std::iter::successors(Some(place), |left| slices[*left].parent()).find_map(|left| {
+                    if let Some(count) = open.get_mut(&(slices[left].category, slices[left].name)) {
+                        *count -= 1;
+                    }
+                    next[left]
+                })
+            });
+        }
+    }
+    found
 }
 
 /// Device time by the call that launched it.
@@ -41,20 +70,24 @@ pub(crate) fn device_times<'a>(
 }
 
 /// Everything on threads by category and name, the longest time of its own first.
-pub(crate) fn by_name(trace: &Trace, correlations: &FxHashMap<u32, Correlated>) -> Vec<NameTimes> {
+/// `is_inside`: [`inside_their_likes`].
+pub(crate) fn by_name(
+    trace: &Trace,
+    meanings: &Meanings,
+    correlations: &FxHashMap<u32, Correlated>,
+    is_inside: &[bool],
+) -> Vec<NameTimes> {
     let mut sums: FxHashMap<(Category, Name), Sums> = FxHashMap::default();
-    for (_, slice) in on_threads(trace) {
+    for (place, slice) in on_threads(trace) {
         let of = sums.entry((slice.category, slice.name)).or_default();
         of.calls += 1;
-        if !is_inside_its_like(trace, slice) {
+        if !is_inside[place] {
             of.total += slice.duration;
         }
         of.own += slice.self_duration;
     }
     for (call, time) in device_times(trace, correlations) {
-        let call = &trace.slices[call];
-        let op = trace.around(call).find(|around| around.category == Category::CpuOp);
-        let of = op.unwrap_or(call);
+        let of = &trace.slices[meanings.op(call).unwrap_or(call)];
         if let Some(of) = sums.get_mut(&(of.category, of.name)) {
             of.device += time;
         }
@@ -77,11 +110,13 @@ pub(crate) fn by_name(trace: &Trace, correlations: &FxHashMap<u32, Correlated>) 
     rows
 }
 
-/// Modules, the longest time of its own first, that of devices included.
+/// Modules, the longest time of its own first, that of devices included. `is_inside`:
+/// [`inside_their_likes`].
 pub(crate) fn by_module(
     trace: &Trace,
     meanings: &Meanings,
     correlations: &FxHashMap<u32, Correlated>,
+    is_inside: &[bool],
 ) -> Vec<ModuleTimes> {
     let mut sums: FxHashMap<Name, Sums> = FxHashMap::default();
     let is_backward = backward(trace);
@@ -90,7 +125,7 @@ pub(crate) fn by_module(
         let of = sums.entry(module).or_default();
         if meanings.is_module(slice) {
             of.calls += 1;
-            if !is_inside_its_like(trace, slice) {
+            if !is_inside[place] {
                 of.total += slice.duration;
             }
         }

@@ -64,6 +64,11 @@ impl StepOf {
 pub(crate) fn find(trace: &Trace, meanings: &Meanings) -> Vec<Step> {
     let mut found = Vec::new();
     let mut batches = Vec::new();
+    // Whether a slice is a batch or in one; mostly there is none.
+    let in_batch = match trace.slices.iter().any(|slice| meanings.is_batch(slice)) {
+        true => trace.inherited(false, |_, slice, around| around || meanings.is_batch(slice)),
+        false => Vec::new(),
+    };
     for slice in &trace.slices {
         let track = &trace.tracks[slice.track as usize];
         if track.kind != TrackKind::Thread {
@@ -72,8 +77,7 @@ pub(crate) fn find(trace: &Trace, meanings: &Meanings) -> Vec<Step> {
         let track = track.overlaps.unwrap_or(slice.track) as usize;
         if let Some(number) = meanings.step(slice) {
             found.push((slice.start, slice.end(), track, number));
-        } else if meanings.is_batch(slice)
-            && !trace.around(slice).any(|around| meanings.is_batch(around))
+        } else if meanings.is_batch(slice) && !slice.parent().is_some_and(|around| in_batch[around])
         {
             batches.push((slice.start, slice.end(), track));
         }
@@ -144,6 +148,8 @@ fn main_thread(trace: &Trace, meanings: &Meanings) -> Option<usize> {
         let is_call = slice.category.is_runtime() && !meanings.waits_for_device(slice);
         slice.category == Category::CpuOp || is_call
     };
+    let in_work = trace.inherited(false, |_, slice, around| around || works(slice));
+    let is_in_work = |slice: &Slice| slice.parent().is_some_and(|around| in_work[around]);
     let key = |place: usize| {
         let slices = trace.of_track(&trace.tracks[place]);
         let sum = |is_counted: &dyn Fn(&&Slice) -> bool| {
@@ -152,7 +158,7 @@ fn main_thread(trace: &Trace, meanings: &Meanings) -> Option<usize> {
         (
             !is_backward.contains(&place),
             launched.get(&place).copied().unwrap_or(0),
-            sum(&|slice| works(slice) && !trace.around(slice).any(works)),
+            sum(&|slice| works(slice) && !is_in_work(slice)),
             sum(&|slice| slice.depth == 0),
         )
     };
@@ -199,21 +205,39 @@ fn without_pauses(trace: &Trace, mut stretches: Vec<(i64, i64)>) -> Vec<(i64, i6
 /// Parts by the action around them and what was done, before they have texts.
 pub(crate) type Parts = FxHashMap<(Option<Name>, Activity), i64>;
 
-/// What the time of a step went into, and how long the loop waited for data.
-pub(crate) fn parts(trace: &Trace, meanings: &Meanings, step: &Step) -> (Parts, i64) {
+/// What the time of a step went into, and how long the loop waited for data. `busy`: when any device
+/// worked. Devices may go on after the thread has recorded its last slice.
+pub(crate) fn parts(
+    trace: &Trace,
+    meanings: &Meanings,
+    busy: &Window,
+    step: &Step,
+) -> (Parts, i64) {
     let (mut parts, mut data) = (Parts::default(), 0);
     for part in &step.parts {
         sweep::innermost(trace, step.track, *part, |start, end, innermost| {
+            let mut add = |action: Option<Name>, activity: Activity, duration: i64| {
+                if duration > 0 {
+                    *parts.entry((action, activity)).or_default() += duration;
+                }
+            };
+            let worked = if innermost.is_none() { busy.clip(start, end) } else { 0 };
+            add(None, Activity::DeviceWorks, worked);
             let action = innermost.and_then(|place| meanings.action(place));
             let action = action.map(|place| trace.slices[place].name);
-            let activity = meanings.activity(trace, innermost);
-            *parts.entry((action, activity)).or_default() += end - start;
+            add(action, meanings.activity(trace, innermost), end - start - worked);
             if innermost.is_some_and(|place| meanings.is_in_data(place)) {
                 data += end - start;
             }
         });
     }
     (parts, data)
+}
+
+/// How long the loop waited for data in a step, in nanoseconds.
+pub(crate) fn waiting_for_data(trace: &Trace, meanings: &Meanings, step: &Step) -> i64 {
+    let no_device = Window::new(Vec::new());
+    parts(trace, meanings, &no_device, step).1
 }
 
 /// The breakdown of a step.

@@ -7,6 +7,7 @@ use crate::device::launch_order::LaunchOrder;
 use crate::device::work::DeviceWork;
 use crate::meaning::Meanings;
 use crate::trace::{Category, Correlated, Slice, Trace};
+use crate::vendor::Vendor;
 
 /// Places of slices are those in [`Trace::slices`].
 pub(crate) struct Waits<'a> {
@@ -96,7 +97,7 @@ impl<'a> Waits<'a> {
     /// The work that made room for a launch in the full queue of its stream.
     fn for_a_place(&self, call: &Slice, launched: u32, during: (i64, i64)) -> Option<u32> {
         let (device, stream) = self.work.stream_number(self.trace, launched)?;
-        let is_cuda = self.trace.name(call).starts_with("cu");
+        let is_cuda = Vendor::of_call(self.trace.name(call)) == Some(Vendor::Nvidia);
         if !is_cuda || !self.order.found_no_place((device, stream), call) {
             return None;
         }

@@ -99,6 +99,15 @@ pub struct NumericsComparison {
     pub over_steps: Vec<ComparedStep>,
 }
 
+impl NumericsComparison {
+    /// Whether both records have the same steps, and no tensors of them differ. Without a pair of
+    /// tensors nothing is equal.
+    pub fn is_equal(&self) -> bool {
+        let lacking = self.steps_only_before.count + self.steps_only_after.count;
+        self.pairs > 0 && self.different == 0 && lacking == 0
+    }
+}
+
 /// Steps of one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct StepSpan {

@@ -496,11 +496,18 @@ fn steps_of_one_side_are_named() {
     assert_eq!((found.steps, found.steps_only_before), (2, span(3, 2, 5)));
     assert_eq!(found.steps_only_after, span(1, 9, 9));
     let said = text(&found, 5);
-    assert!(said.contains("\nNot compared: only the reference has 3 steps (2 to 5).\n"), "{said}");
-    assert!(said.contains("\nNot compared: only the other run has 1 step (9).\n"), "{said}");
+    let reference =
+        "\nNot equal: only the reference has 3 steps (2 to 5), which cannot be compared.\n";
+    assert!(said.contains(reference), "{said}");
+    let other = "\nNot equal: only the other run has 1 step (9), which cannot be compared.\n";
+    assert!(said.contains(other) && !found.is_equal(), "{said}");
     assert!(html(&found).contains("only the reference has 3 steps"));
-    let said = text(&compared(&steps(&[0, 1]), &steps(&[0, 1])), 5);
-    assert!(!said.contains("Not compared"), "{said}");
+    assert!(!compared(&steps(&[0, 1, 2]), &steps(&[0, 1])).is_equal());
+    assert!(!compared(&steps(&[0, 1]), &steps(&[0, 1, 2])).is_equal());
+    assert!(!compared(&steps(&[]), &steps(&[])).is_equal(), "nothing is proven");
+    let same = compared(&steps(&[0, 1]), &steps(&[0, 1]));
+    let said = text(&same, 5);
+    assert!(!said.contains("Not equal") && same.is_equal(), "{said}");
 }
 
 #[test]

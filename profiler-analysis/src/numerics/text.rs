@@ -161,7 +161,9 @@ fn differing_extent(comparison: &NumericsComparison) -> Vec<String> {
             let range =
                 if first == last { format!("{first}") } else { format!("{first} to {last}") };
             let steps = counted(span.count, "step");
-            lines.push(format!("Not compared: only {side} has {steps} ({range})."));
+            lines.push(format!(
+                "Not equal: only {side} has {steps} ({range}), which cannot be compared."
+            ));
         }
     }
     let mut shapes = comparison.places.iter().filter_map(|place| {

@@ -12,7 +12,7 @@ pub(super) const ACTIVITIES: [&str; COLOURS] = [
     "Python",
     "nothing recorded",
     "calls of the device's library, overhead, other",
-    "waiting for the device",
+    "waiting for the device, or nothing recorded while it works",
 ];
 
 /// Which of them an activity has.
@@ -24,7 +24,7 @@ pub(super) fn colour(activity: Activity) -> usize {
         Activity::Python => 3,
         Activity::Nothing => 4,
         Activity::Runtime | Activity::Overhead | Activity::Other => 5,
-        Activity::WaitingForDevice => 6,
+        Activity::WaitingForDevice | Activity::DeviceWorks => 6,
     }
 }
 

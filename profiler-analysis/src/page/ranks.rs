@@ -85,7 +85,9 @@ fn exposed(ranks: &Ranks) -> Table {
         ]
     });
     let steps = grouped(ranks.common_steps as u64);
-    let caption = format!("What holds up the {steps} steps that all of them have; the rows add up");
+    let caption = format!(
+        "What holds up the {steps} steps that all of them have, in the order in which stages run; the rows add up"
+    );
     table(&caption, columns, rows)
 }
 

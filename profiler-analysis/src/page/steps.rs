@@ -10,7 +10,11 @@ use crate::text::{action, time};
 
 pub(super) fn add(content: &mut Vec<Content>, analysis: &Analysis) {
     let of = if analysis.has_steps() { "steps" } else { "the trace" };
-    heading(content, "time", &format!("What the time of {of} went into"));
+    heading(
+        content,
+        "time",
+        &format!("What the time of {of} went into{}", analysis.thread_of_parts()),
+    );
     content.push(Content::Table(times(analysis)));
     heading(content, "steps", "Steps");
     let has_outliers = !analysis.outliers.is_empty();

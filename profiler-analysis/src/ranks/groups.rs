@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::trace::{Message, Name, Slice, Trace};
+use crate::meaning::{Meanings, message};
+use crate::trace::{Message, Slice, Trace};
 
 /// Operations that every rank of the group takes part in and waits for.
 const JOINED_BY_ALL: [&str; 5] = ["allreduce", "allgather", "reducescatter", "alltoall", "barrier"];
@@ -13,14 +14,17 @@ const LEFT_EARLY: [&str; 6] = ["send", "recv", "broadcast", "reduce", "gather", 
 /// Returns a text that the kernel has on all ranks that took part in it, and on no other. `None` if
 /// some rank may leave the operation before others join, or if the group is not known.
 ///
-/// `call`: the launch. Where the kernel has no description of the operation, the ops around the
-/// launch have it.
-pub(super) fn joined_by_all(trace: &Trace, kernel: &Slice, call: Option<&Slice>) -> Option<String> {
-    let around = call.into_iter().flat_map(|call| trace.around(call));
-    let described = std::iter::once(kernel).chain(around);
-    let details = described.filter_map(|slice| trace.details(slice));
-    let message = details.map(|details| details.message).find(|message| *message != Name::EMPTY);
-    let message = message.and_then(|message| Message::of(trace.names.text(message)));
+/// `call`: the place of the launch. Where the kernel has no description of the operation, the ops
+/// around the launch have it.
+pub(crate) fn joined_by_all(
+    trace: &Trace,
+    meanings: &Meanings,
+    kernel: &Slice,
+    call: Option<u32>,
+) -> Option<String> {
+    let around = || meanings.described(trace.slices[call? as usize].parent()?);
+    let found = message(trace, kernel).or_else(|| message(trace, &trace.slices[around()?]));
+    let message = found.and_then(|message| Message::of(trace.names.text(message)));
     let message = message.unwrap_or_default();
     let name = trace.name(kernel);
     let operation = match message.collective.as_str() {

@@ -73,9 +73,10 @@ pub(super) fn meetings(trace: &Trace, meanings: &Meanings, steps: &[Step]) -> Me
         let number = trace.details(slice).and_then(|details| details.collective);
         if slice.category == Category::Kernel && meanings.communicates(slice) {
             let calls = correlations.get(&slice.correlation).filter(|_| slice.correlation != 0);
-            let call = calls.and_then(|of| of.call).map(|call| &trace.slices[call as usize]);
-            if let Some(name) = groups::joined_by_all(trace, slice, call) {
-                kernels.push((call.map(|call| call.start), slice, names.shared(&name)));
+            let call = calls.and_then(|of| of.call);
+            if let Some(name) = groups::joined_by_all(trace, meanings, slice, call) {
+                let launched = call.map(|call| trace.slices[call as usize].start);
+                kernels.push((launched, slice, names.shared(&name)));
             }
         } else if let Some(number) = number.filter(|_| slice.category == Category::UserAnnotation) {
             let name = names.shared(trace.name(slice));

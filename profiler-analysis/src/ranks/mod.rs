@@ -4,7 +4,7 @@ mod collectives;
 mod cycles;
 mod device;
 mod fit;
-mod groups;
+pub(crate) mod groups;
 mod judgement;
 #[cfg(test)]
 mod made;

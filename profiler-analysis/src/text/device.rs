@@ -8,6 +8,7 @@ use profiler_report::number::{bytes, grouped};
 use super::cell::LastCell;
 use super::{kernels, middle, part_of, section, section_of_names, time};
 use crate::answers::{CollectiveTimes, DeviceAnswers, DeviceTimes, GraphLaunch, LaunchStatistics};
+use crate::vendor::Vendor;
 
 pub(super) fn write(text: &mut String, device: &DeviceAnswers, limit: usize) {
     let number = device.device;
@@ -147,7 +148,8 @@ pub(crate) fn outside_in_words(times: &DeviceTimes) -> Option<String> {
     (times.outside_ns > 0).then(|| {
         format!(
             "Outside of the steps the device worked another {}, of which {} after the last step had ended on the host. \
-             No table has this time.",
+             Tables of time are about the steps; tables of launches and kernels have what a step launched, even if \
+             it ran later.",
             time(times.outside_ns),
             time(times.after_last_step_ns),
         )
@@ -162,14 +164,14 @@ fn launches(text: &mut String, device: &DeviceAnswers, title: &str) {
 
 /// A heading for calls that launched several things at once, with the vendor's name of graphs.
 pub(crate) fn graphs_in_words(graphs: &[GraphLaunch]) -> String {
-    let are_of = |begin: &str| {
-        let of_graphs = graphs.iter().filter(|row| row.call.contains("GraphLaunch"));
-        of_graphs.clone().count() > 0 && of_graphs.clone().all(|row| row.call.starts_with(begin))
-    };
-    let vendor = [("cu", "CUDA"), ("hip", "HIP")].into_iter().find(|(begin, _)| are_of(begin));
-    let vendor =
-        vendor.map_or_else(String::new, |(_, name)| format!(" by {name} graphs and other calls"));
-    format!("launched together{vendor}")
+    let of_graphs = graphs.iter().filter(|row| row.call.contains("GraphLaunch"));
+    let mut vendors = of_graphs.map(|row| Vendor::of_call(&row.call));
+    let first = vendors.next().flatten();
+    let vendor = first.filter(|_| vendors.all(|vendor| vendor == first));
+    let by = vendor.map_or_else(String::new, |vendor| {
+        format!(" by {} graphs and other calls", vendor.library())
+    });
+    format!("launched together{by}")
 }
 
 /// A rate in gigabytes per second.

@@ -95,7 +95,8 @@ impl Analysis {
         let parts = self.all_steps.iter().map(|part| part_row(part, all));
         let of = if self.has_steps() { "steps" } else { "the trace" };
         let header = ["Time", "Share", "What", "Action"];
-        section(&mut text, &format!("What the time of {of} went into"), header, parts, limit);
+        let heading = format!("What the time of {of} went into{}", self.thread_of_parts());
+        section(&mut text, &heading, header, parts, limit);
         self.outliers_text(&mut text);
         self.path_table(&mut text, limit, all);
         self.thread_tables(&mut text, limit);

@@ -1,7 +1,9 @@
 //! Tracks with their slices in order, and arrows between slices.
 
+use rustc_hash::FxHashMap;
+
 use super::raw::{FlowEnd, PlaceId, RawTrack, number_in};
-use super::{Category, Flow, FlowKind, STEP, Slice, Trace, Track, TrackKind, nest};
+use super::{Category, Flow, FlowKind, Name, STEP, Slice, Trace, Track, TrackKind, nest};
 
 /// What ends the name of a track of what crosses slices of another one.
 const OVERLAPPING: &str = " (overlapping)";
@@ -23,12 +25,16 @@ fn without_sign(name: String) -> String {
     unsigned().unwrap_or(name)
 }
 
+/// The first track of each name of a process.
+pub(super) type KnownTracks = FxHashMap<(Name, u32, TrackKind), u32>;
+
 pub(super) fn add_track(
     trace: &mut Trace,
     raw: &RawTrack,
     kind: TrackKind,
     slices: Vec<Slice>,
     places: &mut [u32],
+    known: &mut KnownTracks,
 ) {
     let name = trace.names.text(raw.name).to_owned();
     let own = match (name.is_empty(), &raw.id, kind) {
@@ -38,13 +44,9 @@ pub(super) fn add_track(
         (true, PlaceId::Text(text), _) => text.to_string(),
     };
     // A recorder may have put them apart itself.
-    let crossed = own.strip_suffix(OVERLAPPING).and_then(|crossed| {
-        let crossed = trace.names.find(crossed)?;
-        let is_it = |track: &Track| {
-            track.name == crossed && track.process == raw.process && track.kind == kind
-        };
-        trace.tracks.iter().position(is_it)
-    });
+    let crossed = own
+        .strip_suffix(OVERLAPPING)
+        .and_then(|crossed| known.get(&(trace.names.find(crossed)?, raw.process, kind)).copied());
     let number = match (kind, raw.id.number()) {
         // XProf numbers tracks, and states the stream in the name.
         (TrackKind::Stream, Some(_)) if own.starts_with("Stream #") => {
@@ -53,7 +55,7 @@ pub(super) fn add_track(
         (TrackKind::Stream, None) => number_in(&own),
         (_, number) => number,
     };
-    let base = crossed.map_or(trace.tracks.len() as u32, |crossed| crossed as u32);
+    let base = crossed.unwrap_or(trace.tracks.len() as u32);
     let is_step = |slice: &Slice| {
         slice.category == Category::UserAnnotation && trace.names.text(slice.name).starts_with(STEP)
     };
@@ -70,6 +72,7 @@ pub(super) fn add_track(
             false => trace.names.intern(&format!("{own}{OVERLAPPING}")),
         };
         trace.slices.append(&mut slices);
+        known.entry((name, raw.process, kind)).or_insert(place);
         trace.tracks.push(Track {
             process: raw.process,
             number,
@@ -85,10 +88,10 @@ pub(super) fn add_track(
 /// Arrows of which both ends are on slices.
 pub(super) fn flows(trace: &Trace, mut ends: Vec<FlowEnd>, new_numbers: &[u32]) -> Vec<Flow> {
     ends.sort_by_key(|end| (end.kind as u8, end.id, end.is_end, end.time));
+    let places = places(trace, &ends, new_numbers);
     let mut flows = Vec::new();
     let mut from: Option<(FlowEnd, u32)> = None;
-    for end in ends {
-        let at = at(trace, new_numbers[end.track as usize] as usize, &end);
+    for (end, at) in ends.into_iter().zip(places) {
         if !end.is_end {
             from = at.map(|at| (end, at));
         } else if let (Some((start, from)), Some(to)) = (from, at)
@@ -100,36 +103,56 @@ pub(super) fn flows(trace: &Trace, mut ends: Vec<FlowEnd>, new_numbers: &[u32]) 
     flows
 }
 
-/// The slice that an end of an arrow is tied to: one of its kind that begins then, else the
-/// innermost.
-fn at(trace: &Trace, track: usize, end: &FlowEnd) -> Option<u32> {
-    let time = end.time;
-    let slices = &trace.slices[trace.tracks.get(track)?.slices.clone()];
-    let is_of_its_kind = |slice: &Slice| match end.kind {
-        FlowKind::ForwardBackward => slice.category == Category::CpuOp,
-        // Around the first kernel of an action is the action, which begins with it.
-        FlowKind::Launch => slice.category.is_runtime() || slice.category.is_device_work(),
-        FlowKind::Other => true,
-    };
-    let after = slices.partition_point(|slice| slice.start < time);
-    let begin_then = slices[after..].iter().take_while(|slice| slice.start == time);
-    let (mut last, mut found) = (after, None);
-    for (place, slice) in (after..).zip(begin_then) {
-        last = place + 1;
-        found = found.or_else(|| is_of_its_kind(slice).then_some(place));
-    }
-    let first = trace.tracks[track].slices.start;
-    if let Some(place) = found {
-        return Some((first + place) as u32);
-    }
-    let mut around = Some(first + last.checked_sub(1)?);
-    while let Some(place) = around {
-        if trace.slices[place].end() > time {
-            return Some(place as u32);
+/// The slices that ends of arrows are tied to: one of its kind that begins then, else the innermost.
+/// Each track is walked through once, however many slices are around an end.
+fn places(trace: &Trace, ends: &[FlowEnd], new_numbers: &[u32]) -> Vec<Option<u32>> {
+    let slices = &trace.slices;
+    let number = |end: &FlowEnd| new_numbers[end.track as usize] as usize;
+    let mut order: Vec<usize> = (0..ends.len()).collect();
+    order.sort_by_key(|at| (number(&ends[*at]), ends[*at].time, ends[*at].kind as u8));
+    let mut found = vec![None; ends.len()];
+    let mut walked = usize::MAX;
+    let mut last = None;
+    // The innermost open slice, and the next one to begin.
+    let (mut open, mut next) = (None, 0);
+    for at in order {
+        let end = &ends[at];
+        let (number, time) = (number(end), end.time);
+        let Some(track) = trace.tracks.get(number) else { continue };
+        if walked != number {
+            (walked, open, next, last) = (number, None, track.slices.start, None);
         }
-        around = trace.slices[place].parent();
+        if let Some((key, place)) = last
+            && key == (time, end.kind)
+        {
+            found[at] = place;
+            continue;
+        }
+        while next < track.slices.end && slices[next].start <= time {
+            open = Some(next);
+            next += 1;
+        }
+        while let Some(innermost) = open
+            && slices[innermost].end() <= time
+        {
+            open = slices[innermost].parent();
+        }
+        let begun = &slices[track.slices.start..next];
+        let before = track.slices.start + begun.partition_point(|slice| slice.start < time);
+        let is_of_its_kind = |place: &usize| match end.kind {
+            FlowKind::ForwardBackward => slices[*place].category == Category::CpuOp,
+            // Around the first kernel of an action is the action, which begins with it.
+            FlowKind::Launch => {
+                let category = slices[*place].category;
+                category.is_runtime() || category.is_device_work()
+            }
+            FlowKind::Other => true,
+        };
+        let place = (before..next).find(is_of_its_kind).or(open);
+        found[at] = place.map(|place| place as u32); // fewer than 2^32
+        last = Some(((time, end.kind), found[at]));
     }
-    None
+    found
 }
 
 #[cfg(test)]

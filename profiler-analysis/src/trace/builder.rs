@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::assemble::{add_track, flows};
+use super::assemble::{KnownTracks, add_track, flows};
 use super::raw::{FlowEnd, PlaceId, RawProcess, RawSlice, RawTrack};
 use super::{
     Counter, Details, Flow, FlowKind, Impossible, Info, MemoryChange, NONE, Name, Names, Process,
@@ -237,13 +237,15 @@ impl TraceBuilder {
             memory: self.memory,
             crossings: crossing::Crossings::default(),
         };
+        let mut known = KnownTracks::default();
         // Where each raw track's slices went, if it has any.
         let mut new_numbers = vec![NONE; self.tracks.len()];
         for place in order {
             let slices = std::mem::take(&mut by_track[place]);
             if !slices.is_empty() {
                 new_numbers[place] = trace.tracks.len() as u32;
-                add_track(&mut trace, &self.tracks[place], kinds[place], slices, &mut places);
+                let (raw, kind) = (&self.tracks[place], kinds[place]);
+                add_track(&mut trace, raw, kind, slices, &mut places, &mut known);
             }
         }
         for end in &mut self.flow_ends {

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 
+use super::open_slices::{OpenSlices, Span};
 use super::{Category, STEP, Trace, TrackKind};
 
 /// Stretches of a thread's time in their order: a beginning, an end, and the place of the innermost
@@ -61,31 +62,27 @@ pub(super) fn tie(trace: &mut Trace) {
             let slice = &trace.slices[*place as usize];
             (slice.start, Reverse(slice.duration), *place)
         });
-        let slices: Vec<Open> = places
-            .iter()
-            .map(|place| {
-                let slice = &trace.slices[*place as usize];
-                let is_annotation = slice.category == Category::UserAnnotation;
-                Open { end: slice.end(), is_step: is_annotation && is_step[slice.name] }
-            })
-            .collect();
-        let mut thread = Thread { slices: &slices, open: Vec::new() };
+        let spans = places.iter().map(|place| {
+            let slice = &trace.slices[*place as usize];
+            let is_annotation = slice.category == Category::UserAnnotation;
+            Span { end: slice.end(), is_step: is_annotation && is_step[slice.name] }
+        });
+        let mut open = OpenSlices::new(spans.collect());
         let mut stretches = Stretches::new();
-        let mut now = i64::MIN;
-        for (position, place) in places.iter().enumerate() {
-            let start = trace.slices[*place as usize].start;
-            thread.until(&mut now, start, |from, to, innermost| {
-                add(&mut stretches, from, to, places[innermost]);
+        for (position, place) in (0_u32..).zip(&places) {
+            let slice = &mut trace.slices[*place as usize];
+            open.until(slice.start, |from, to, innermost| {
+                add(&mut stretches, from, to, places[innermost as usize]);
             });
-            if !slices[position].is_step
-                && let Some(around) = thread.around(slices[position].end)
+            if !open.is_step(position)
+                && let Some(around) = open.around(slice.end())
             {
-                trace.slices[*place as usize].parent = places[around];
+                slice.parent = places[around as usize];
             }
-            thread.open.push(position);
+            open.open(position);
         }
-        thread.until(&mut now, i64::MAX, |from, to, innermost| {
-            add(&mut stretches, from, to, places[innermost]);
+        open.until(i64::MAX, |from, to, innermost| {
+            add(&mut stretches, from, to, places[innermost as usize]);
         });
         let stretches = without_pauses(stretches, &trace.info.pauses);
         for place in &places {
@@ -108,58 +105,6 @@ pub(super) fn tie(trace: &mut Trace) {
         }
     }
     trace.crossings = crossings;
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Open {
-    end: i64,
-    is_step: bool,
-}
-
-/// A walk through a thread's slices in the order of their beginnings.
-struct Thread<'a> {
-    slices: &'a [Open],
-    /// Positions of those that are open, in order.
-    open: Vec<usize>,
-}
-
-impl Thread<'_> {
-    /// Divides the time from `now` up to `until` by the innermost slice.
-    fn until(&mut self, now: &mut i64, until: i64, mut stretch: impl FnMut(i64, i64, usize)) {
-        while *now < until {
-            self.close(*now);
-            let Some(innermost) = self.first(self.open.iter().rev().copied()) else { break };
-            // What is innermost may change where any slice ends.
-            let ends = self.open.iter().map(|position| self.slices[*position].end);
-            let next = ends.min().unwrap_or(until).min(until);
-            stretch(*now, next, innermost);
-            *now = next;
-        }
-        *now = until;
-        self.close(until);
-    }
-
-    /// Forgets slices that have ended by now.
-    fn close(&mut self, now: i64) {
-        self.open.retain(|position| self.slices[*position].end > now);
-    }
-
-    /// The innermost slice that contains what begins now and ends at `end`.
-    fn around(&self, end: i64) -> Option<usize> {
-        let around = self.open.iter().rev().filter(|position| self.slices[**position].end >= end);
-        self.first(around.copied())
-    }
-
-    /// The first of these unless it is a step that another one crosses.
-    fn first(&self, mut candidates: impl Iterator<Item = usize>) -> Option<usize> {
-        let first = candidates.next()?;
-        let Open { end, is_step } = self.slices[first];
-        let crosses = |position: &usize| {
-            let other = &self.slices[*position];
-            !other.is_step && other.end < end
-        };
-        Some(candidates.find(crosses).filter(|_| is_step).unwrap_or(first))
-    }
 }
 
 /// Leaves out the time in which nothing was recorded. `pauses`: in order.

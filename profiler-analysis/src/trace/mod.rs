@@ -14,7 +14,9 @@ mod memory;
 mod message;
 mod names;
 mod nest;
+mod open_slices;
 mod raw;
+mod room;
 mod sides;
 
 use std::ops::Range;
@@ -24,6 +26,7 @@ use rustc_hash::FxHashMap;
 pub use self::builder::TraceBuilder;
 pub use self::category::Category;
 use self::crossing::Crossings;
+pub(crate) use self::crossing::Stretches;
 pub use self::edges::Edge;
 pub(crate) use self::impossible::Impossible;
 pub use self::memory::MemoryChange;
@@ -83,8 +86,7 @@ pub struct Info {
     /// What the machine's clocks showed at some moments.
     pub clocks: Vec<ClockReading>,
     /// When recording paused, as it does for a validation within an epoch: beginnings and ends in
-    /// nanoseconds of the trace's own time, in order. Traces of mlprof have them, its tables do
-    /// not.
+    /// nanoseconds of the trace's own time, in order. Only traces and tables of mlprof list them.
     pub pauses: Vec<(i64, i64)>,
     /// Devices that the trace describes, whether anything ran on them or not.
     pub devices: Vec<DeviceInfo>,
@@ -109,9 +111,9 @@ impl Info {
         self.not_understood > self.events / 2 && self.events > 0
     }
 
-    /// What tables keep: they know each rank, and nothing of the file that a trace was read from.
+    /// What tables keep: they know each rank, and little of the file that a trace was read from.
     pub fn kept_in_tables(&self) -> Self {
-        Self { has_rank: true, devices: Vec::new(), events: 0, notes: Vec::new(), ..self.clone() }
+        Self { has_rank: true, devices: Vec::new(), notes: Vec::new(), ..self.clone() }
     }
 }
 
@@ -330,6 +332,22 @@ impl Trace {
     pub fn around(&self, slice: &Slice) -> impl Iterator<Item = &Slice> {
         let next = |slice: &Slice| slice.parent().map(|place| &self.slices[place]);
         std::iter::successors(next(slice), move |slice| next(slice))
+    }
+
+    /// Returns a value for each slice, made of the value of the slice directly around it, or of
+    /// `outside` where there is none. However deep slices are nested, each is visited once.
+    pub(crate) fn inherited<T: Copy>(
+        &self,
+        outside: T,
+        of: impl Fn(usize, &Slice, T) -> T,
+    ) -> Vec<T> {
+        let mut values = vec![outside; self.slices.len()];
+        for place in self.parents_first() {
+            let slice = &self.slices[place];
+            let around = slice.parent().map_or(outside, |around| values[around]);
+            values[place] = of(place, slice, around);
+        }
+        values
     }
 
     /// From the first beginning to the last end; `None` if nothing happened.

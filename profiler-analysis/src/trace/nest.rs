@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::room::Room;
 use super::{NONE, Slice};
 
 /// Puts the slices of one track in order, and those that cross others on further tracks, so that on each
@@ -12,35 +13,32 @@ use super::{NONE, Slice};
 pub(super) fn lanes(mut slices: Vec<Slice>, is_step: impl Fn(&Slice) -> bool) -> Vec<Vec<Slice>> {
     slices.sort_by_key(|slice| (slice.start, Reverse(slice.duration)));
     let steps = apart(slices.iter().filter(|slice| is_step(slice)));
-    let mut lanes: Vec<Vec<Slice>> = Vec::new();
-    // The ends of those that are open, the innermost last; for each lane.
-    let mut open: Vec<Vec<i64>> = vec![Vec::new()];
-    let crosses = |open: &mut Vec<i64>, slice: &Slice| {
+    // Mostly none crosses: nothing is moved then.
+    let mut open: Vec<i64> = Vec::new();
+    let first = slices.iter().position(|slice| {
         while open.last().is_some_and(|end| *end <= slice.start) {
             open.pop();
         }
-        open.last().is_some_and(|end| *end < slice.end())
-    };
-    // Mostly none: nothing is moved then.
-    let first = slices.iter().position(|slice| {
-        let crosses = crosses(&mut open[0], slice) || ends_in(&steps, slice);
+        let crosses = open.last().is_some_and(|end| *end < slice.end()) || ends_in(&steps, slice);
         if !crosses {
-            open[0].push(slice.end());
+            open.push(slice.end());
         }
         crosses
     });
     let Some(first) = first else { return vec![slices] };
     let rest = slices.split_off(first);
-    lanes.push(slices);
+    let mut lanes: Vec<Vec<Slice>> = vec![slices];
+    let mut room = Room::default();
+    for end in open {
+        room.add(0, end);
+    }
     for slice in rest {
-        let mut lanes_of_it = usize::from(ends_in(&steps, &slice))..open.len();
-        let lane = lanes_of_it.find(|lane| !crosses(&mut open[*lane], &slice));
-        let lane = lane.unwrap_or_else(|| {
-            open.push(Vec::new());
-            lanes.push(Vec::new());
-            open.len() - 1
-        });
-        open[lane].push(slice.end());
+        room.close(slice.start);
+        let lane = room.first(usize::from(ends_in(&steps, &slice)), slice.end());
+        room.add(lane, slice.end());
+        if lanes.len() <= lane {
+            lanes.resize_with(lane + 1, Vec::new);
+        }
         lanes[lane].push(slice);
     }
     lanes

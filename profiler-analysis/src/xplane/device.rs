@@ -8,6 +8,7 @@ use super::Source;
 use super::messages::{XEvent, XPlane};
 use super::plane::{EventName, Plane};
 use crate::trace::{Category, TrackKind};
+use crate::vendor::Vendor;
 
 /// How a kernel was launched, where the trace does not say: without it XProf has no row for the kernel.
 const NOT_KNOWN: &str = "regs:0 static_shared:0 dynamic_shared:0 grid:0,0,0 block:0,0,0 occ_pct:0";
@@ -15,7 +16,7 @@ const NOT_KNOWN: &str = "regs:0 static_shared:0 dynamic_shared:0 grid:0,0,0 bloc
 /// One per device, by its number.
 pub(super) fn planes(source: &Source<'_>) -> Vec<XPlane> {
     let ops = ops_of_launches(source);
-    let of_calls = vendor_of_calls(source);
+    let of_calls = Vendor::of_calls(source.trace);
     let mut planes = BTreeMap::new();
     for (place, track) in source.trace.tracks.iter().enumerate() {
         if track.kind != TrackKind::Stream {
@@ -25,8 +26,8 @@ pub(super) fn planes(source: &Source<'_>) -> Vec<XPlane> {
         let plane = planes.entry(device).or_insert_with(|| {
             let described = source.trace.info.devices.iter();
             let mut described = described.filter(|it| i64::from(it.number) == device);
-            let named = described.find_map(|it| vendor_of_name(&it.name));
-            of_device(device, named.or(of_calls).unwrap_or("unknown"))
+            let named = described.find_map(|it| Vendor::of_product(&it.name));
+            of_device(device, named.or(of_calls).map_or("unknown", in_xprof))
         });
         let slices = track.slices.clone();
         let work = slices.filter(|place| source.trace.slices[*place].category.is_device_work());
@@ -36,41 +37,13 @@ pub(super) fn planes(source: &Source<'_>) -> Vec<XPlane> {
     planes.into_values().map(Plane::finish).collect()
 }
 
-/// Vendors as XProf calls them.
-const NVIDIA: &str = "Nvidia";
-const AMD: &str = "AMD";
-const INTEL: &str = "Intel";
-
-/// Returns the vendor of a product, such as `AMD Instinct MI300X`.
-fn vendor_of_name(product: &str) -> Option<&'static str> {
-    let product = product.to_ascii_lowercase();
-    let vendors = [
-        (NVIDIA, &["nvidia", "geforce", "quadro", "tesla"][..]),
-        (AMD, &["amd", "radeon", "instinct", "gfx9", "gfx10", "gfx11", "gfx12"]),
-        (INTEL, &["intel", "data center gpu max"]),
-    ];
-    let is_of = |words: &[&str]| words.iter().any(|word| product.contains(word));
-    vendors.iter().find(|(_, words)| is_of(words)).map(|(vendor, _)| *vendor)
-}
-
-/// Returns the vendor of the library that most calls of a trace went to.
-fn vendor_of_calls(source: &Source<'_>) -> Option<&'static str> {
-    let vendor = source.trace.names.map(|name| {
-        let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
-        match name {
-            _ if begins(&["cuda", "cu"]) => Some(NVIDIA),
-            _ if begins(&["hip", "hsa_"]) => Some(AMD),
-            _ if begins(&["ze", "ur", "sycl"]) => Some(INTEL),
-            _ => None,
-        }
-    });
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    let calls = source.trace.slices.iter().filter(|slice| slice.category.is_runtime());
-    for vendor in calls.filter_map(|call| vendor[call.name]) {
-        *counts.entry(vendor).or_default() += 1;
+/// A vendor as XProf calls it.
+fn in_xprof(vendor: Vendor) -> &'static str {
+    match vendor {
+        Vendor::Nvidia => "Nvidia",
+        Vendor::Amd => "AMD",
+        Vendor::Intel => "Intel",
     }
-    let most = counts.into_iter().max_by_key(|(_, calls)| *calls)?.0;
-    [NVIDIA, AMD, INTEL].into_iter().find(|vendor| *vendor == most)
 }
 
 fn of_device(device: i64, vendor: &str) -> Plane {
@@ -84,16 +57,10 @@ fn of_device(device: i64, vendor: &str) -> Plane {
 
 /// The innermost op around each call that launched something, by the number of the launch.
 fn ops_of_launches(source: &Source<'_>) -> FxHashMap<u32, usize> {
-    let slices = &source.trace.slices;
-    let calls = slices
-        .iter()
-        .enumerate()
-        .filter(|(_, slice)| slice.correlation != 0 && slice.category.is_runtime());
-    let of_call = calls.filter_map(|(_, call)| {
-        let around = std::iter::successors(call.parent(), |place| slices[*place].parent());
-        let mut ops = around.filter(|place| slices[*place].category == Category::CpuOp);
-        Some((call.correlation, ops.next()?))
-    });
+    let slices = source.trace.slices.iter().enumerate();
+    let calls = slices.filter(|(_, slice)| slice.correlation != 0 && slice.category.is_runtime());
+    let of_call =
+        calls.filter_map(|(place, call)| Some((call.correlation, source.meanings.op(place)?)));
     of_call.collect()
 }
 
@@ -161,19 +128,6 @@ fn direction(name: &str) -> Option<(char, char)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn vendors_are_told_by_products() {
-        for (product, vendor) in [
-            ("NVIDIA H100 80GB HBM3", Some(NVIDIA)),
-            ("Tesla V100-SXM2-16GB", Some(NVIDIA)),
-            ("AMD Instinct MI300X", Some(AMD)),
-            ("Intel(R) Data Center GPU Max 1550", Some(INTEL)),
-            ("", None),
-        ] {
-            assert_eq!(vendor_of_name(product), vendor, "{product}");
-        }
-    }
 
     #[test]
     fn copies_are_told_by_their_direction() {

@@ -352,3 +352,42 @@ fn a_kernel_that_takes_most_of_the_critical_path() {
     is_healthy(&of(900), "dominant-kernel");
     is_healthy(&healthy(), "dominant-kernel");
 }
+
+/// Three steps whose device runs `count` elementwise kernels of `dur` µs in each, and a product of
+/// matrices of `gemm` µs.
+fn elementwise(count: u32, dur: u32, gemm: u32) -> Made {
+    let mut made = Made::steps(3);
+    for step in 0..3 {
+        let at = step * 10_000 + 100;
+        for part in 0..count {
+            let name = "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor>";
+            made.kernel(name, at + part * (dur + 1), dur);
+        }
+        made.kernel("ampere_bf16_s16816gemm_bf16_128x128", at + count * (dur + 1), gemm);
+        made.host("cuda_runtime", "cudaDeviceSynchronize", step * 10_000 + 200, 9_700);
+    }
+    made
+}
+
+#[test]
+fn unfused_elementwise_kernels_are_found() {
+    let finding = found(&elementwise(100, 40, 4_000), "unfused-elementwise");
+    assert_eq!(
+        finding.sentence,
+        "Elementwise kernels take 50.00 % of the busy time of device 0: 100 a step, with a median of 40.0 µs."
+    );
+    costs(&finding, 3.0 * 100.0 * 40e-6);
+    assert!(finding.remedy.contains("torch.compile"), "{finding:?}");
+    // A small part of the busy time; few of them; long ones; a device that is mostly idle.
+    for made in [
+        elementwise(40, 40, 8_000),
+        elementwise(15, 99, 2_000),
+        elementwise(40, 120, 3_000),
+        elementwise(40, 20, 500),
+        elementwise(20, 20, 0),
+    ] {
+        is_healthy(&made, "unfused-elementwise");
+    }
+    let missing = outcome(&healthy(), "unfused-elementwise");
+    assert!(matches!(missing, Outcome::NoInputs(_)), "{missing:?}");
+}

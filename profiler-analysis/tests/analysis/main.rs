@@ -5,6 +5,7 @@ mod collectives;
 #[cfg(feature = "parquet")]
 mod columns;
 mod critical_path;
+mod deep;
 mod devices;
 mod diff;
 mod findings;

@@ -126,3 +126,25 @@ fn steps_in_parts_are_compared_as_steps() {
     let calls = [row.before, row.after].map(|side| side.map(|side| side.calls));
     assert_eq!(calls, [Some(8.0), Some(8.0)]);
 }
+
+/// And answers of tables are those of the trace, also over tables of an earlier version, which had
+/// no pauses.
+#[cfg(feature = "parquet")]
+#[test]
+fn tables_keep_pauses() {
+    use profiler_analysis::columns;
+
+    let header = r#""mlprof":{"stage":"fit","pauses":[{"ts":30.0,"until":130.0},{"ts":330.0,"until":400.0}]},"traceName":"x""#;
+    let json = format!("{{{header},\"traceEvents\":[{}]}}", events().join(","));
+    let before = profiler_analysis::kineto::read(json.as_bytes()).expect("a trace");
+    assert_eq!(before.info.pauses.len(), 2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = columns::write(&before, folder.path()).expect("tables");
+    let after = columns::read(&files).expect("they can be read");
+    assert_eq!(after.info, before.info.kept_in_tables());
+    assert_eq!(Analysis::of(&after), Analysis::of(&before));
+    let pauses = columns::TABLES.iter().find(|table| table.name == "pauses");
+    std::fs::remove_file(files.of(pauses.expect("a table"))).expect("it is there");
+    columns::write(&before, folder.path()).expect("the same trace takes their place");
+    assert_eq!(columns::read(&files).expect("tables").info.pauses, before.info.pauses);
+}

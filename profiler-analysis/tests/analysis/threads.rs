@@ -2,7 +2,7 @@
 
 use profiler_analysis::{Activity, Analysis};
 
-use crate::made::{MAIN, OTHER, action, analysis, arrow, op, slice};
+use crate::made::{MAIN, OTHER, action, analysis, arrow, call, op, slice, work};
 
 /// A step of 100 µs.
 fn step() -> Vec<String> {
@@ -154,4 +154,39 @@ fn time_of_slices_that_cross_belongs_to_the_innermost_one() {
     assert_eq!((own, analysis.crossing_ns), (100_000, 20_000));
     assert!(analysis.text(10).contains("20.0 µs of theirs"), "{}", analysis.text(10));
     assert_eq!(analysis.threads.len(), 1);
+}
+
+/// A trace without steps, whose host ends long before its device: 100 µs of 1 ms.
+#[test]
+fn time_in_which_only_a_device_works_is_not_unrecorded() {
+    let events = [
+        op("aten::mm", 0.0, 100.0),
+        call("cudaLaunchKernel", 50.0, 10.0, 1),
+        work("kernel", "gemm", 70.0, 830.0, 1),
+        work("gpu_memcpy", "Memcpy DtoH", 950.0, 50.0, 2),
+    ];
+    let analysis = analysis(&events);
+    let parts = [Activity::Op, Activity::Runtime, Activity::DeviceWorks, Activity::Nothing];
+    let found = parts.map(|activity| part(&analysis, None, activity));
+    assert_eq!(found, [90_000, 10_000, 850_000, 50_000]);
+    assert_eq!(analysis.steps[0].duration_ns, 1_000_000);
+    let text = analysis.text(10);
+    let heading = "What the time of the trace went into (thread 100)";
+    assert!(text.contains(heading), "{text}");
+    assert!(text.contains("850 µs  85.00 %  a device works, nothing recorded here"), "{text}");
+}
+
+/// Within a step that the thread recorded, its own time is told as before.
+#[test]
+fn steps_are_about_their_thread() {
+    let mut events = step();
+    events.push(work("kernel", "gemm", 0.0, 300.0, 1));
+    let analysis = analysis(&events);
+    assert_eq!(part(&analysis, None, Activity::DeviceWorks), 0);
+    assert!(analysis.text(10).contains("What the time of steps went into (thread 100)"));
+    let times = &analysis.devices[0].times;
+    assert_eq!((times.outside_ns, times.after_last_step_ns), (200_000, 200_000));
+    let text = analysis.text(10);
+    assert!(!text.contains("No table has this time"), "{text}");
+    assert!(text.contains("tables of launches and kernels have what a step launched"), "{text}");
 }

@@ -167,10 +167,8 @@ fn answers(
         let file = source.path().display().to_string();
         match traces::read(source) {
             Ok(trace) => {
-                if let Some(reason) = traces::mostly_unreadable(&trace, &source.path()) {
-                    say(format_args!("error: {reason}; the answers are about the others"));
-                    end = ExitCode::from(2);
-                }
+                let status = traces::end_after_losses(&trace, &source.path(), "analysed");
+                end = status.unwrap_or(end);
                 if sources.len() > 1 {
                     ranks.push(RankFacts::of(file.as_str(), &trace));
                 }

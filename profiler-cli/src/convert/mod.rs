@@ -5,9 +5,13 @@ mod outputs;
 mod speedscope;
 mod stacks;
 
+use std::cell::Cell;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::rc::Rc;
 
+use profiler_analysis::trace::TrackKind;
 use profiler_analysis::{Trace, perfetto, xplane};
 use profiler_events::Stage;
 use profiler_report::Report;
@@ -24,6 +28,7 @@ use crate::report::read::{self, Content};
 use crate::report::unpack;
 use crate::say;
 use crate::tables::{self, TraceFiles};
+use crate::traces;
 
 /// Converts a report (JSON that mlprof wrote) or a trace (.pt.trace.json, .pt.trace.json.gz) for
 /// other tools.
@@ -37,8 +42,12 @@ use crate::tables::{self, TraceFiles};
 ///
 /// Reports hold sums: folded, svg and speedscope show call trees by self time (of samples by the
 /// work that they stand for, or with --waiting by waiting; of memory by bytes) in no order of time, and there is no time line to be
-/// made from them. Of a trace, folded and svg show what threads did, by self time; speedscope shows
-/// what happened when, with a profile per thread and per stream of a device.
+/// made from them. Of a trace, folded and svg show what threads of the host did, by self time, and
+/// with --devices also kernels and copies; speedscope shows what happened when, with a profile per
+/// thread and per stream of a device.
+///
+/// Exit status: 0; 2 if the file or most of a trace's events cannot be read, or nothing can be
+/// written. Events that can be read are converted all the same.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
@@ -57,6 +66,12 @@ pub struct Arguments {
     /// folded, svg: do not put threads together, but below a frame for each
     #[arg(long)]
     pub by_thread: bool,
+    /// folded, svg of a trace: add what devices did, below a frame for each device and stream
+    ///
+    /// Threads and devices work at the same time: the sum of all is longer than the trace. A trace
+    /// without threads has its devices without this option.
+    #[arg(long)]
+    pub devices: bool,
     /// Advanced reports that were sampled, too: the samples, not the call trees
     #[arg(long)]
     pub samples: bool,
@@ -79,25 +94,33 @@ pub enum Blocks {
     Copies,
 }
 
-/// Does it, and says on standard error which files were written.
+/// Converts the file, and says on standard error which files were written. Returns the status that
+/// the command ends with.
 ///
 /// # Errors
 ///
 /// If the file cannot be read, there is no such conversion, or the result cannot be written.
-pub fn run(arguments: &Arguments) -> Result<(), Error> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     if arguments.to == Format::Parquet {
         let beside = || arguments.file.with_file_name(plain_stem(&arguments.file) + ".parquet");
-        return tables::convert(&arguments.file, &arguments.output.clone().unwrap_or_else(beside));
+        let trace = unpack::trace(&arguments.file)?;
+        let end = say::losses(&trace, &arguments.file);
+        tables::write(&trace, &arguments.output.clone().unwrap_or_else(beside))?;
+        return Ok(end);
     }
     if tables::is_folder_of_tables(&arguments.file) {
-        return outputs::write(of_tables(arguments)?, arguments);
+        return of_tables(arguments);
     }
     let trace = match arguments.to {
         Format::Xplane => unpack::trace_for_xprof,
         _ => unpack::trace,
     };
+    let mut end = ExitCode::SUCCESS;
     let outputs = match read::read(&arguments.file, trace)? {
-        Content::Trace(trace) => vec![of_trace(*trace, arguments)?],
+        Content::Trace(trace) => {
+            end = say::losses(&trace, &arguments.file);
+            vec![of_trace(*trace, arguments)?]
+        }
         Content::Reports(reports) => {
             let is_only = reports.len() == 1;
             let mut outputs = Vec::new();
@@ -108,11 +131,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
             outputs
         }
     };
-    outputs::write(outputs, arguments)
+    outputs::write(outputs, arguments)?;
+    Ok(end)
 }
 
 /// Each trace of a folder of tables, one after the other: there may be many.
-fn of_tables(arguments: &Arguments) -> Result<Vec<Output>, Error> {
+fn of_tables(arguments: &Arguments) -> Result<ExitCode, Error> {
     if !matches!(arguments.to, Format::Pftrace | Format::Xplane) {
         return Err(impossible(
             "a folder of tables",
@@ -122,20 +146,26 @@ fn of_tables(arguments: &Arguments) -> Result<Vec<Output>, Error> {
         ));
     }
     let to = arguments.to;
+    let end = Rc::new(Cell::new(ExitCode::SUCCESS));
     let output = |files: TraceFiles| {
+        let end = end.clone();
         let path = tables::path(&files);
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Output::new(Stem::default().of_action(&name), move |out| {
             let trace = tables::read(&files).map_err(io::Error::other)?;
+            if let Some(status) = traces::end_after_losses(&trace, &path, "converted") {
+                end.set(status);
+            }
             write_binary(&trace, to, out)
         })
     };
-    Ok(tables::find(&arguments.file)?.into_iter().map(output).collect())
+    let outputs = tables::find(&arguments.file)?.into_iter().map(output).collect();
+    outputs::write(outputs, arguments)?;
+    Ok(end.get())
 }
 
 fn of_trace(trace: Trace, arguments: &Arguments) -> Result<Output, Error> {
     let name = arguments.file.display().to_string();
-    say::losses(&trace, &arguments.file);
     let stem = Stem::default();
     match arguments.to {
         // It is in this format.
@@ -148,9 +178,16 @@ fn of_trace(trace: Trace, arguments: &Arguments) -> Result<Output, Error> {
         }
         Format::Folded | Format::Svg => {
             tell_crossing(&trace);
-            let stacks = Stacks::of_trace(&trace);
+            let stacks = Stacks::of_trace(&trace, arguments.devices);
             let lines = lines_of(&stacks, "a trace", &OF_TRACES, arguments)?;
-            let title = format!("self time on the host: {name}");
+            let has_devices = stacks.threads.iter().any(|stacks| stacks.thread.is_none());
+            let title = match has_devices {
+                true => format!("self time on the host, and time of devices: {name}"),
+                false => format!("self time on the host: {name}"),
+            };
+            if !has_devices {
+                tell_without_devices(&trace);
+            }
             Ok(Output::of_lines(stem, lines, title, stacks.unit, arguments))
         }
         Format::Speedscope => Ok(Output::json(stem, speedscope::File::of_trace(&name, &trace))),
@@ -178,9 +215,23 @@ fn write_binary(trace: &Trace, to: Format, out: &mut dyn Write) -> io::Result<()
     }
 }
 
+/// Says that the work of devices is left out, if there is any.
+fn tell_without_devices(trace: &Trace) {
+    let count = trace.slices.iter().filter(|slice| slice.category.is_device_work()).count();
+    if count > 0 {
+        profiler_report::output::say(format_args!(
+            "note: the stacks are those of the host: {count} kernels, copies and fills of devices are left out \
+             (--devices adds them)"
+        ));
+    }
+}
+
 /// Says which slices have no place in a tree.
 fn tell_crossing(trace: &Trace) {
-    let crossing = trace.tracks.iter().filter(|track| track.overlaps.is_some());
+    let crossing = trace
+        .tracks
+        .iter()
+        .filter(|track| track.overlaps.is_some() && track.kind != TrackKind::Stream);
     let count: usize = crossing.map(|track| track.slices.len()).sum();
     if count > 0 {
         profiler_report::output::say(format_args!(

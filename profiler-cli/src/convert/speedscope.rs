@@ -180,7 +180,7 @@ fn sampled(thread: &ThreadStacks, unit: Unit) -> Profile {
     let with_value = || thread.stacks.iter().filter(|stack| stack.value > 0);
     let weights: Vec<u64> = with_value().map(|stack| stack.value).collect();
     Profile::Sampled {
-        name: thread.thread.clone(),
+        name: thread.thread.clone().unwrap_or_default(),
         unit: match unit {
             Unit::Nanoseconds => "nanoseconds",
             Unit::Bytes => "bytes",

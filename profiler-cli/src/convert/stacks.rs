@@ -58,10 +58,11 @@ impl Unit {
     }
 }
 
-/// The stacks of one thread, what is around something before it.
+/// The stacks of one thread, or of all devices, what is around something before it.
 #[derive(Debug)]
 pub(crate) struct ThreadStacks {
-    pub(crate) thread: String,
+    /// The thread; `None` for devices, which are the outermost frames of their stacks.
+    pub(crate) thread: Option<String>,
     pub(crate) stacks: Vec<Stack>,
 }
 
@@ -159,8 +160,10 @@ impl Stacks {
         }
     }
 
-    /// What threads did in a trace. What crosses other slices has no time of its own.
-    pub(crate) fn of_trace(trace: &Trace) -> Self {
+    /// What threads did in a trace. What crosses other slices has no time of its own. `with_devices`:
+    /// whether kernels, copies and fills follow, below their device and stream; without any stack of
+    /// a thread they do anyway.
+    pub(crate) fn of_trace(trace: &Trace, with_devices: bool) -> Self {
         let mut all = Self::default();
         for (place, track) in trace.tracks.iter().enumerate() {
             if track.kind != TrackKind::Stream && track.overlaps.is_none() {
@@ -168,7 +171,34 @@ impl Stacks {
                 all.threads.push(nodes.of_thread(trace.track_name(place)));
             }
         }
+        if with_devices || all.threads.iter().all(|of_thread| of_thread.stacks.is_empty()) {
+            let nodes = all.devices(trace);
+            all.threads.push(ThreadStacks { thread: None, stacks: nodes.stacks });
+        }
         all
+    }
+
+    /// The work of devices: `device 0;stream 7;kernel`.
+    fn devices(&mut self, trace: &Trace) -> Nodes {
+        let mut nodes = Nodes::default();
+        for slice in trace.slices.iter().filter(|slice| slice.category.is_device_work()) {
+            let track = &trace.tracks[slice.track as usize];
+            if track.kind != TrackKind::Stream {
+                continue;
+            }
+            let base = track.overlaps.map_or(track, |base| &trace.tracks[base as usize]);
+            let device = match trace.processes[track.process as usize].number {
+                Some(number) => format!("device {number}"),
+                None => "a device".to_owned(),
+            };
+            let device = self.below(&mut nodes, None, plain(device));
+            let stream = plain(trace.names.text(base.name).to_owned());
+            let stream = self.below(&mut nodes, Some(device), stream);
+            let work = plain(trace.name(slice).to_owned());
+            let work = self.below(&mut nodes, Some(stream), work);
+            nodes.add(work, slice.duration.max(0).unsigned_abs());
+        }
+        nodes
     }
 
     fn thread(&mut self, trace: &Trace, track: &Track) -> Nodes {
@@ -238,7 +268,7 @@ impl Stacks {
         let names: Vec<String> = self.frames.iter().map(folded_name).collect();
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
         for of_thread in &self.threads {
-            let thread = by_thread.then(|| frame_name(&of_thread.thread));
+            let thread = of_thread.thread.as_deref().filter(|_| by_thread).map(frame_name);
             for stack in of_thread.stacks.iter().filter(|stack| stack.value > 0) {
                 let frames = of_thread.frames(stack);
                 let frames = frames.iter().map(|frame| names[*frame as usize].as_str());
@@ -277,7 +307,7 @@ impl Nodes {
     }
 
     fn of_thread(self, thread: String) -> ThreadStacks {
-        ThreadStacks { thread, stacks: self.stacks }
+        ThreadStacks { thread: Some(thread), stacks: self.stacks }
     }
 }
 

@@ -123,10 +123,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         }
         match traces::read(source) {
             Ok(trace) => {
-                if let Some(reason) = traces::mostly_unreadable(&trace, &source.path()) {
-                    say(format_args!("error: {reason}; the others are put together"));
-                    end = ExitCode::from(2);
-                }
+                let status = traces::end_after_losses(&trace, &source.path(), "put together");
+                end = status.unwrap_or(end);
                 facts.push(RankFacts::of(path, &trace));
             }
             Err(error) => {

@@ -145,6 +145,55 @@ fn the_status_tells_that_most_of_a_file_is_lost() {
     assert_eq!(code, Some(0), "{said}");
 }
 
+/// Traces of which 4 of 8 and 5 of 9 events are lost, in a folder.
+fn few_and_most_lost(folder: &Path) -> [PathBuf; 2] {
+    let whole = trace("", 1, 1_000);
+    [("few.json", 4), ("most.json", 5)].map(|(name, count)| {
+        let lost = "{\"ph\":\"X\",\"name\":\"no time\"},\n".repeat(count);
+        file(folder, name, &whole.replacen("[\n", &format!("[\n{lost}"), 1))
+    })
+}
+
+fn assert_ends(arguments: &[&str], expected: i32) {
+    let ended = mlprof(arguments);
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(expected), "{arguments:?}: {said}");
+    let is_said = said.contains("5 of 9 events are lost");
+    assert_eq!(is_said, expected == 2, "{arguments:?}: {said}");
+}
+
+#[test]
+fn conversions_end_with_2_if_most_of_a_trace_is_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [few, most] = few_and_most_lost(folder.path());
+    for format in ["chrome", "folded", "svg", "speedscope", "json", "pftrace", "xplane"] {
+        for (trace, expected) in [(&few, 0), (&most, 2)] {
+            let out = folder.path().join(format!("{expected}.{format}"));
+            assert_ends(&["convert", path(trace), "--to", format, "-o", path(&out)], expected);
+            assert!(out.exists(), "{format}: events that were read are converted");
+        }
+    }
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn tables_know_how_much_was_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (trace, expected) in few_and_most_lost(folder.path()).iter().zip([0, 2]) {
+        let out = |name: &str| folder.path().join(format!("{name}-{expected}"));
+        let (tables, again) = (out("tables"), out("again"));
+        let tables = path(&tables);
+        // Twice, as of tables that are made again.
+        for _ in 0..2 {
+            assert_ends(&["convert", path(trace), "--to", "parquet", "-o", tables], expected);
+        }
+        assert_ends(&["analyze", "--json", tables], expected);
+        assert_ends(&["merge", "--json", tables], expected);
+        assert_ends(&["diff", tables, tables], expected);
+        assert_ends(&["convert", tables, "--to", "pftrace", "-o", path(&again)], expected);
+    }
+}
+
 #[test]
 fn other_formats_are_refused_in_one_line() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod diff;
+mod flames;
 mod foreign;
 mod kernels;
 mod merge;

@@ -67,7 +67,7 @@ pub(super) fn write_held_up(html: &mut String, ranks: &[&SimpleReport]) {
         ]);
     }
     let steps = grouped(stages.steps.len() as u64);
-    table.write(html, &format!("What holds up the {steps} steps that all of them have"));
+    table.write(html, &format!("What holds up the {steps} steps that all of them have, in the order in which stages run"));
     let slow = stragglers(&stages);
     if slow.is_empty() {
         html.push_str("<p class=quiet>No rank is slow.</p>\n");

@@ -33,8 +33,10 @@ pub fn stages_table(steps: u64, exposed: &[Exposed]) -> String {
         table.row([part.stage.name.clone(), time(part.exposed_ns), share, last]);
     }
     // Writing into a string cannot fail.
-    let heading =
-        format!("What holds up the {} that all of them have", counted(steps, "step", "steps"));
+    let heading = format!(
+        "What holds up the {} that all of them have, in the order in which stages run",
+        counted(steps, "step", "steps")
+    );
     let _ = write!(text, "\n{heading}\n{}", table.paint());
     text
 }

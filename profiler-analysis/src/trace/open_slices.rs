@@ -1,0 +1,247 @@
+//! The innermost of slices that cross each other, from one moment to the next.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+/// A slice of a walk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    /// In nanoseconds.
+    pub(super) end: i64,
+    pub(super) is_step: bool,
+}
+
+/// A walk through a thread's slices in the order of their beginnings, in which each has a position.
+///
+/// *Cost*: logarithmic in the number of slices for each of them, however many are open.
+#[derive(Debug)]
+pub(super) struct OpenSlices {
+    slices: Vec<Span>,
+    /// All ends in order: the place of an end is the slice's rank.
+    ends: Vec<i64>,
+    ranks: Vec<u32>,
+    now: i64,
+    /// Ranks of open slices.
+    open: BinaryHeap<Reverse<u32>>,
+    /// Positions of open slices, and of those that are not steps, by their ranks.
+    all: Latest,
+    no_steps: Latest,
+}
+
+impl OpenSlices {
+    pub(super) fn new(slices: Vec<Span>) -> Self {
+        let count = slices.len();
+        let mut order: Vec<u32> = (0..count as u32).collect(); // fewer than 2^32
+        order.sort_by_key(|position| slices[*position as usize].end);
+        let mut ranks = vec![0; count];
+        (0..).zip(&order).for_each(|(rank, position)| ranks[*position as usize] = rank);
+        Self {
+            ends: order.iter().map(|position| slices[*position as usize].end).collect(),
+            ranks,
+            slices,
+            now: i64::MIN,
+            open: BinaryHeap::new(),
+            all: Latest::new(count),
+            no_steps: Latest::new(count),
+        }
+    }
+
+    pub(super) fn is_step(&self, position: u32) -> bool {
+        self.slices[position as usize].is_step
+    }
+
+    /// Opens a slice, which begins now. One without a duration is over at once.
+    pub(super) fn open(&mut self, position: u32) {
+        let Span { end, is_step } = self.slices[position as usize];
+        if end <= self.now {
+            return;
+        }
+        let rank = self.ranks[position as usize];
+        self.open.push(Reverse(rank));
+        self.all.set(rank, Some(position));
+        if !is_step {
+            self.no_steps.set(rank, Some(position));
+        }
+    }
+
+    /// Divides the time up to `until` by the innermost slice.
+    pub(super) fn until(&mut self, until: i64, mut stretch: impl FnMut(i64, i64, u32)) {
+        while self.now < until {
+            let Some(innermost) = self.innermost(0..self.ends.len()) else { break };
+            // What is innermost may change where any slice ends.
+            let first = self.open.peek().map(|Reverse(rank)| self.ends[*rank as usize]);
+            let next = first.unwrap_or(until).min(until);
+            stretch(self.now, next, innermost);
+            self.now = next;
+            self.close();
+        }
+        self.now = until;
+        self.close();
+    }
+
+    /// Forgets slices that have ended by now.
+    fn close(&mut self) {
+        while let Some(Reverse(rank)) = self.open.peek().copied()
+            && self.ends[rank as usize] <= self.now
+        {
+            self.open.pop();
+            self.all.set(rank, None);
+            self.no_steps.set(rank, None);
+        }
+    }
+
+    /// The innermost slice that contains what begins now and ends at `end`.
+    pub(super) fn around(&mut self, end: i64) -> Option<u32> {
+        self.innermost(self.before(end)..self.ends.len())
+    }
+
+    /// The number of slices that end before this.
+    fn before(&self, end: i64) -> usize {
+        self.ends.partition_point(|other| *other < end)
+    }
+
+    /// The slice that began last of those with these ranks. If it is a step that others cross, it is
+    /// the one of those that began last.
+    fn innermost(&mut self, ranks: Range<usize>) -> Option<u32> {
+        let last = self.all.last(ranks.clone())?;
+        let Span { end, is_step } = self.slices[last as usize];
+        let crossing = match is_step {
+            true => self.no_steps.last(ranks.start..self.before(end)),
+            false => None,
+        };
+        Some(crossing.unwrap_or(last))
+    }
+}
+
+/// Positions by rank, of which the last one in a range of ranks is found: a binary tree of maxima.
+#[derive(Debug)]
+struct Latest {
+    /// A position and 1; 0 for none. The root is at 1, and the leaves are the second half.
+    tree: Vec<u32>,
+    /// Nodes of the tree that were visited.
+    #[cfg(test)]
+    visited: usize,
+}
+
+impl Latest {
+    fn new(count: usize) -> Self {
+        Self {
+            tree: vec![0; 2 * count],
+            #[cfg(test)]
+            visited: 0,
+        }
+    }
+
+    fn set(&mut self, rank: u32, position: Option<u32>) {
+        let mut node = rank as usize + self.tree.len() / 2;
+        self.tree[node] = position.map_or(0, |position| position + 1);
+        while node > 1 {
+            self.visit();
+            node /= 2;
+            self.tree[node] = self.tree[2 * node].max(self.tree[2 * node + 1]);
+        }
+    }
+
+    fn last(&mut self, ranks: Range<usize>) -> Option<u32> {
+        let leaves = self.tree.len() / 2;
+        let (mut from, mut to) = (ranks.start + leaves, ranks.end + leaves);
+        let mut last = 0;
+        while from < to {
+            self.visit();
+            if from % 2 == 1 {
+                last = last.max(self.tree[from]);
+                from += 1;
+            }
+            if to % 2 == 1 {
+                to -= 1;
+                last = last.max(self.tree[to]);
+            }
+            (from, to) = (from / 2, to / 2);
+        }
+        last.checked_sub(1)
+    }
+
+    #[cfg(test)]
+    fn visit(&mut self) {
+        self.visited += 1;
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, clippy::needless_pass_by_ref_mut, reason = "tests count")]
+    fn visit(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The same by looking at all open slices.
+    fn innermost(open: &[(u32, Span)], least: i64) -> Option<u32> {
+        let mut around = open.iter().rev().filter(|(_, span)| span.end >= least);
+        let (last, step) = around.next()?;
+        let crosses = |(_, span): &&(u32, Span)| !span.is_step && span.end < step.end;
+        let crossing = around.find(crosses).filter(|_| step.is_step);
+        Some(crossing.map_or(*last, |(position, _)| *position))
+    }
+
+    proptest! {
+        #[test]
+        fn the_innermost_slice_is_that_of_all_open_ones(
+            slices in proptest::collection::vec((0_i64..4, 0_i64..12, 0_u8..3), 0..40),
+        ) {
+            let mut start = 0;
+            let spans: Vec<(i64, Span)> = slices.into_iter().map(|(later, duration, kind)| {
+                start += later;
+                (start, Span { end: start + duration, is_step: kind == 0 })
+            }).collect();
+            let mut walk = OpenSlices::new(spans.iter().map(|(_, span)| *span).collect());
+            let mut found = Vec::new();
+            for (position, (start, span)) in (0..).zip(&spans) {
+                walk.until(*start, |from, to, innermost| {
+                    found.extend((from..to).map(|moment| (moment, innermost)));
+                });
+                let open: Vec<(u32, Span)> = (0..position)
+                    .zip(&spans)
+                    .filter(|(_, (_, other))| other.end > *start)
+                    .map(|(position, (_, other))| (position, *other))
+                    .collect();
+                prop_assert_eq!(walk.around(span.end), innermost(&open, span.end));
+                walk.open(position);
+            }
+            walk.until(i64::MAX, |from, to, innermost| {
+                found.extend((from..to).map(|moment| (moment, innermost)));
+            });
+            let last = spans.iter().map(|(_, span)| span.end).max().unwrap_or(0);
+            let expected = (0..last).filter_map(|moment| {
+                let open = (0..).zip(&spans).filter(|(_, (start, span))| *start <= moment && span.end > moment);
+                let open: Vec<(u32, Span)> = open.map(|(position, (_, span))| (position, *span)).collect();
+                Some((moment, innermost(&open, i64::MIN)?))
+            });
+            prop_assert_eq!(found, expected.collect::<Vec<_>>());
+        }
+    }
+
+    /// Slices that all cross each other, each of which begins and ends later than the one before.
+    #[test]
+    fn work_grows_with_the_logarithm_of_open_slices() {
+        let visited = |count: u32| {
+            let spans = (0..count)
+                .map(|start| Span { end: i64::from(start + count), is_step: start % 3 == 0 });
+            let mut walk = OpenSlices::new(spans.collect());
+            let mut stretches = 0_u32;
+            for position in 0..count {
+                walk.until(position.into(), |_, _, _| stretches += 1);
+                assert_eq!(walk.around(i64::from(position + count)), None);
+                walk.open(position);
+            }
+            walk.until(i64::MAX, |_, _, _| stretches += 1);
+            assert_eq!(stretches, 2 * count - 1);
+            walk.all.visited + walk.no_steps.visited
+        };
+        let (few, many) = (visited(1_000), visited(8_000));
+        assert!(many < 12 * few, "{few} and {many}");
+    }
+}
