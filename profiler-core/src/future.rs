@@ -138,7 +138,7 @@ pub trait BindFuture: Future + Sized {
     /// Trainings that run as tasks get a [`Binding::new`] each, or those that are polled on one thread could not
     /// be told apart. What such a training spawns is bound to [`Binding::current`].
     ///
-    /// ```
+    /// ```standalone_crate
     /// use profiler_core::{BindFuture, Binding, Profiler, SimpleProfiler, activate, profile};
     /// use std::sync::Arc;
     ///

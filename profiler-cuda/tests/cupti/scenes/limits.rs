@@ -104,7 +104,9 @@ pub fn fork() {
 
 /// CUPTI leaves the process where only one thread has used CUDA, and comes back when it is wanted.
 pub fn finalize() {
-    let launch = || drop(op("aten::mm", || cuda().launch("kernel", 7, 5_000)));
+    let launch = || {
+        op("aten::mm", || cuda().launch("kernel", 7, 5_000));
+    };
     let record_one = |finalized| {
         let ran = record(|_| launch());
         assert_eq!(ran.row("kernel").calls, 1);
@@ -128,10 +130,14 @@ pub fn finalize() {
 
 /// A report says so when CUPTI tells of nothing after it had left.
 pub fn silent_after_leaving() {
-    let ran = record(|_| drop(op("aten::mm", || cuda().launch("kernel", 7, 5_000))));
+    let ran = record(|_| {
+        op("aten::mm", || cuda().launch("kernel", 7, 5_000));
+    });
     assert!(!ran.text.contains("CUPTI tells of nothing"), "{}", ran.text);
     cuda().be_silent();
-    let ran = record(|_| drop(op("aten::mm", || cuda().launch("kernel", 7, 5_000))));
+    let ran = record(|_| {
+        op("aten::mm", || cuda().launch("kernel", 7, 5_000));
+    });
     assert!(ran.text.contains("CUPTI tells of nothing since it was taken out"), "{}", ran.text);
 }
 
