@@ -114,7 +114,7 @@ fn built(features: &str) -> PathBuf {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         Some(PathBuf::from(message["executable"].as_str()?))
     };
-    text.lines().filter_map(executable).last().expect("a program")
+    text.lines().filter_map(executable).next_back().expect("a program")
 }
 
 fn printed(features: &str) -> String {
