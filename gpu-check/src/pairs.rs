@@ -2,7 +2,8 @@
 
 use crate::statistics::{largest, median, time};
 
-/// Two durations may differ by so much of the driver's, or by [`LEAST`].
+/// The framework's duration may be shorter by so much of the driver's, or by [`LEAST`]; longer ones hold
+/// the device's way to the kernel (on an H200 21 µs in the median, burn 0.22.1).
 pub const PART: f64 = 0.02;
 /// In nanoseconds.
 pub const LEAST: f64 = 1000.0;
@@ -12,7 +13,7 @@ pub const LEAST: f64 = 1000.0;
 pub struct Comparison {
     /// How many kernels were compared.
     pub count: usize,
-    /// How many differ by more than is allowed.
+    /// How many are shorter as the framework has them, by more than is allowed.
     pub too_far: usize,
     /// In the middle, in nanoseconds; above 0 if the framework's times are the longer ones.
     pub median: f64,
@@ -27,8 +28,7 @@ impl Comparison {
     pub fn of(pairs: &[(f64, f64)]) -> Self {
         let differences: Vec<f64> =
             pairs.iter().map(|(framework, driver)| framework - driver).collect();
-        let is_too_far =
-            |(one, other): &&(f64, f64)| (one - other).abs() > (PART * other).max(LEAST);
+        let is_too_far = |(one, other): &&(f64, f64)| other - one > (PART * other).max(LEAST);
         Self {
             count: pairs.len(),
             too_far: pairs.iter().filter(is_too_far).count(),
@@ -38,7 +38,7 @@ impl Comparison {
         }
     }
 
-    /// Whether there were kernels, and all agree.
+    /// Whether there were kernels, and none is shorter as the framework has it.
     pub fn is_good(&self) -> bool {
         self.count > 0 && self.too_far == 0
     }
@@ -47,7 +47,7 @@ impl Comparison {
     pub fn words(&self) -> String {
         let Self { count, too_far, median, largest, .. } = self;
         let mut words = format!(
-            "{too_far} of {count} kernels differ by more; difference: median {}, largest {}",
+            "{too_far} of {count} of the framework's are shorter by more; difference: median {}, largest {}",
             time(*median),
             time(*largest)
         );
@@ -65,11 +65,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_kernels_may_differ_by_a_microsecond_and_long_ones_by_a_part() {
-        let pairs = [(2900.0, 2000.0), (3100.0, 2000.0), (101_900.0, 1e5), (97_900.0, 1e5)];
+    fn small_kernels_may_be_shorter_by_a_microsecond_and_long_ones_by_a_part() {
+        let pairs = [(2900.0, 2000.0), (4100.0, 2000.0), (900.0, 2000.0), (97_900.0, 1e5)];
         let comparison = Comparison::of(&pairs);
         assert_eq!((comparison.count, comparison.too_far), (4, 2));
-        assert_eq!((comparison.largest, comparison.longer), (2100.0, 3));
+        assert_eq!((comparison.largest, comparison.longer), (2100.0, 2));
         assert!(!comparison.is_good() && !comparison.words().contains("throughout"));
     }
 
@@ -77,8 +77,7 @@ mod tests {
     fn what_is_longer_throughout_is_said() {
         let comparison = Comparison::of(&[(2500.0, 2000.0); 10]);
         assert!(comparison.is_good());
-        let start =
-            "0 of 10 kernels differ by more; difference: median 500 ns, largest 500 ns; the";
+        let start = "0 of 10 of the framework's are shorter by more; difference: median 500 ns, largest 500 ns; the";
         assert!(comparison.words().starts_with(start), "{}", comparison.words());
     }
 

@@ -132,7 +132,7 @@ pub fn times(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
         .map(|(burn, driver)| (burn.nanoseconds(), driver.nanoseconds()))
         .collect();
     let comparison = Comparison::of(&pairs);
-    let limit = "each within 2 % or 1 µs";
+    let limit = "none shorter by 2 % and 1 µs";
     Ok(vec![Row::decided(name, comparison.words(), limit, comparison.is_good())])
 }
 

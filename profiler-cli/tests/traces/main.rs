@@ -6,6 +6,7 @@ mod flames;
 mod foreign;
 mod kernels;
 mod merge;
+mod recorded;
 #[cfg(unix)]
 mod sql;
 

@@ -110,6 +110,6 @@ impl TrainModule for FaultyLearner {
 
     fn weights(&mut self) -> TrainResult<Option<SavedState>> {
         self.wait_for(FILES);
-        Module::weights(&mut self.inner)
+        TrainModule::weights(&mut self.inner)
     }
 }
