@@ -19,9 +19,11 @@ use super::state::TrainerState;
 /// }
 /// # assert!(training_step(&[]).unwrap_err().is::<SkipBatch>());
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the batch is to be skipped")]
 pub struct SkipBatch;
+
+profiler_core::debug_as_display!(SkipBatch);
 
 impl TrainerState {
     /// Skips this training batch and the rest of the epoch, when a hook calls it in

@@ -1,13 +1,15 @@
 //! What modules and callbacks see of a running trainer.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::checkpoint::{Requests, ResumePoint};
+use super::checkpoint_requests::{Request, Requests, free_path};
 use super::error::Place;
 use super::metrics::{LogOptions, Metrics};
 use super::optimizer::GradientClipAlgorithm;
 use super::outcome::StopReason;
+use super::resume_point::ResumePoint;
 use profiler_core::{Profiler, RunContext, Stage};
 
 /// Where a run is, and what it has found so far: passed to every hook.
@@ -216,5 +218,41 @@ impl TrainerState {
 
     pub(super) fn place(&self) -> Place {
         Place { stage: self.stage, epoch: self.epoch, batch: self.batch_index }
+    }
+}
+
+/// Checkpoints that hooks ask for.
+impl TrainerState {
+    /// The directory that the trainer was given for checkpoints.
+    pub fn checkpoint_dir(&self) -> Option<&Path> {
+        self.requests.directory.as_deref()
+    }
+
+    /// Has the trainer save a checkpoint as `{directory}/{stem}.{extension}` when the hooks of this
+    /// moment have run, and returns that path. A file that is there already stays: the new one is
+    /// then `{stem}-v1`, `-v2` and so on.
+    ///
+    /// Checkpoints are saved inside a fit and on rank 0; elsewhere nothing is done.
+    pub fn save_checkpoint(&mut self, directory: &Path, stem: &str) -> PathBuf {
+        let queue = &self.requests.queue;
+        let is_taken = |path: &Path| {
+            path.symlink_metadata().is_ok()
+                || queue.iter().any(|it| matches!(it, Request::Save(queued) if queued == path))
+        };
+        let path = free_path(directory, stem, self.requests.extension, is_taken);
+        self.requests.queue.push(Request::Save(path.clone()));
+        path
+    }
+
+    /// Has the trainer save a checkpoint at `path`, in place of an earlier one, when the hooks of
+    /// this moment have run.
+    pub fn replace_checkpoint(&mut self, path: &Path) {
+        self.requests.queue.push(Request::Save(path.to_owned()));
+    }
+
+    /// Has the trainer remove a checkpoint file, after it has saved those that were asked for
+    /// before. A file that is gone is not an error.
+    pub fn remove_checkpoint(&mut self, path: &Path) {
+        self.requests.queue.push(Request::Remove(path.to_owned()));
     }
 }

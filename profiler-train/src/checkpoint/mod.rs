@@ -1,29 +1,24 @@
 //! Checkpoints: a training as it was at one point, to go on from there.
 
 mod file;
-mod requests;
-mod restore;
-mod save;
 
 use std::collections::BTreeMap;
 
 use super::error::Result;
 use super::saved_state::SavedState;
-pub(super) use requests::Requests;
-pub(super) use restore::ResumePoint;
 
 /// Version of the format.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// Section of the loop: epoch, batch, step, seed.
-const TRAINER: &str = "trainer";
+pub(crate) const TRAINER: &str = "trainer";
 /// Section of the module's weights.
-const WEIGHTS: &str = "weights";
+pub(crate) const WEIGHTS: &str = "weights";
 /// Section of the optimizer.
-const OPTIMIZER: &str = "optimizer";
+pub(crate) const OPTIMIZER: &str = "optimizer";
 /// Section of a learning rate schedule that follows a metric.
-const SCHEDULE: &str = "schedule";
+pub(crate) const SCHEDULE: &str = "schedule";
 /// Section of the means of passes that have ended.
-const METRICS: &str = "metrics";
+pub(crate) const METRICS: &str = "metrics";
 
 /// A training at one point: the module's weights, and the state of optimizer, loop and callbacks.
 ///
@@ -89,7 +84,8 @@ impl Checkpoint {
         self.required(WEIGHTS)
     }
 
-    fn required(&self, name: &str) -> Result<&SavedState> {
+    /// Returns a section, or an error that names it.
+    pub(crate) fn required(&self, name: &str) -> Result<&SavedState> {
         self.section(name).ok_or_else(|| format!("it has no {name}").into())
     }
 }

@@ -97,11 +97,13 @@ fn the_rest_of_an_epoch_can_be_skipped() {
     assert_eq!(skipping.validations, 0, "as in Lightning");
 }
 
+/// The hook, its batch, index and loss, and whether it has an optimizer.
+type Call = (&'static str, Option<f64>, Option<usize>, Option<f64>, bool);
+
 /// Writes down what the hooks of a callback are given.
 #[derive(Default)]
 struct Seen {
-    /// Batch, index, loss and whether there is an optimizer, by hook.
-    hooks: Vec<(&'static str, Option<f64>, Option<usize>, Option<f64>, bool)>,
+    hooks: Vec<Call>,
     plain: usize,
 }
 

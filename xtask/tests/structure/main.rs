@@ -179,7 +179,8 @@ const EDGES: [(&str, &[&str]); 15] = [
             "profiler-trace",
         ],
     ),
-    ("profiler-train", &["profiler-core"]),
+    // The module that opens files, for checkpoints.
+    ("profiler-train", &["profiler-core", "profiler-events"]),
     ("profiler-cuda", &["profiler-core", "profiler-events"]),
     (
         "profiler-live",

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use profiler_core::ProfilerExt;
 use profiler_core::output::write_whole_at;
 
-use super::requests::Request;
-use super::{Checkpoint, METRICS, OPTIMIZER, SCHEDULE, TRAINER, VERSION, WEIGHTS};
+use crate::checkpoint::{Checkpoint, METRICS, OPTIMIZER, SCHEDULE, TRAINER, VERSION, WEIGHTS};
+use crate::checkpoint_requests::Request;
 use crate::error::{Result, TrainError};
 use crate::listener::Which;
 use crate::module::TrainModule;
@@ -15,7 +15,7 @@ use crate::run::{Run, failed_in};
 use crate::saved_state::SavedState;
 
 /// Value of the optimizer's section that says why it has no state.
-pub(super) const UNAVAILABLE: &str = "unavailable";
+pub(crate) const UNAVAILABLE: &str = "unavailable";
 
 impl<M: TrainModule> Run<'_, M> {
     /// Saves a checkpoint after an epoch, if there is a directory for it and no callback decides
