@@ -1,9 +1,11 @@
-//! burn's loops are written again in this crate, with every part measured. This test notices when burn changes one.
+//! burn's loops are written again in this crate, with every part measured. This test notices when
+//! burn changes one.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A file of burn-train, the hash of the version that was read, and the files of this crate that follow it.
+/// A file of burn-train, the hash of the version that was read, and the files of this crate that
+/// follow it.
 const FOLLOWED: [(&str, u64, &str); 17] = [
     ("evaluator/base.rs", 0xd74d_2e9f_63cf_fda8, "evaluation/mod.rs, loader.rs"),
     ("evaluator/builder.rs", 0x3ce8_c08f_1a19_4b97, "evaluation/mod.rs"),

@@ -211,7 +211,8 @@ fn the_header_names_the_loop_that_ran() {
     let own = || TrainingStrategy::Custom(Arc::new(Looker::default()));
     let [custom] = &of(Some(own()))[..] else { panic!() };
     assert!(custom.starts_with("loop: the program's own training strategy."), "{custom}");
-    // burn's type does not show the strategy that it had: the note says that burn's loop ran instead.
+    // burn's type does not show the strategy that it had: the note says that burn's loop ran
+    // instead.
     let lost = loops(|training, recorder| {
         let training = training.with_training_strategy(own()).profiler(recorder).unwrap();
         training.launch(learner(1e-2));

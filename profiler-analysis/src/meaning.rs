@@ -155,7 +155,8 @@ impl Meanings {
         (self.op[place] != NONE).then_some(self.op[place] as usize)
     }
 
-    /// The place of the innermost slice around a slice, or of the slice itself, that has the message
+    /// The place of the innermost slice around a slice, or of the slice itself, that has the
+    /// message
     /// of a collective.
     pub(crate) fn described(&self, place: usize) -> Option<usize> {
         let described = self.described.get(place).filter(|described| **described != NONE);

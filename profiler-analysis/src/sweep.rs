@@ -88,7 +88,8 @@ impl<'a> Innermost<'a> {
         Self { trace, stretches: trace.tracks.iter().map(|_| OnceCell::new()).collect() }
     }
 
-    /// The innermost slice that is open on a thread just before a moment, and since when nothing else
+    /// The innermost slice that is open on a thread just before a moment, and since when nothing
+    /// else
     /// has been: the beginning of the part that [`innermost`] would end there.
     pub(crate) fn before(&self, track: usize, time: i64) -> (Option<usize>, i64) {
         let stretches = match self.trace.crossing(track) {

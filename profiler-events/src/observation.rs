@@ -30,7 +30,8 @@ pub enum Observation<'told> {
     /// Something that a reader of the report must know, from a hook: what it cannot see, or how it came by
     /// its numbers. The same text is said once per report.
     Note(&'told str),
-    /// A fact about the running stage that all reports show, whatever their profilers want: which loop runs.
+    /// A fact about the running stage that all reports show, whatever their profilers want: which
+    /// loop runs.
     StageNote(&'told str),
 }
 

@@ -11,8 +11,10 @@ const MOST_NAMES: usize = 64;
 /// So many names are said in a note.
 const SAID_NAMES: usize = 4;
 
-/// Work that is in no report although a profiler was active, because the threads that did it are bound to no one
-/// training. Profilers receive it (`Profiler::unbound`) when they are activated, and note in their report
+/// Work that is in no report although a profiler was active, because the threads that did it are
+/// bound to no one
+/// training. Profilers receive it (`Profiler::unbound`) when they are activated, and note in their
+/// report
 /// what it holds by then.
 #[derive(Debug, Default)]
 pub struct Unbound {
@@ -90,7 +92,8 @@ impl Unbound {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    /// Another training that began on the same thread had scopes of its own while this one was active, and it is
+    /// Another training that began on the same thread had scopes of its own while this one was
+    /// active, and it is
     /// not known which of them were this one's.
     pub fn overlap(&self) {
         self.overlaps.store(true, Ordering::Relaxed);

@@ -156,7 +156,8 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(batches)
     }
 
-    /// All batches of an epoch, or those before a hook skipped the rest. False if it was left early.
+    /// All batches of an epoch, or those before a hook skipped the rest. False if it was left
+    /// early.
     fn run_training_epoch<'data>(
         &mut self,
         data: &FitData<'data, M::Batch>,

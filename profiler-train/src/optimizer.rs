@@ -100,7 +100,8 @@ pub trait TrainOptimizer {
     ///
     /// # Errors
     ///
-    /// If it is the state of another optimizer or model. Nothing has changed then: an implementation
+    /// If it is the state of another optimizer or model. Nothing has changed then: an
+    /// implementation
     /// checks everything first.
     fn load_state(&mut self, state: &SavedState) -> Result<()> {
         let _ = state;

@@ -51,7 +51,8 @@ impl<'run, M: TrainModule> PreparedFit<'run, M> {
         self
     }
 
-    /// Goes on from this checkpoint, as Lightning's `fit(ckpt_path=…)`. Restored are the weights, the
+    /// Goes on from this checkpoint, as Lightning's `fit(ckpt_path=…)`. Restored are the weights,
+    /// the
     /// state of optimizer, learning rate and callbacks, epoch, batch, step and seed: training then
     /// does what it would have done without the interruption, to the last bit where the framework's
     /// own operations repeat. The trainer's [`max_epochs`](Trainer::max_epochs) and
@@ -72,7 +73,8 @@ impl<'run, M: TrainModule> PreparedFit<'run, M> {
     ///
     /// # Errors
     ///
-    /// Those of [`Trainer::fit`], and [`TrainError::Resume`] if the checkpoint cannot be used; module
+    /// Those of [`Trainer::fit`], and [`TrainError::Resume`] if the checkpoint cannot be used;
+    /// module
     /// and callbacks are then what they were.
     pub fn fit(
         mut self,

@@ -10,7 +10,8 @@ use super::error::Result;
 /// State of a module, an optimizer or a callback in a [`Checkpoint`](super::Checkpoint): values and
 /// tensors by name.
 ///
-/// Values are text. Every type that [`FromStr`] reads back as `Display` wrote it can be one; numbers
+/// Values are text. Every type that [`FromStr`] reads back as `Display` wrote it can be one;
+/// numbers
 /// keep all their bits, `NaN` and `inf` included.
 ///
 /// # Examples

@@ -125,7 +125,8 @@ impl Trainer {
         self
     }
 
-    /// Scales gradients before each optimizer step so that their norm is at most this, or clips them otherwise:
+    /// Scales gradients before each optimizer step so that their norm is at most this, or clips
+    /// them otherwise:
     /// see [`gradient_clip_algorithm`](Self::gradient_clip_algorithm).
     #[must_use]
     pub fn gradient_clip_val(mut self, max_norm: f64) -> Self {
@@ -271,7 +272,8 @@ impl Trainer {
         })
     }
 
-    /// Runs `predict` for each batch, in place of [`TrainModule::predict_step`], and returns what it
+    /// Runs `predict` for each batch, in place of [`TrainModule::predict_step`], and returns what
+    /// it
     /// returned, in the order of the batches.
     ///
     /// ```

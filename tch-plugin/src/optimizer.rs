@@ -40,7 +40,8 @@ pub struct TchOptimizer {
 /// The gradient scaler of an optimizer while it is used.
 struct Scaling {
     scaler: GradScaler,
-    /// Whether all gradients are finite, as a tensor on their device, once they are divided by the factor.
+    /// Whether all gradients are finite, as a tensor on their device, once they are divided by the
+    /// factor.
     are_finite: Option<Tensor>,
 }
 
@@ -91,7 +92,8 @@ impl TchOptimizer {
     }
 
     /// Scales the loss before backward, for networks that compute with 16-bit floats, as by
-    /// [`tch::autocast`]. Steps whose gradients are not finite are left out; whether they are is read from the
+    /// [`tch::autocast`]. Steps whose gradients are not finite are left out; whether they are is
+    /// read from the
     /// device at each step.
     #[must_use]
     pub fn grad_scaler(mut self, scaler: GradScaler) -> Self {

@@ -68,7 +68,7 @@ print(json.dumps({
     let folder = tempfile::tempdir().expect("a folder");
     let tables = tables(folder.path());
     let found = crate::readers::answer(&python::run_with_columns(script, &[&tables]));
-    assert_eq!(found["files"], 30, "fifteen tables of two ranks");
+    assert_eq!(found["files"], 36, "eighteen tables of two ranks");
     assert_eq!(found["types"], serde_json::json!(["double", "int64", "string"]));
     assert_eq!(found["versions"], serde_json::json!(["2"]));
     assert_eq!(found["ranks"], serde_json::json!([[0, 2], [1, 2]]));

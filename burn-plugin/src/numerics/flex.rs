@@ -6,7 +6,8 @@ use profiler_core::hook::{LEAST_NORMAL_F16, NumberReader, strided_offsets};
 
 use super::LEAST_NORMAL_F32;
 
-/// Reads the numbers of `tensor` without a copy. False if it is not a tensor of Flex, or not of floating-point numbers.
+/// Reads the numbers of `tensor` without a copy. False if it is not a tensor of Flex, or not of
+/// floating-point numbers.
 pub(super) fn read<const D: usize>(tensor: Tensor<D>, reader: &mut dyn NumberReader) -> bool {
     let Ok(tensor) = tensor.try_into_primitive::<Flex>() else { return false };
     let layout = tensor.layout();

@@ -25,7 +25,8 @@ pub(crate) use parameters::StepTold;
 #[cfg(feature = "autodiff")]
 use tensor::Numbers;
 
-/// The smallest positive number that is not subnormal, of `f32` and of `bf16`, which has as large exponents.
+/// The smallest positive number that is not subnormal, of `f32` and of `bf16`, which has as large
+/// exponents.
 const LEAST_NORMAL_F32: f64 = f32::MIN_POSITIVE as f64;
 
 /// Whether somebody wants to know of tensors. *Cost*: one relaxed load.

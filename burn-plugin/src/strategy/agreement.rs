@@ -1,4 +1,5 @@
-//! Workers that leave a loop together: whoever left alone would leave the others waiting for it in a collective
+//! Workers that leave a loop together: whoever left alone would leave the others waiting for it in
+//! a collective
 //! operation.
 
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
@@ -48,7 +49,8 @@ impl Agreement {
             let mut votes = self.votes();
             votes.decided = std::mem::take(&mut votes.running);
         }
-        // Nobody votes again before the leader has counted, and nobody counts again before all have read: a second
+        // Nobody votes again before the leader has counted, and nobody counts again before all
+        // have read: a second
         // round ends only when every worker has come to it.
         self.barrier.wait();
         match self.votes().decided {
@@ -58,7 +60,8 @@ impl Agreement {
         }
     }
 
-    /// `batch` if every worker has one and goes on. Workers whose data ends at different batches end the run with an
+    /// `batch` if every worker has one and goes on. Workers whose data ends at different batches
+    /// end the run with an
     /// error.
     pub(super) fn admit<B>(&self, batch: Option<B>, interrupter: &Interrupter) -> Option<B> {
         let decision = self.vote(batch.is_some() && !interrupter.should_stop());
@@ -78,7 +81,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs one worker per number of batches and returns how many collective operations each took part in. A worker
+    /// Runs one worker per number of batches and returns how many collective operations each took
+    /// part in. A worker
     /// for which `stops` is true at a batch wants to leave before the update.
     fn run(
         batches: &[usize],

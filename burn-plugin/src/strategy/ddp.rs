@@ -144,7 +144,8 @@ impl<M: LearnerModel> Worker<M> {
         model
     }
 
-    /// Validation and what follows. True if this epoch was the last, for all workers alike: one that began another
+    /// Validation and what follows. True if this epoch was the last, for all workers alike: one
+    /// that began another
     /// epoch alone would wait for the others for ever.
     fn end_epoch(&mut self, epoch: usize) -> bool {
         let run = &mut self.run;

@@ -42,7 +42,8 @@ pub trait ProfileStrategy: Sized {
         self.profiler_with(profiler, StageSettings::new())
     }
 
-    /// [`profiler`](Self::profiler) with settings of the stage: what Ctrl-C does, and where reports go.
+    /// [`profiler`](Self::profiler) with settings of the stage: what Ctrl-C does, and where
+    /// reports go.
     ///
     /// ```no_run
     /// # use burn::train::{LearnerModel, TrainingStrategy};

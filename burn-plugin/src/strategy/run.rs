@@ -159,7 +159,8 @@ impl<M: LearnerModel> FitRun<M> {
         }
     }
 
-    /// The next training batch, measured as `action`. With several workers `None` as soon as one of them has none, or
+    /// The next training batch, measured as `action`. With several workers `None` as soon as one
+    /// of them has none, or
     /// has to stop.
     pub(super) fn next_training_batch<O>(
         &self,

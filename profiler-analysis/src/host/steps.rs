@@ -205,7 +205,8 @@ fn without_pauses(trace: &Trace, mut stretches: Vec<(i64, i64)>) -> Vec<(i64, i6
 /// Parts by the action around them and what was done, before they have texts.
 pub(crate) type Parts = FxHashMap<(Option<Name>, Activity), i64>;
 
-/// What the time of a step went into, and how long the loop waited for data. `busy`: when any device
+/// What the time of a step went into, and how long the loop waited for data. `busy`: when any
+/// device
 /// worked. Devices may go on after the thread has recorded its last slice.
 pub(crate) fn parts(
     trace: &Trace,

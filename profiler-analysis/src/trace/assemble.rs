@@ -103,7 +103,8 @@ pub(super) fn flows(trace: &Trace, mut ends: Vec<FlowEnd>, new_numbers: &[u32]) 
     flows
 }
 
-/// The slices that ends of arrows are tied to: one of its kind that begins then, else the innermost.
+/// The slices that ends of arrows are tied to: one of its kind that begins then, else the
+/// innermost.
 /// Each track is walked through once, however many slices are around an end.
 fn places(trace: &Trace, ends: &[FlowEnd], new_numbers: &[u32]) -> Vec<Option<u32>> {
     let slices = &trace.slices;

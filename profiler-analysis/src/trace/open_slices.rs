@@ -101,7 +101,8 @@ impl OpenSlices {
         self.ends.partition_point(|other| *other < end)
     }
 
-    /// The slice that began last of those with these ranks. If it is a step that others cross, it is
+    /// The slice that began last of those with these ranks. If it is a step that others cross, it
+    /// is
     /// the one of those that began last.
     fn innermost(&mut self, ranks: Range<usize>) -> Option<u32> {
         let last = self.all.last(ranks.clone())?;

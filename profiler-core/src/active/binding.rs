@@ -54,8 +54,10 @@ impl Binding {
         Self(owner.map(|owner| (owner, IsOwn(false))))
     }
 
-    /// A binding for one training more, whatever thread it runs on: a profiler that is activated by work that is
-    /// bound so belongs to that work alone. Until then its scopes belong to whom the calling thread's do.
+    /// A binding for one training more, whatever thread it runs on: a profiler that is activated
+    /// by work that is
+    /// bound so belongs to that work alone. Until then its scopes belong to whom the calling
+    /// thread's do.
     #[allow(clippy::new_without_default, reason = "it depends on the calling thread")]
     pub fn new() -> Self {
         let parent = thread::with(|thread| thread.place.owner()).flatten();

@@ -233,7 +233,8 @@ impl Profile {
         averages::key_averages(self, *group_by, rate)
     }
 
-    /// The driver's and CUPTI's own work on the host: each kind with its count and seconds, the longest
+    /// The driver's and CUPTI's own work on the host: each kind with its count and seconds, the
+    /// longest
     /// total first.
     pub fn driver_overhead(&self, rate: Rate) -> Vec<(Action, u64, f64)> {
         let kind = |(action, (count, ticks)): (&Action, &(u64, u64))| {

@@ -35,7 +35,8 @@ pub struct EarlyStopping {
 }
 
 impl EarlyStopping {
-    /// Watches the metric that is [logged](TrainerState::log) as `monitor`. The fit ends after three
+    /// Watches the metric that is [logged](TrainerState::log) as `monitor`. The fit ends after
+    /// three
     /// checks without a better value, or one that is not finite.
     pub fn new(monitor: impl Into<String>, mode: Mode) -> Self {
         Self {

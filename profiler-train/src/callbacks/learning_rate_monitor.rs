@@ -8,7 +8,8 @@ use crate::optimizer::LrInterval;
 use crate::saved_state::{Dtype, SavedState, SavedTensor};
 use crate::state::TrainerState;
 
-/// Follows the learning rate: as the metric `lr`, which the progress bar and other callbacks see, and
+/// Follows the learning rate: as the metric `lr`, which the progress bar and other callbacks see,
+/// and
 /// as a list of all values.
 ///
 /// ```

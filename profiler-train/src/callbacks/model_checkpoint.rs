@@ -10,9 +10,11 @@ use crate::saved_state::SavedState;
 use crate::state::TrainerState;
 use profiler_core::Stage;
 
-/// Saves checkpoints and removes those that are no longer wanted: Lightning's callback of that name.
+/// Saves checkpoints and removes those that are no longer wanted: Lightning's callback of that
+/// name.
 ///
-/// With a [`monitor`](Self::monitor) it keeps the best [`save_top_k`](Self::save_top_k), without one
+/// With a [`monitor`](Self::monitor) it keeps the best [`save_top_k`](Self::save_top_k), without
+/// one
 /// the latest. A trainer that has it saves no checkpoints by itself.
 ///
 /// It saves after each training epoch if the trainer validates once per epoch, and after each
@@ -108,7 +110,8 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Sets the names of the files, without extension. `{epoch}`, `{step}` and metrics in braces, with
+    /// Sets the names of the files, without extension. `{epoch}`, `{step}` and metrics in braces,
+    /// with
     /// a number of decimals if wanted (`{val_loss:.3}`), become `name=value`. `{epoch}-{step}` by
     /// default.
     #[must_use]

@@ -47,7 +47,8 @@ fn own_counts() -> Counts {
     counts.iter().map(|(name, calls)| (name.replace("]Triple.", "]Toy."), *calls)).collect()
 }
 
-/// What the guide's tables say: Lightning's counts and ours. A hook without a prefix is one of the callback and one of the
+/// What the guide's tables say: Lightning's counts and ours. A hook without a prefix is one of the
+/// callback and one of the
 /// module; `…` stands for the name of the callback, the module or the strategy.
 fn documented() -> (Counts, Counts) {
     let guide = std::fs::read_to_string(GUIDE).expect("the guide");
