@@ -77,6 +77,7 @@ fn calls_in_fit(action: &str) -> Option<u64> {
         | "on_train_epoch_start"
         | "on_train_epoch_end"
         | "save_checkpoint"
+        | "on_save_checkpoint"
         | "val_dataloader"
         | "on_validation_start"
         | "on_validation_end"

@@ -140,7 +140,8 @@ fn found_where_others_have_cores(report: &Value, rule: &str) -> Option<f64> {
 fn an_evaluation_that_keeps_what_only_training_needs_is_found_until_it_no_longer_does() {
     let test = |faults: &[&str]| {
         let directory = tempdir().expect("a folder");
-        let arguments = ["--profiler", "simple", "--json", "fit.json", "--epochs", "3"];
+        // Rules look at runs of more than a second, also on a fast machine.
+        let arguments = ["--profiler", "simple", "--json", "fit.json", "--epochs", "10"];
         let run = Run::of(&build(PACKAGE, "candle-faults"), directory.path()).args(arguments);
         // Much of the time is validation, so that the rest does not hide it.
         let all = [&["validation"], faults].concat().join(",");

@@ -72,7 +72,7 @@ fn a_full_disk_costs_the_file_and_not_the_report() {
 }
 
 #[test]
-fn a_checkpoint_that_cannot_be_written_ends_training_with_the_report() {
+fn a_checkpoint_that_cannot_be_written_is_refused_before_the_first_batch() {
     let directory = tempdir().expect("a folder");
     fs::write(directory.path().join("taken"), "a file").expect("written");
     let run = Run::of(&program(), directory.path());
@@ -80,7 +80,8 @@ fn a_checkpoint_that_cannot_be_written_ends_training_with_the_report() {
     let run = run.finish();
     assert_eq!(run.status.code(), Some(1), "{run:#?}");
     assert!(run.stderr.contains("no checkpoint could be written to "), "{}", run.stderr);
-    assert!(Table::find("FIT", &run.stdout).row("run_training_batch").calls > 0);
+    let rows = Table::find("FIT", &run.stdout).rows;
+    assert!(rows.iter().all(|row| row.action != "run_training_batch"), "before the first batch");
 }
 
 /// Python reads the JSON, and finds the share of waiting and who called what.
