@@ -27,8 +27,7 @@
 //! # Features
 //!
 //! The plugin turns on no backend and not `fusion`, so `Device::default()` and all results are the
-//! same with and
-//! without it. Features are turned on beside burn's own:
+//! same with and without it. Features are turned on beside burn's own:
 //!
 //! | feature | what it adds |
 //! |---|---|
@@ -51,8 +50,8 @@
 //! burn's own type does not let another crate read one setting back:
 //! **`with_training_strategy` must come after `.profiler(…)`**, or it does not run. Two ways keep a
 //! strategy wherever it is set: a training that begins as [`ProfiledTraining::new`], and a
-//! strategy that is
-//! profiled itself, [`with_training_strategy(strategy.profiled("simple"))`](ProfileStrategy).
+//! strategy that is profiled itself,
+//! [`with_training_strategy(strategy.profiled("simple"))`](ProfileStrategy).
 //!
 //! | strategy | what is measured |
 //! |---|---|

@@ -31,9 +31,8 @@ impl StageSettings {
     }
 
     /// What the first Ctrl-C (or SIGTERM, or SIGHUP) does. By default it ends the process after
-    /// the report; with
-    /// [`Interrupt::Return`] it ends the training, with [`INTERRUPTED`](crate::INTERRUPTED) as its
-    /// reason.
+    /// the report; with [`Interrupt::Return`] it ends the training, with
+    /// [`INTERRUPTED`](crate::INTERRUPTED) as its reason.
     pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;
         self

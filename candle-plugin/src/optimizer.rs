@@ -47,11 +47,9 @@ use crate::{Error, framework, numerics};
 ///
 /// The state of candle's `AdamW` and `SGD` is in a trainer's checkpoints if [`new`](Self::new) made
 /// the optimizer, of variables whose names are known ([`vars_by_name`](crate::vars_by_name)).
-/// candle's
-/// `AdamW` shows its moments to nobody: this type keeps them itself, and makes the same steps to
-/// the
-/// last bit. The `AdamW` of [`optimizer`](Self::optimizer) then has the parameters, and no
-/// variables.
+/// candle's `AdamW` shows its moments to nobody: this type keeps them itself, and makes the same
+/// steps to the last bit. The `AdamW` of [`optimizer`](Self::optimizer) then has the parameters,
+/// and no variables.
 ///
 /// # Time on accelerators
 ///

@@ -156,8 +156,7 @@ impl Meanings {
     }
 
     /// The place of the innermost slice around a slice, or of the slice itself, that has the
-    /// message
-    /// of a collective.
+    /// message of a collective.
     pub(crate) fn described(&self, place: usize) -> Option<usize> {
         let described = self.described.get(place).filter(|described| **described != NONE);
         described.map(|described| *described as usize)

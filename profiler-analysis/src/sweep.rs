@@ -89,8 +89,7 @@ impl<'a> Innermost<'a> {
     }
 
     /// The innermost slice that is open on a thread just before a moment, and since when nothing
-    /// else
-    /// has been: the beginning of the part that [`innermost`] would end there.
+    /// else has been: the beginning of the part that [`innermost`] would end there.
     pub(crate) fn before(&self, track: usize, time: i64) -> (Option<usize>, i64) {
         let stretches = match self.trace.crossing(track) {
             Some(stretches) => stretches,

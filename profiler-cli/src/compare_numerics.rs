@@ -24,8 +24,7 @@ use crate::report::{self, Limit};
 /// the reference. Steps that only one side has are named.
 ///
 /// Exit status: 0; 1 if something differs, if one side has steps that the other lacks, or if
-/// nothing
-/// can be compared; 2 for what cannot be read or written.
+/// nothing can be compared; 2 for what cannot be read or written.
 #[derive(Debug, Clone, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {

@@ -92,8 +92,7 @@ impl<F: fmt::Debug> fmt::Debug for ProfiledFuture<F> {
 
 pin_project! {
     /// A future whose scopes belong to one training, on whatever thread it is polled and dropped;
-    /// made by
-    /// [`BindFuture::bound_to`].
+    /// made by [`BindFuture::bound_to`].
     #[must_use = "futures do nothing unless they are awaited"]
     pub struct BoundFuture<F> {
         binding: Binding,
@@ -134,12 +133,11 @@ impl<F: fmt::Debug> fmt::Debug for BoundFuture<F> {
 /// Adds [`bound_to`](Self::bound_to) to all futures.
 pub trait BindFuture: Future + Sized {
     /// Binds this future to `training`: its scopes belong to that training, on whatever thread an
-    /// executor polls
-    /// it, between all awaits and when it is dropped.
+    /// executor polls it, between all awaits and when it is dropped.
     ///
     /// Trainings that run as tasks get a [`Binding::new`] each, or those that are polled on one
-    /// thread could not
-    /// be told apart. What such a training spawns is bound to [`Binding::current`].
+    /// thread could not be told apart. What such a training spawns is bound to
+    /// [`Binding::current`].
     ///
     /// ```standalone_crate
     /// use profiler_core::{BindFuture, Binding, Profiler, SimpleProfiler, activate, profile};

@@ -27,14 +27,13 @@ pub use counters::{DeviceCounters, InvalidRate};
 /// Decides whether CUPTI leaves the process whenever a recording ends.
 ///
 /// While CUPTI stays, each call of CUDA's takes longer, also after the recording: on an H100 a
-/// launch
-/// took 4.0 to 5.4 µs instead of 3.3 to 4.1 µs. Coming back for the next recording takes some 10
-/// ms.
+/// launch took 4.0 to 5.4 µs instead of 3.3 to 4.1 µs. Coming back for the next recording takes
+/// some 10 ms.
 ///
 /// Without a call of this function CUPTI leaves if the thread that ends the recording made all
-/// calls
-/// of CUDA's in it. It stays where other threads made some, since CUPTI cannot leave safely while a
-/// thread is inside such a call. Taken out beside four threads that launched all the time, CUPTI
+/// calls of CUDA's in it. It stays where other threads made some, since CUPTI cannot leave safely
+/// while a thread is inside such a call. Taken out beside four threads that launched all the time,
+/// CUPTI
 /// 11.8,
 /// 12.9 and 13.0 collected nothing in later recordings (which their reports say), and 13.0 once ended
 /// the process: `true` is for programs whose other threads do not use CUDA at that moment.

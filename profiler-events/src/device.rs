@@ -19,8 +19,8 @@ pub enum DeviceActivity {
     /// that a warm step does not have. Mostly the host's, for a device.
     Tuning,
     /// Made its driver, or the interface that the driver is profiled through, take time of the
-    /// host:
-    /// for buffers of records, or since a queue of commands was full. No work of the device's.
+    /// host: for buffers of records, or since a queue of commands was full. No work of the
+    /// device's.
     Overhead,
     /// Was waited for: by the host, or by one stream for another. No work of the device's.
     Synchronization,
@@ -31,8 +31,7 @@ pub enum DeviceActivity {
 
 impl DeviceActivity {
     /// Whether the device was busy with it: tuning and overhead are work of the host, waiting
-    /// none, and
-    /// what ran in a region has events of its own.
+    /// none, and what ran in a region has events of its own.
     pub const fn is_device_work(self) -> bool {
         matches!(self, Self::Kernel | Self::Copy | Self::Fill)
     }

@@ -12,10 +12,8 @@ const MOST_NAMES: usize = 64;
 const SAID_NAMES: usize = 4;
 
 /// Work that is in no report although a profiler was active, because the threads that did it are
-/// bound to no one
-/// training. Profilers receive it (`Profiler::unbound`) when they are activated, and note in their
-/// report
-/// what it holds by then.
+/// bound to no one training. Profilers receive it (`Profiler::unbound`) when they are activated,
+/// and note in their report what it holds by then.
 #[derive(Debug, Default)]
 pub struct Unbound {
     threads: Mutex<Vec<UnboundThread>>,
@@ -93,8 +91,7 @@ impl Unbound {
     }
 
     /// Another training that began on the same thread had scopes of its own while this one was
-    /// active, and it is
-    /// not known which of them were this one's.
+    /// active, and it is not known which of them were this one's.
     pub fn overlap(&self) {
         self.overlaps.store(true, Ordering::Relaxed);
     }

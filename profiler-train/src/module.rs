@@ -36,9 +36,8 @@ pub type LossOf<M> = <<M as TrainModule>::Optimizer as TrainOptimizer>::Loss;
 ///
 /// A training step and an optimizer are all that must be written; the other hooks have empty
 /// defaults. They are Lightning's, and the guide lists those of Lightning that are not here. Each
-/// is
-/// measured as `[LightningModule]{Type}.{hook}`, where `{Type}` is the implementing type; the steps
-/// as `[Strategy]SingleDeviceStrategy.{step}`.
+/// is measured as `[LightningModule]{Type}.{hook}`, where `{Type}` is the implementing type; the
+/// steps as `[Strategy]SingleDeviceStrategy.{step}`.
 pub trait TrainModule {
     /// What loaders give. Several tensors are a tuple or a struct.
     type Batch;
@@ -214,9 +213,9 @@ pub trait TrainModule {
     }
 
     /// Returns the weights for a checkpoint that training can be
-    /// [resumed](super::PreparedFit::ckpt_path)
-    /// from; the plugins have functions for it. `None`, the default, leaves checkpoints to
-    /// [`save_checkpoint`](Self::save_checkpoint): they are then weights alone.
+    /// [resumed](super::PreparedFit::ckpt_path) from; the plugins have functions for it. `None`,
+    /// the default, leaves checkpoints to [`save_checkpoint`](Self::save_checkpoint): they are then
+    /// weights alone.
     ///
     /// # Errors
     ///
@@ -266,11 +265,10 @@ pub trait TrainModule {
     }
 
     /// Writes the model to `path`, if it has no [`weights`](Self::weights). Called after every
-    /// epoch when the trainer has a
-    /// [`checkpoint_dir`](super::Trainer::checkpoint_dir): with a path in a temporary folder beside the
-    /// other checkpoints. That one file becomes the checkpoint when this has returned. Before the
-    /// first
-    /// batch it is called once on trial, for a file that is thrown away.
+    /// epoch when the trainer has a [`checkpoint_dir`](super::Trainer::checkpoint_dir): with a path
+    /// in a temporary folder beside the other checkpoints. That one file becomes the checkpoint
+    /// when this has returned. Before the first batch it is called once on trial, for a file that
+    /// is thrown away.
     ///
     /// # Errors
     ///

@@ -44,8 +44,7 @@ macro_rules! methods_with_context {
 /// moving average of the weights, a search for the learning rate, or pictures of what a layer does.
 ///
 /// The hooks have the names of `Callback`'s, and each is called after that one, in the same row of
-/// the
-/// report. A trainer is given such a callback for one fit, by
+/// the report. A trainer is given such a callback for one fit, by
 /// [`PreparedFit::callback`](super::PreparedFit::callback). State for checkpoints is that of the
 /// `Callback`.
 ///

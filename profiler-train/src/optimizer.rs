@@ -101,8 +101,7 @@ pub trait TrainOptimizer {
     /// # Errors
     ///
     /// If it is the state of another optimizer or model. Nothing has changed then: an
-    /// implementation
-    /// checks everything first.
+    /// implementation checks everything first.
     fn load_state(&mut self, state: &SavedState) -> Result<()> {
         let _ = state;
         Err("the optimizer does not implement TrainOptimizer::load_state".into())

@@ -34,8 +34,7 @@ impl Trainer {
 
     /// Number of optimizer steps that are done even if something
     /// [asks for the end](super::TrainerState::stop); 0 by default. As in Lightning, the first
-    /// epoch is
-    /// then run to its end unless [`min_epochs`](Self::min_epochs) is set.
+    /// epoch is then run to its end unless [`min_epochs`](Self::min_epochs) is set.
     #[must_use]
     pub fn min_steps(mut self, steps: usize) -> Self {
         self.settings.min_steps = steps;

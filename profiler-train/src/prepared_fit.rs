@@ -52,10 +52,9 @@ impl<'run, M: TrainModule> PreparedFit<'run, M> {
     }
 
     /// Goes on from this checkpoint, as Lightning's `fit(ckpt_path=…)`. Restored are the weights,
-    /// the
-    /// state of optimizer, learning rate and callbacks, epoch, batch, step and seed: training then
-    /// does what it would have done without the interruption, to the last bit where the framework's
-    /// own operations repeat. The trainer's [`max_epochs`](Trainer::max_epochs) and
+    /// the state of optimizer, learning rate and callbacks, epoch, batch, step and seed: training
+    /// then does what it would have done without the interruption, to the last bit where the
+    /// framework's own operations repeat. The trainer's [`max_epochs`](Trainer::max_epochs) and
     /// [`max_steps`](Trainer::max_steps) count from the beginning of the first fit.
     ///
     /// A checkpoint from the middle of an epoch skips the batches that have been learned from: it
@@ -74,8 +73,7 @@ impl<'run, M: TrainModule> PreparedFit<'run, M> {
     /// # Errors
     ///
     /// Those of [`Trainer::fit`], and [`TrainError::Resume`] if the checkpoint cannot be used;
-    /// module
-    /// and callbacks are then what they were.
+    /// module and callbacks are then what they were.
     pub fn fit(
         mut self,
         train: &dyn DataLoader<M::Batch>,

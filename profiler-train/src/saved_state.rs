@@ -11,8 +11,7 @@ use super::error::Result;
 /// tensors by name.
 ///
 /// Values are text. Every type that [`FromStr`] reads back as `Display` wrote it can be one;
-/// numbers
-/// keep all their bits, `NaN` and `inf` included.
+/// numbers keep all their bits, `NaN` and `inf` included.
 ///
 /// # Examples
 ///

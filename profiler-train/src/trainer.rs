@@ -126,8 +126,7 @@ impl Trainer {
     }
 
     /// Scales gradients before each optimizer step so that their norm is at most this, or clips
-    /// them otherwise:
-    /// see [`gradient_clip_algorithm`](Self::gradient_clip_algorithm).
+    /// them otherwise: see [`gradient_clip_algorithm`](Self::gradient_clip_algorithm).
     #[must_use]
     pub fn gradient_clip_val(mut self, max_norm: f64) -> Self {
         self.settings.gradient_clip_val = Some(max_norm);
@@ -273,8 +272,7 @@ impl Trainer {
     }
 
     /// Runs `predict` for each batch, in place of [`TrainModule::predict_step`], and returns what
-    /// it
-    /// returned, in the order of the batches.
+    /// it returned, in the order of the batches.
     ///
     /// ```
     /// # use profiler_train::{Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState};

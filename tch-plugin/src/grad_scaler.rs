@@ -3,17 +3,13 @@
 use profiler_train::{Result, SavedState};
 
 /// Multiplies the loss before backward, so that gradients of 16-bit numbers are not too small to
-/// be kept:
-/// PyTorch's `GradScaler`, with its defaults. Give it to
+/// be kept: PyTorch's `GradScaler`, with its defaults. Give it to
 /// [`TchOptimizer::grad_scaler`](crate::TchOptimizer::grad_scaler).
 ///
 /// Gradients are divided by the factor before anything looks at them: hooks, clipping and
-/// profilers of numbers
-/// see the gradients themselves, and the loss that the trainer shows is that of the training step.
-/// A step
-/// whose gradients are not finite is left out, and the factor becomes smaller; after many steps in
-/// a row that
-/// are not, it becomes larger.
+/// profilers of numbers see the gradients themselves, and the loss that the trainer shows is that
+/// of the training step. A step whose gradients are not finite is left out, and the factor becomes
+/// smaller; after many steps in a row that are not, it becomes larger.
 ///
 /// # Examples
 ///

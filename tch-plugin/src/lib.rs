@@ -107,8 +107,7 @@
 //!
 //! A trainer's validations, tests and predictions run without gradients, as within [`tch::no_grad`];
 //! code there that needs them wraps itself in [`tch::with_grad`]. tch keeps no mode in a model:
-//! pass
-//! `false` for `train` to layers that have it.
+//! pass `false` for `train` to layers that have it.
 //!
 //! # libtorch
 //!

@@ -93,8 +93,7 @@ impl TchOptimizer {
 
     /// Scales the loss before backward, for networks that compute with 16-bit floats, as by
     /// [`tch::autocast`]. Steps whose gradients are not finite are left out; whether they are is
-    /// read from the
-    /// device at each step.
+    /// read from the device at each step.
     #[must_use]
     pub fn grad_scaler(mut self, scaler: GradScaler) -> Self {
         self.scaler = Some(Scaling { scaler, are_finite: None });

@@ -11,8 +11,7 @@ use tests::target_directory;
 const PROGRAM: &str = "burn-features";
 
 /// Features that the plugin may turn on in burn's crates. They add functions and types, and change
-/// neither the
-/// default device nor what an op does.
+/// neither the default device nor what an op does.
 const HARMLESS: [&str; 13] = [
     "autodiff",
     "burn-autodiff",

@@ -1,6 +1,5 @@
 //! Workers that leave a loop together: whoever left alone would leave the others waiting for it in
-//! a collective
-//! operation.
+//! a collective operation.
 
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 
@@ -50,8 +49,7 @@ impl Agreement {
             votes.decided = std::mem::take(&mut votes.running);
         }
         // Nobody votes again before the leader has counted, and nobody counts again before all
-        // have read: a second
-        // round ends only when every worker has come to it.
+        // have read: a second round ends only when every worker has come to it.
         self.barrier.wait();
         match self.votes().decided {
             0 => Decision::Stop,
@@ -61,8 +59,7 @@ impl Agreement {
     }
 
     /// `batch` if every worker has one and goes on. Workers whose data ends at different batches
-    /// end the run with an
-    /// error.
+    /// end the run with an error.
     pub(super) fn admit<B>(&self, batch: Option<B>, interrupter: &Interrupter) -> Option<B> {
         let decision = self.vote(batch.is_some() && !interrupter.should_stop());
         if decision == Decision::Split && !interrupter.should_stop() {
@@ -82,8 +79,7 @@ mod tests {
     use super::*;
 
     /// Runs one worker per number of batches and returns how many collective operations each took
-    /// part in. A worker
-    /// for which `stops` is true at a batch wants to leave before the update.
+    /// part in. A worker for which `stops` is true at a batch wants to leave before the update.
     fn run(
         batches: &[usize],
         interrupter: &Interrupter,

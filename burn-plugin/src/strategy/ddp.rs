@@ -145,8 +145,7 @@ impl<M: LearnerModel> Worker<M> {
     }
 
     /// Validation and what follows. True if this epoch was the last, for all workers alike: one
-    /// that began another
-    /// epoch alone would wait for the others for ever.
+    /// that began another epoch alone would wait for the others for ever.
     fn end_epoch(&mut self, epoch: usize) -> bool {
         let run = &mut self.run;
         if self.valid.is_some() {

@@ -160,8 +160,7 @@ impl<M: LearnerModel> FitRun<M> {
     }
 
     /// The next training batch, measured as `action`. With several workers `None` as soon as one
-    /// of them has none, or
-    /// has to stop.
+    /// of them has none, or has to stop.
     pub(super) fn next_training_batch<O>(
         &self,
         batches: &mut dyn DataLoaderIterator<O>,

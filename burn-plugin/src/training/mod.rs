@@ -49,8 +49,7 @@ pub struct ProfiledTraining<M: LearnerModel> {
 impl<M: LearnerModel> ProfiledTraining<M> {
     /// Creates a training as [`SupervisedTraining::new`] does, without a profiler until
     /// [`profiler`](Self::profiler) is called. All settings may come before that call, a training
-    /// strategy
-    /// among them.
+    /// strategy among them.
     ///
     /// ```no_run
     /// # use burn::train::{Learner, LearnerModel, TrainLoader, TrainingStrategy, ValidLoader};

@@ -16,17 +16,14 @@ pub trait ProfileTraining<M: LearnerModel>: Sized {
     ///
     /// **A training strategy must be set after this call**
     /// ([`with_training_strategy`](ProfiledTraining::with_training_strategy)). burn's type keeps a
-    /// strategy in a
-    /// private field that only its `launch` reads, so one that was set before cannot be seen and
-    /// does not
-    /// run: burn's loop on the model's device runs instead. The report's header names the loop
-    /// that ran.
-    /// Two other ways keep a strategy wherever it is set: a training that begins as
-    /// [`ProfiledTraining::new`], and [`strategy.profiled("simple")`][profiled].
+    /// strategy in a private field that only its `launch` reads, so one that was set before cannot
+    /// be seen and does not run: burn's loop on the model's device runs instead. The report's
+    /// header names the loop that ran. Two other ways keep a strategy wherever it is set: a
+    /// training that begins as [`ProfiledTraining::new`], and
+    /// [`strategy.profiled("simple")`][profiled].
     ///
     /// All other settings may come before or after this call. Metrics and renderers that come
-    /// after have rows
-    /// of their own.
+    /// after have rows of their own.
     ///
     /// [profiled]: crate::ProfileStrategy::profiled
     ///
@@ -55,15 +52,14 @@ pub trait ProfileTraining<M: LearnerModel>: Sized {
     /// strategy: one that is set before is lost, and one that is set after takes its place again,
     /// which is said on standard error. Who has a strategy profiles it instead:
     /// [`strategy.profiled("simple")`](crate::ProfileStrategy::profiled). Metrics and the renderer
-    /// have no rows
-    /// of their own, unless they are wrapped by hand. Whoever needs more uses
+    /// have no rows of their own, unless they are wrapped by hand. Whoever needs more uses
     /// [`profiler`](Self::profiler).
     ///
     /// # Panics
     ///
     /// For a name that is not one of [`profiler_core::PROFILER_NAMES`], before anything is
-    /// trained. A
-    /// name that a user gives belongs to [`profiler`](Self::profiler), which returns an error.
+    /// trained. A name that a user gives belongs to [`profiler`](Self::profiler), which returns an
+    /// error.
     #[must_use]
     fn profiled(self, profiler: impl IntoProfiler) -> Self;
 }

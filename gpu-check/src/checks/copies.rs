@@ -13,8 +13,7 @@ use crate::statistics::{difference, time};
 
 const BYTES: usize = 256 << 20;
 /// So many copies of one kind follow each other between two events: before the first the device
-/// waits
-/// for the host.
+/// waits for the host.
 const TIMES: usize = 20;
 /// The part by which two measurements of one copy may differ.
 const PART: f64 = 0.1;

@@ -206,8 +206,7 @@ fn without_pauses(trace: &Trace, mut stretches: Vec<(i64, i64)>) -> Vec<(i64, i6
 pub(crate) type Parts = FxHashMap<(Option<Name>, Activity), i64>;
 
 /// What the time of a step went into, and how long the loop waited for data. `busy`: when any
-/// device
-/// worked. Devices may go on after the thread has recorded its last slice.
+/// device worked. Devices may go on after the thread has recorded its last slice.
 pub(crate) fn parts(
     trace: &Trace,
     meanings: &Meanings,

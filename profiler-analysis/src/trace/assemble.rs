@@ -104,8 +104,7 @@ pub(super) fn flows(trace: &Trace, mut ends: Vec<FlowEnd>, new_numbers: &[u32]) 
 }
 
 /// The slices that ends of arrows are tied to: one of its kind that begins then, else the
-/// innermost.
-/// Each track is walked through once, however many slices are around an end.
+/// innermost. Each track is walked through once, however many slices are around an end.
 fn places(trace: &Trace, ends: &[FlowEnd], new_numbers: &[u32]) -> Vec<Option<u32>> {
     let slices = &trace.slices;
     let number = |end: &FlowEnd| new_numbers[end.track as usize] as usize;

@@ -102,8 +102,7 @@ impl OpenSlices {
     }
 
     /// The slice that began last of those with these ranks. If it is a step that others cross, it
-    /// is
-    /// the one of those that began last.
+    /// is the one of those that began last.
     fn innermost(&mut self, ranks: Range<usize>) -> Option<u32> {
         let last = self.all.last(ranks.clone())?;
         let Span { end, is_step } = self.slices[last as usize];

@@ -14,9 +14,8 @@ pub(super) struct Room {
     /// All ends, with their lanes.
     ends: BinaryHeap<Reverse<(i64, usize)>>,
     /// A complete binary tree of maxima over the innermost ends of all lanes; a lane on which
-    /// nothing
-    /// is open has `i64::MAX`, and so have lanes that do not exist yet. The root is at 1, and the
-    /// leaves are the second half.
+    /// nothing is open has `i64::MAX`, and so have lanes that do not exist yet. The root is at 1,
+    /// and the leaves are the second half.
     innermost: Vec<i64>,
     /// Nodes of the tree that were visited.
     #[cfg(test)]

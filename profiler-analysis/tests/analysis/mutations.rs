@@ -153,8 +153,7 @@ fn seed_text(rank: u32) -> Vec<u8> {
 }
 
 /// The time for which this thread has run on a processor. On a busy machine it is less than the
-/// time
-/// of the clock; where the system does not tell it is nothing, and no mutation is slow.
+/// time of the clock; where the system does not tell it is nothing, and no mutation is slow.
 fn cpu_time() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = told.split_whitespace().next().and_then(|first| first.parse().ok());

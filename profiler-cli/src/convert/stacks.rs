@@ -162,8 +162,7 @@ impl Stacks {
 
     /// What threads did in a trace. What crosses other slices has no time of its own. `with_devices`:
     /// whether kernels, copies and fills follow, below their device and stream; without any stack
-    /// of
-    /// a thread they do anyway.
+    /// of a thread they do anyway.
     pub(crate) fn of_trace(trace: &Trace, with_devices: bool) -> Self {
         let mut all = Self::default();
         for (place, track) in trace.tracks.iter().enumerate() {

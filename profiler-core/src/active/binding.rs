@@ -55,9 +55,8 @@ impl Binding {
     }
 
     /// A binding for one training more, whatever thread it runs on: a profiler that is activated
-    /// by work that is
-    /// bound so belongs to that work alone. Until then its scopes belong to whom the calling
-    /// thread's do.
+    /// by work that is bound so belongs to that work alone. Until then its scopes belong to whom
+    /// the calling thread's do.
     #[allow(clippy::new_without_default, reason = "it depends on the calling thread")]
     pub fn new() -> Self {
         let parent = thread::with(|thread| thread.place.owner()).flatten();

@@ -90,8 +90,7 @@ fn modules_with_long_paths_can_be_told_apart() {
 }
 
 /// A lambda of PyTorch's has a name of some 500 characters; its function stands before the
-/// brackets,
-/// and what these hold ends far behind what a line of text shows.
+/// brackets, and what these hold ends far behind what a line of text shows.
 #[test]
 fn kernels_with_long_arguments_keep_their_function() {
     use profiler_core::report::tensor::TableOptions;

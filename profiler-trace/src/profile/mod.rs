@@ -234,32 +234,19 @@ impl Profile {
     }
 
     /// The driver's and CUPTI's own work on the host: each kind with its count and seconds, the
-    /// longest
-    /// total first.
+    /// longest total first.
     pub fn driver_overhead(&self, rate: Rate) -> Vec<(Action, u64, f64)> {
-        let kind = |(action, (count, ticks)): (&Action, &(u64, u64))| {
-            (*action, *count, rate.seconds(*ticks))
-        };
-        let mut all: Vec<_> = self.overhead.iter().map(kind).collect();
-        all.sort_by(|one, other| {
-            other.2.total_cmp(&one.2).then_with(|| one.0.name().cmp(other.0.name()))
-        });
-        all
+        longest_first(&self.overhead, rate)
     }
 
     /// Compiling kernels and trying them out.
     pub fn tuning(&self, rate: Rate) -> Vec<TuningSummary> {
-        let summary = |(action, (count, ticks)): (&Action, &(u64, u64))| TuningSummary {
+        let summary = |(action, count, device_seconds): (Action, u64, f64)| TuningSummary {
             name: action.name().to_owned(),
-            count: *count,
-            device_seconds: rate.seconds(*ticks),
+            count,
+            device_seconds,
         };
-        let mut all: Vec<_> = self.tuning.iter().map(summary).collect();
-        all.sort_by(|one, other| {
-            let longest_first = other.device_seconds.total_cmp(&one.device_seconds);
-            longest_first.then_with(|| one.name.cmp(&other.name))
-        });
-        all
+        longest_first(&self.tuning, rate).into_iter().map(summary).collect()
     }
 
     /// What each thread recorded, the longest first.
@@ -306,4 +293,15 @@ impl Cycle {
         profile.add(self);
         profile.key_averages(group_by, Rate::now())
     }
+}
+
+/// Counts and sums of ticks by action as counts and seconds, the longest sum first, then by name.
+fn longest_first(sums: &FxHashMap<Action, (u64, u64)>, rate: Rate) -> Vec<(Action, u64, f64)> {
+    let row =
+        |(action, (count, ticks)): (&Action, &(u64, u64))| (*action, *count, rate.seconds(*ticks));
+    let mut rows: Vec<_> = sums.iter().map(row).collect();
+    rows.sort_by(|one, other| {
+        other.2.total_cmp(&one.2).then_with(|| one.0.name().cmp(other.0.name()))
+    });
+    rows
 }

@@ -36,8 +36,7 @@ pub struct EarlyStopping {
 
 impl EarlyStopping {
     /// Watches the metric that is [logged](TrainerState::log) as `monitor`. The fit ends after
-    /// three
-    /// checks without a better value, or one that is not finite.
+    /// three checks without a better value, or one that is not finite.
     pub fn new(monitor: impl Into<String>, mode: Mode) -> Self {
         Self {
             monitor: monitor.into(),

@@ -9,8 +9,7 @@ use crate::saved_state::{Dtype, SavedState, SavedTensor};
 use crate::state::TrainerState;
 
 /// Follows the learning rate: as the metric `lr`, which the progress bar and other callbacks see,
-/// and
-/// as a list of all values.
+/// and as a list of all values.
 ///
 /// ```
 /// use profiler_train::{LearningRateMonitor, LrInterval, Trainer};

@@ -14,8 +14,7 @@ use profiler_core::Stage;
 /// name.
 ///
 /// With a [`monitor`](Self::monitor) it keeps the best [`save_top_k`](Self::save_top_k), without
-/// one
-/// the latest. A trainer that has it saves no checkpoints by itself.
+/// one the latest. A trainer that has it saves no checkpoints by itself.
 ///
 /// It saves after each training epoch if the trainer validates once per epoch, and after each
 /// validation otherwise; or [every so many steps](Self::every_n_train_steps). In the middle of an
@@ -111,9 +110,8 @@ impl ModelCheckpoint {
     }
 
     /// Sets the names of the files, without extension. `{epoch}`, `{step}` and metrics in braces,
-    /// with
-    /// a number of decimals if wanted (`{val_loss:.3}`), become `name=value`. `{epoch}-{step}` by
-    /// default.
+    /// with a number of decimals if wanted (`{val_loss:.3}`), become `name=value`. `{epoch}-{step}`
+    /// by default.
     #[must_use]
     pub fn filename(mut self, template: impl Into<String>) -> Self {
         self.filename = template.into();

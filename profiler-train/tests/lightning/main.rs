@@ -48,8 +48,8 @@ fn own_counts() -> Counts {
 }
 
 /// What the guide's tables say: Lightning's counts and ours. A hook without a prefix is one of the
-/// callback and one of the
-/// module; `…` stands for the name of the callback, the module or the strategy.
+/// callback and one of the module; `…` stands for the name of the callback, the module or the
+/// strategy.
 fn documented() -> (Counts, Counts) {
     let guide = std::fs::read_to_string(GUIDE).expect("the guide");
     let (mut lightning, mut own) = (Counts::new(), Counts::new());

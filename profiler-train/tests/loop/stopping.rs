@@ -8,8 +8,7 @@ use profiler_train::{FitOutcome, StopReason, Trainer, TrainerState};
 use crate::toy::{OnHooks, Record, Triple, inputs, trainer};
 
 /// Fits with `trainer`, which is asked to stop when `hook` is called for the `nth` time; the
-/// outcome, the
-/// batches, the validations and the hooks that were called.
+/// outcome, the batches, the validations and the hooks that were called.
 fn fit(
     trainer: Trainer,
     hook: &'static str,

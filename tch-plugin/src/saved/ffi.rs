@@ -52,8 +52,7 @@ fn inner(optimizer: &COptimizer) -> *mut c_void {
     }
     // SAFETY: a `COptimizer` of tch 0.22 to 0.26 has one field, the pointer that the functions of
     // torch-sys are called with. The size leaves no room for another field, and the pointer is
-    // valid
-    // as long as the optimizer is borrowed.
+    // valid as long as the optimizer is borrowed.
     unsafe { from_ref(optimizer).cast::<*mut c_void>().read() }
 }
 

@@ -1,6 +1,5 @@
 //! Prints what a program computes on burn's default device: the device, and the weights of a small
-//! model after
-//! some steps.
+//! model after some steps.
 
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Gradients, Tensor};
