@@ -2,9 +2,10 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
 use std::iter;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,10 +33,14 @@ enum Shown {
 }
 
 impl Step {
-    /// A cargo command; `arguments` are separated by spaces.
+    /// A cargo command; `arguments` are separated by spaces. All test programs run, also those after
+    /// one that fails.
     pub fn cargo(title: impl Into<String>, arguments: &str) -> Self {
         let title = title.into();
-        let arguments = arguments.split_whitespace().map(OsString::from).collect();
+        let mut arguments: Vec<_> = arguments.split_whitespace().map(OsString::from).collect();
+        if arguments.first().is_some_and(|command| command == "test") {
+            arguments.insert(1, "--no-fail-fast".into());
+        }
         Self {
             title,
             program: None,
@@ -134,19 +139,10 @@ impl Step {
                 return Err(format!("{}: there is no such test", self.title));
             }
         }
-        let mut command = self.command();
-        let ran = match shown {
-            Shown::AtOnce => command.status().map(|status| (status, String::new())),
-            Shown::AtTheEnd => command.output().map(|output| {
-                let printed = [output.stdout, output.stderr].concat();
-                let printed = String::from_utf8_lossy(&printed).into_owned();
-                print!("{printed}");
-                (output.status, printed)
-            }),
-        };
+        let ran = run_shown(&mut self.command(), shown);
         let (status, printed) = ran.map_err(|error| format!("cannot run cargo: {error}"))?;
         if !status.success() {
-            return Err(format!("{} ({status})\n{}", self.title, last_lines(&printed)));
+            return Err(format!("{} ({status})\n{}", self.title, failures(&printed)));
         }
         self.conclusion.map_or(Ok(()), |conclude| conclude())
     }
@@ -158,12 +154,47 @@ impl Step {
     }
 }
 
-/// Returns the last lines of what a failed step printed. The output of other steps follows it, and
-/// a shortened log keeps only its end.
-fn last_lines(printed: &str) -> &str {
+/// Runs a command and returns what it printed, of both streams if nothing was shown at once: what
+/// cargo builds and what a test program without libtest says, the user sees as it comes.
+fn run_shown(command: &mut Command, shown: Shown) -> std::io::Result<(ExitStatus, String)> {
+    if let Shown::AtTheEnd = shown {
+        let output = command.output()?;
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        print!("{printed}");
+        return Ok((output.status, printed));
+    }
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let mut printed = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            printed.extend([&line, "\n"]);
+        }
+        std::io::stdout().flush()?;
+    }
+    Ok((child.wait()?, printed))
+}
+
+/// Returns what each test program said about its failed tests, or the last lines where none did: the
+/// output of other steps follows it, and a shortened log keeps only its end.
+fn failures(printed: &str) -> String {
     const LINES: usize = 40;
+    let mut found = String::new();
+    let mut rest = printed;
+    while let Some(start) = rest.find("\nfailures:\n") {
+        let section = &rest[start + 1..];
+        let end = section.find("\ntest result: FAILED").map_or(section.len(), |end| end + 1);
+        found.push_str(&section[..end]);
+        rest = &section[end..];
+    }
+    if !found.is_empty() {
+        return found.trim_end().to_owned();
+    }
     let start = printed.trim_end().rmatch_indices('\n').nth(LINES - 1);
-    printed[start.map_or(0, |(newline, _)| newline + 1)..].trim_end()
+    printed[start.map_or(0, |(newline, _)| newline + 1)..].trim_end().to_owned()
 }
 
 /// How many tests the output of `--list` names.
@@ -171,10 +202,11 @@ fn count_tests(list: &str) -> usize {
     list.lines().filter(|line| line.ends_with(": test")).count()
 }
 
-/// Runs all steps, up to the first that fails, and says how long each took.
+/// Runs all steps, also those after one that fails, and says how long each took and which failed.
 pub fn run_all(steps: &[Step]) -> Result<(), String> {
     let start = Instant::now();
     let mut times: Vec<(&str, Duration)> = Vec::new();
+    let mut failed = Vec::new();
     for group in steps.chunk_by(|_, next| next.is_beside) {
         let first = times.len();
         for (index, step) in group.iter().enumerate() {
@@ -185,17 +217,20 @@ pub fn run_all(steps: &[Step]) -> Result<(), String> {
             times.push((&step.title, time));
             println!("=== {} after {:.1} s", step.title, time.as_secs_f64());
             if let Err(message) = result {
-                let (index, count) = (times.len(), steps.len());
-                return Err(format!("step {index} of {count} failed: {message}"));
+                println!("=== {} FAILED", step.title);
+                failed.push(format!("step {} of {} failed: {message}", times.len(), steps.len()));
             }
         }
     }
-    println!("\nAll {} steps passed:", steps.len());
+    match failed.len() {
+        0 => println!("\nAll {} steps passed:", steps.len()),
+        failed => println!("\n{failed} of {} steps failed:", steps.len()),
+    }
     for (title, time) in &times {
         println!("{:>8.1} s  {title}", time.as_secs_f64());
     }
     println!("{:>8.1} s  together", start.elapsed().as_secs_f64());
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n\n")) }
 }
 
 /// Runs all of them at the same time: their results and times, in their order.
@@ -297,22 +332,38 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_at_most_forty() {
+    fn without_a_named_failure_the_last_forty_lines_are_repeated() {
         let printed: String = (0..50).map(|line| format!("line {line}\n")).collect();
-        assert_eq!(last_lines(&printed).lines().count(), 40);
-        assert!(last_lines(&printed).starts_with("line 10\n"));
-        assert_eq!(last_lines("one\ntwo\n"), "one\ntwo");
-        assert_eq!(last_lines(""), "");
+        assert_eq!(failures(&printed).lines().count(), 40);
+        assert!(failures(&printed).starts_with("line 10\n"));
+        assert_eq!(failures("one\ntwo\n"), "one\ntwo");
+        assert_eq!(failures(""), "");
     }
 
     #[test]
-    fn the_first_step_that_fails_is_named() {
-        let steps = [
-            Step::cargo("the version", "--version"),
-            Step::cargo("nonsense", "no-such-command-of-cargo"),
-            Step::cargo("never reached", "--version"),
-        ];
-        let message = run_all(&steps).expect_err("the second fails");
-        assert!(message.starts_with("step 2 of 3 failed: nonsense"), "{message}");
+    fn failures_of_all_test_programs_are_repeated() {
+        let program = |name: &str| {
+            format!(
+                "test {name} ... FAILED\n\nfailures:\n\n---- {name} stdout ----\nwhy\n\nfailures:\n    {name}\n\ntest result: FAILED. 0 passed\n"
+            )
+        };
+        let printed = [&program("first"), "test other ... ok\n", &program("second")].concat();
+        let failures = failures(&printed);
+        assert!(failures.contains("---- first stdout ----\nwhy"), "{failures}");
+        assert!(failures.ends_with("failures:\n    second"), "{failures}");
+        assert!(!failures.contains("test other"), "{failures}");
+    }
+
+    #[test]
+    fn each_step_that_fails_is_named_and_the_others_run() {
+        let folder = Scratch::new("after-a-failure");
+        let reached = folder.path().join("reached");
+        let nonsense = || Step::cargo("nonsense", "no-such-command-of-cargo");
+        let last = Step { program: Some("touch"), ..Step::cargo("the last", "") };
+        let steps = [nonsense(), last.argument(&reached), nonsense()];
+        let message = run_all(&steps).expect_err("two fail");
+        assert!(message.starts_with("step 1 of 3 failed: nonsense"), "{message}");
+        assert!(message.contains("\n\nstep 3 of 3 failed: nonsense"), "{message}");
+        assert!(reached.exists());
     }
 }

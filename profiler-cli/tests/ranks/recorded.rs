@@ -151,9 +151,10 @@ pub fn a_parent_is_enough() {
 pub fn a_time_begins_for_all() {
     let place = Place::new();
     let (mut first, mut second) = (place.rank(0, 2, &[PORT]), place.rank(1, 2, &[PORT]));
-    let command = place.record(&first, &["--seconds", "0.05"], &[&first, &second]);
-    first.tell(2 * ENOUGH);
-    second.tell(2 * ENOUGH);
+    // A step that another program of the machine delays for longer than this is not whole.
+    let command = place.record(&first, &["--seconds", "3"], &[&first, &second]);
+    first.tell(6 * ENOUGH);
+    second.tell(6 * ENOUGH);
     let said = said(command);
     assert_eq!((said.is_success, said.paths.len()), (true, 2), "{}", said.errors);
 }

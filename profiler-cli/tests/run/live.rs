@@ -88,7 +88,7 @@ fn a_program_without_steps_is_looked_into() {
         "no steps can be recorded, but a time (--seconds): nothing tells of this program's steps";
     assert!(steps.stderr.contains(why) && steps.stderr.contains("--ops candle"), "{steps:?}");
 
-    let trace = running.succeed(&["record", &process, "--seconds", "0.2", "-o", "traces"]);
+    let trace = running.succeed(&["record", &process, "--seconds", "1", "-o", "traces"]);
     let folded = ["convert", trace.trim_end(), "--to", "folded", "-o", "-"];
     assert!(running.succeed(&folded).contains("endings::leaf"));
     let report = running.succeed(&["report", &process]);
