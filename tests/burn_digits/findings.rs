@@ -9,27 +9,33 @@ use serde_json::Value;
 use tempfile::tempdir;
 use tests::findings::{Faulty, assert_healthy, of_rule, told};
 use tests::program::{Run, build};
+use tests::tries::assert_in_one_of_three;
 
 /// What tests build of burn is not optimised.
 const UNOPTIMIZED: &str = "unoptimized-build";
 
 #[test]
 fn a_healthy_training_gives_nothing_above_a_hint_but_for_its_build() {
-    let directory = tempdir().expect("a folder");
-    assert_healthy(&crate::digits(), directory.path(), &[], &[UNOPTIMIZED]);
-    let schedule = ["--schedule", "wait=2,warmup=1,active=30"];
-    assert_healthy(&crate::digits(), directory.path(), &schedule, &[UNOPTIMIZED]);
+    assert_in_one_of_three(|| {
+        let directory = tempdir().expect("a folder");
+        assert_healthy(&crate::digits(), directory.path(), &[], &[UNOPTIMIZED]);
+        let schedule = ["--schedule", "wait=2,warmup=1,active=30"];
+        assert_healthy(&crate::digits(), directory.path(), &schedule, &[UNOPTIMIZED]);
+    });
 }
 
 /// Those that have no file of reports: what the console tells is above a hint.
 #[test]
 fn other_healthy_programs_give_nothing_above_a_hint_but_for_their_build() {
-    for program in ["burn-hand-written-loop", "custom-profiler"] {
-        let directory = tempdir().expect("a folder");
-        let printed = Run::of(&build("burn-digits", program), directory.path()).succeed().stdout;
-        let found = told(&printed);
-        assert!(found.iter().all(|line| line.contains("opt-level")), "{program}: {found:#?}");
-    }
+    assert_in_one_of_three(|| {
+        for program in ["burn-hand-written-loop", "custom-profiler"] {
+            let directory = tempdir().expect("a folder");
+            let printed =
+                Run::of(&build("burn-digits", program), directory.path()).succeed().stdout;
+            let found = told(&printed);
+            assert!(found.iter().all(|line| line.contains("opt-level")), "{program}: {found:#?}");
+        }
+    });
 }
 
 /// A fit with this fault, or without any, of some seconds.
@@ -58,13 +64,15 @@ fn found_in_a_short_run(report: &Value) -> Vec<String> {
 
 /// Most of what such a fault costs is waiting for a slow disk. The remedy is told in burn's words.
 fn assert_found(fault: &str, rule: &str, arguments: &[&str], remedy: &str) {
-    let directory = tempdir().expect("a folder");
-    let mended = fit(directory.path(), None, arguments);
-    assert_eq!(found_in_a_short_run(&mended.report), [UNOPTIMIZED]);
-    let faulty = fit(directory.path(), Some(fault), arguments);
-    faulty.assert_saves_what_was_promised(rule, &mended);
-    let told = of_rule(&faulty.report, rule)[0]["remedy"].as_str().expect("text");
-    assert!(told.contains(remedy), "{told}");
+    assert_in_one_of_three(|| {
+        let directory = tempdir().expect("a folder");
+        let mended = fit(directory.path(), None, arguments);
+        assert_eq!(found_in_a_short_run(&mended.report), [UNOPTIMIZED]);
+        let faulty = fit(directory.path(), Some(fault), arguments);
+        faulty.assert_saves_what_was_promised(rule, &mended);
+        let told = of_rule(&faulty.report, rule)[0]["remedy"].as_str().expect("text");
+        assert!(told.contains(remedy), "{told}");
+    });
 }
 
 /// 40 batches that are small: where burn's other threads wait for the disk, training goes on meanwhile, and what it

@@ -13,10 +13,11 @@ pub mod findings;
 pub mod interruption;
 pub mod numerics;
 pub mod program;
-pub mod promise;
+
 pub mod python;
 pub mod table;
 pub mod trace;
+pub mod tries;
 
 use std::path::PathBuf;
 

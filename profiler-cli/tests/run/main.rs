@@ -3,9 +3,9 @@
 #[path = "../../../profiler-core/tests/own_numbers/mod.rs"]
 mod own_numbers;
 // As the examples are tested.
-#[path = "../../../tests/src/promise.rs"]
-mod promise;
 mod shop;
+#[path = "../../../tests/src/tries.rs"]
+mod tries;
 
 mod builds;
 mod compilers;

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::promise::assert_promise_is_kept;
 use super::shop::{Finished, Shop};
+use super::tries::assert_promise_is_kept;
 
 /// What the program says that was built with these settings: the findings, and how long its quickest loops took.
 fn run(shop: &Shop, settings: &[&str], arguments: &[&str]) -> (Vec<String>, f64) {

@@ -3,8 +3,8 @@
 use profiler_core::Report;
 use profiler_core::report::findings::Rules;
 
-use super::promise::assert_promise_is_kept;
 use super::shop::{Finished, Shop};
+use super::tries::assert_promise_is_kept;
 
 /// The number behind this word, of what the program said.
 fn said(finished: &Finished, word: &str) -> f64 {
