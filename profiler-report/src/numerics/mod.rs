@@ -6,6 +6,7 @@ mod record;
 mod shown_number;
 mod sketch;
 mod statistics;
+mod statistics_reader;
 mod trouble;
 
 use profiler_events::TensorRole;
@@ -17,9 +18,8 @@ pub(crate) use self::paint::{run_again, whereabouts};
 pub use self::record::{RECORD_VERSION, RecordHeader, RecordedTensor, op_in_module};
 pub(crate) use self::shown_number::{shown_norm, shown_number};
 pub use self::sketch::{SKETCH, Sketcher};
-pub use self::statistics::{
-    SAMPLE, StatisticsReader, TensorStatistics, sample_every, sampled_numbers,
-};
+pub use self::statistics::{SAMPLE, TensorStatistics, sample_every, sampled_numbers};
+pub use self::statistics_reader::StatisticsReader;
 pub(crate) use self::trouble::{FoundTrouble, TroubleLimits, has_enough, troubles_by};
 pub use self::trouble::{Trouble, TroubleKind, troubles};
 use super::ReportHeader;

@@ -1,5 +1,8 @@
 //! A trace becomes tables.
 
+mod places;
+mod sums;
+
 use std::io;
 use std::path::Path;
 
@@ -9,18 +12,14 @@ use profiler_events::files::{Directory, TemporaryFolder, refuse_link_of_others, 
 use super::file::{self, Source};
 use super::occupied;
 use super::paths::TraceFiles;
-use super::schema::{
-    ARGS, CLOCKS, COUNTERS, FLOWS, MODULES, OPS, PAUSES, PHASES, PROCESSES, RANKS, SLICES, STACKS,
-    STAGES, STEP_PARTS, STEPS, TABLES, THREADS, TRACKS, Table, WINDOWS,
-};
+use super::schema::{ARGS, COUNTERS, FLOWS, SLICES, TABLES, Table};
 use super::slices::Order;
 use super::stacks::Stacks;
 use super::waits::Waits;
 use crate::answers::WorkKind;
 use crate::host::steps;
-use crate::meaning::{Meanings, work_of};
+use crate::meaning::Meanings;
 use crate::ranks::stages;
-use crate::rollups::Rollups;
 use crate::trace::{Details, EventWait, FlowKind, Name, Slice, Trace, TrackKind};
 
 /// Writes all tables of a trace below `folder`; those of other ranks and cycles stay. The files have their names
@@ -246,191 +245,6 @@ impl<'a> Writer<'a> {
             Source::Reals(Box::new(|row| Some(counters[row].value))),
         ];
         self.write(&COUNTERS, counters.len(), &sources)
-    }
-
-    fn small_tables(&self) -> io::Result<()> {
-        let (trace, tracks) = (self.trace, &self.trace.tracks);
-        let process = |row: usize| &trace.processes[tracks[row].process as usize];
-        let threads: Vec<usize> =
-            trace.tracks_of(TrackKind::Thread).map(|(place, _)| place).collect();
-        let is_stream = |row: usize| tracks[row].kind == TrackKind::Stream;
-        let sources = [
-            self.rank(),
-            self.cycle(),
-            Source::integers(|row| row as i64),
-            Source::texts(|row| kind_text(tracks[row].kind).to_owned()),
-            self.names(|row| Some(tracks[row].name)),
-            Source::integers(|row| tracks[row].process.into()),
-            Source::maybe(|row| process(row).number),
-            Source::maybe(|row| tracks[row].number),
-            Source::maybe(|row| process(row).number.filter(|_| is_stream(row))),
-            Source::maybe(|row| tracks[row].number.filter(|_| is_stream(row))),
-            Source::maybe(|row| tracks[row].overlaps.map(i64::from)),
-        ];
-        self.write(&TRACKS, tracks.len(), &sources)?;
-        let is_main = |row: usize| {
-            let number = tracks[threads[row]].number;
-            number.is_some() && number == process(threads[row]).number
-        };
-        let sources = [
-            self.rank(),
-            self.cycle(),
-            Source::integers(|row| threads[row] as i64),
-            Source::integers(|row| tracks[threads[row]].process.into()),
-            Source::maybe(|row| tracks[threads[row]].number),
-            self.names(|row| Some(tracks[threads[row]].name)),
-            Source::integers(|row| is_main(row).into()),
-        ];
-        self.write(&THREADS, threads.len(), &sources)?;
-        let processes = &trace.processes;
-        let sources = [
-            self.rank(),
-            self.cycle(),
-            Source::integers(|row| row as i64),
-            Source::maybe(|row| processes[row].number),
-            self.names(|row| Some(processes[row].name)),
-            self.names(|row| Some(processes[row].labels)),
-        ];
-        self.write(&PROCESSES, processes.len(), &sources)?;
-        let stacks = &self.stacks;
-        let sources = [
-            self.rank(),
-            self.cycle(),
-            Source::integers(|row| row as i64),
-            Source::maybe(|row| stacks.all[row].parent.map(i64::from)),
-            self.names(|row| Some(stacks.all[row].name)),
-            Source::integers(|row| stacks.all[row].depth),
-            Source::texts(|row| stacks.path(trace, row)),
-        ];
-        self.write(&STACKS, stacks.all.len(), &sources)?;
-        let clocks = &trace.info.clocks;
-        let sources = [
-            self.rank(),
-            self.cycle(),
-            Source::integers(|row| clocks[row].time),
-            Source::integers(|row| clocks[row].realtime),
-            Source::maybe(|row| clocks[row].monotonic),
-            Source::integers(|row| clocks[row].error),
-        ];
-        self.write(&CLOCKS, clocks.len(), &sources)?;
-        let info = &trace.info;
-        let sources = [
-            self.rank(),
-            self.cycle(),
-            Source::integers(|_| info.world_size.into()),
-            Source::maybe_texts(|_| info.host.clone()),
-            Source::maybe_texts(|_| info.boot_id.clone()),
-            Source::maybe_texts(|_| info.stage.clone()),
-            Source::integers(|_| info.base_ns),
-            Source::integers(|_| signed(info.dropped)),
-            Source::integers(|_| signed(info.not_understood)),
-            Source::maybe_texts(|_| info.cut_short.clone()),
-            Source::naturals(|_| info.events),
-        ];
-        self.write(&RANKS, 1, &sources)
-    }
-
-    /// The time that answers count, and the time that they do not.
-    fn stretches(&self) -> io::Result<()> {
-        let parts = self.steps.iter().filter_map(|step| Some((step.number?, &step.parts)));
-        let parts = parts.flat_map(|(step, parts)| parts.iter().map(move |part| (step, *part)));
-        let mut parts: Vec<(u64, (i64, i64))> = parts.collect();
-        parts.sort_unstable_by_key(|(_, part)| *part);
-        let sources = [
-            self.rank(),
-            self.cycle(),
-            Source::integers(|row| signed(parts[row].0)),
-            Source::integers(|row| parts[row].1.0),
-            Source::integers(|row| parts[row].1.1 - parts[row].1.0),
-        ];
-        self.write(&STEP_PARTS, parts.len(), &sources)?;
-        let window = steps::window(self.trace, &self.steps);
-        for (table, all) in [(WINDOWS, window.parts()), (PAUSES, self.trace.info.pauses.as_slice())]
-        {
-            let sources = [
-                self.rank(),
-                self.cycle(),
-                Source::integers(|row| all[row].0),
-                Source::integers(|row| all[row].1.saturating_sub(all[row].0)),
-            ];
-            self.write(&table, all.len(), &sources)?;
-        }
-        Ok(())
-    }
-
-    /// What `ranks` compares, so that sums of a fleet name the same stragglers.
-    fn phases(&self) -> io::Result<()> {
-        let all = stages::stages();
-        let of_steps = stages::of_steps(self.trace, &self.meanings, &self.steps);
-        let step = |row: usize| &of_steps[row / all.len()];
-        let place = |row: usize| row % all.len();
-        let sources = [
-            self.rank(),
-            self.cycle(),
-            Source::integers(|row| signed(step(row).0)),
-            Source::maybe_texts(|_| self.trace.info.stage.clone()),
-            Source::integers(|row| place(row) as i64),
-            Source::texts(|row| all[place(row)].name.clone()),
-            Source::integers(|row| all[place(row)].waits_for_others.into()),
-            Source::integers(|row| step(row).1[place(row)]),
-        ];
-        self.write(&PHASES, of_steps.len() * all.len(), &sources)
-    }
-
-    fn rollups(&self) -> io::Result<()> {
-        let sums = Rollups::of_steps(self.trace, &self.meanings, &self.steps);
-        let texts: Vec<ByteArray> = sums.names.all().map(ByteArray::from).collect();
-        let named = |name: Name| Some(texts[name.0 as usize].clone());
-        let (steps, stages) = (&sums.steps, &sums.stages);
-        let sources = [
-            self.rank(),
-            self.cycle(),
-            Source::integers(|row| signed(steps[row].number)),
-            Source::maybe_texts(|_| sums.info.stage.clone()),
-            Source::integers(|row| steps[row].start),
-            Source::integers(|row| steps[row].duration),
-            Source::integers(|row| steps[row].waiting_for_data),
-        ];
-        self.write(&STEPS, steps.len(), &sources)?;
-        let sources = [
-            self.rank(),
-            self.cycle(),
-            Source::integers(|row| signed(stages[row].step)),
-            Source::integers(|row| signed(stages[row].order)),
-            Source::Texts(Box::new(|row| named(stages[row].action))),
-            Source::integers(|row| stages[row].duration),
-        ];
-        self.write(&STAGES, stages.len(), &sources)?;
-        let modules = &sums.modules;
-        let sources = [
-            self.rank(),
-            self.cycle(),
-            Source::maybe(|row| modules[row].step.map(signed)),
-            Source::Texts(Box::new(|row| named(modules[row].module))),
-            Source::integers(|row| modules[row].calls),
-            Source::integers(|row| modules[row].own),
-            Source::integers(|row| modules[row].device),
-        ];
-        self.write(&MODULES, modules.len(), &sources)?;
-        let ops = &sums.ops;
-        let sources = [
-            self.rank(),
-            self.cycle(),
-            Source::maybe(|row| ops[row].step.map(signed)),
-            self.categories(|row| ops[row].category),
-            Source::Texts(Box::new(|row| named(ops[row].name))),
-            Source::Texts(Box::new(|row| {
-                let kind = work_of(ops[row].category, sums.name(ops[row].name))?;
-                Some(ByteArray::from(kind.as_str()))
-            })),
-            Source::integers(|row| ops[row].count),
-            Source::integers(|row| ops[row].total),
-            Source::integers(|row| ops[row].own),
-            Source::integers(|row| ops[row].min),
-            Source::integers(|row| ops[row].max),
-            Source::integers(|row| ops[row].device),
-        ];
-        self.write(&OPS, ops.len(), &sources)
     }
 }
 
