@@ -6,6 +6,7 @@
 mod assemble;
 mod builder;
 mod category;
+mod correlated;
 mod crossing;
 mod devices;
 mod edges;
@@ -21,10 +22,9 @@ mod sides;
 
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
-
 pub use self::builder::TraceBuilder;
 pub use self::category::Category;
+pub(crate) use self::correlated::Correlated;
 use self::crossing::Crossings;
 pub(crate) use self::crossing::Stretches;
 pub use self::edges::Edge;
@@ -378,65 +378,5 @@ impl Trace {
     pub(crate) fn device_of(&self, slice: &Slice) -> i64 {
         let process = self.tracks[slice.track as usize].process;
         self.processes[process as usize].number.unwrap_or(-1)
-    }
-
-    /// What each number ties together: places of the calls, and of what devices did.
-    pub(crate) fn correlations(&self) -> FxHashMap<u32, Correlated> {
-        let mut found: FxHashMap<u32, Correlated> = FxHashMap::default();
-        for (place, slice) in (0_u32..).zip(&self.slices) {
-            if slice.correlation == 0 {
-                continue;
-            }
-            let of = found.entry(slice.correlation).or_default();
-            if slice.category.is_runtime() {
-                of.call.get_or_insert(place);
-            } else if slice.category.is_on_device() {
-                of.device.push(place);
-            }
-        }
-        found
-    }
-}
-
-/// What one number ties together.
-#[derive(Debug, Default)]
-pub(crate) struct Correlated {
-    /// The call.
-    pub(crate) call: Option<u32>,
-    /// Kernels, copies and fills, and waits for them.
-    pub(crate) device: Few,
-}
-
-/// Places, mostly one: none has memory of its own then.
-#[derive(Debug, Default)]
-pub(crate) enum Few {
-    #[default]
-    None,
-    One([u32; 1]),
-    Several(Vec<u32>),
-}
-
-impl Few {
-    fn push(&mut self, place: u32) {
-        *self = match std::mem::take(self) {
-            Self::None => Self::One([place]),
-            Self::One([first]) => Self::Several(vec![first, place]),
-            Self::Several(mut places) => {
-                places.push(place);
-                Self::Several(places)
-            }
-        };
-    }
-}
-
-impl std::ops::Deref for Few {
-    type Target = [u32];
-
-    fn deref(&self) -> &[u32] {
-        match self {
-            Self::None => &[],
-            Self::One(place) => place,
-            Self::Several(places) => places,
-        }
     }
 }

@@ -1,0 +1,67 @@
+//! What correlation numbers tie together.
+
+use rustc_hash::FxHashMap;
+
+use super::Trace;
+
+impl Trace {
+    /// What each number ties together: places of the calls, and of what devices did.
+    pub(crate) fn correlations(&self) -> FxHashMap<u32, Correlated> {
+        let mut found: FxHashMap<u32, Correlated> = FxHashMap::default();
+        for (place, slice) in (0_u32..).zip(&self.slices) {
+            if slice.correlation == 0 {
+                continue;
+            }
+            let of = found.entry(slice.correlation).or_default();
+            if slice.category.is_runtime() {
+                of.call.get_or_insert(place);
+            } else if slice.category.is_on_device() {
+                of.device.push(place);
+            }
+        }
+        found
+    }
+}
+
+/// What one number ties together.
+#[derive(Debug, Default)]
+pub(crate) struct Correlated {
+    /// The call.
+    pub(crate) call: Option<u32>,
+    /// Kernels, copies and fills, and waits for them.
+    pub(crate) device: Few,
+}
+
+/// Places, mostly one: none has memory of its own then.
+#[derive(Debug, Default)]
+pub(crate) enum Few {
+    #[default]
+    None,
+    One([u32; 1]),
+    Several(Vec<u32>),
+}
+
+impl Few {
+    fn push(&mut self, place: u32) {
+        *self = match std::mem::take(self) {
+            Self::None => Self::One([place]),
+            Self::One([first]) => Self::Several(vec![first, place]),
+            Self::Several(mut places) => {
+                places.push(place);
+                Self::Several(places)
+            }
+        };
+    }
+}
+
+impl std::ops::Deref for Few {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        match self {
+            Self::None => &[],
+            Self::One(place) => place,
+            Self::Several(places) => places,
+        }
+    }
+}
