@@ -33,10 +33,9 @@ pub use counters::{DeviceCounters, InvalidRate};
 /// Without a call of this function CUPTI leaves if the thread that ends the recording made all
 /// calls of CUDA's in it. It stays where other threads made some, since CUPTI cannot leave safely
 /// while a thread is inside such a call. Taken out beside four threads that launched all the time,
-/// CUPTI
-/// 11.8,
-/// 12.9 and 13.0 collected nothing in later recordings (which their reports say), and 13.0 once ended
-/// the process: `true` is for programs whose other threads do not use CUDA at that moment.
+/// CUPTI 11.8, 12.9 and 13.0 collected nothing in later recordings (which their reports say), and
+/// 13.0 once ended the process: `true` is for programs whose other threads do not use CUDA at that
+/// moment.
 pub fn finalize_cupti(finalizes: bool) {
     cupti::set_departure(if finalizes { Departure::Always } else { Departure::Never });
 }

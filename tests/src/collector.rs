@@ -16,8 +16,8 @@ use crate::program::Run;
 use crate::python;
 use crate::table::Table;
 
-/// Keeps the push that was made last as JSON: the collector may hand on an earlier one after it. A push that has what
-/// OTLP does not know is not answered.
+/// Keeps the push that was made last as JSON: the collector may hand on an earlier one after it. A
+/// push with a field that OTLP does not know is not answered.
 const READER: &str = r#"
 import gzip, http.server, json, os, sys
 from google.protobuf.json_format import MessageToDict

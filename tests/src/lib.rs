@@ -13,7 +13,6 @@ pub mod findings;
 pub mod interruption;
 pub mod numerics;
 pub mod program;
-
 pub mod python;
 pub mod table;
 pub mod trace;

@@ -1,9 +1,10 @@
-//! Checks of what depends on how long something took, which other programs of the machine can spoil.
+//! Checks of durations, which other programs of the machine can spoil.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs a check that must hold in one of three tries. Other programs may have the machine's cores during one of them:
-/// what a rule finds then is right, and not what the test asks for. Nothing that is counted belongs here.
+/// Runs a check that must hold in one of three tries. Other programs may have the machine's cores
+/// during one of them: a rule then finds their effect. Counts do not depend on time, and are checked
+/// outside.
 pub fn assert_in_one_of_three(check: impl Fn()) {
     for number in 1..3 {
         if catch_unwind(AssertUnwindSafe(&check)).is_ok() {
@@ -14,8 +15,8 @@ pub fn assert_in_one_of_three(check: impl Fn()) {
     check();
 }
 
-/// Asserts that what a rule promises is what mending saves, but for 30 % of `whole`, which is given both: `measure` runs a
-/// program with a fault and without, and returns what was promised and what was saved.
+/// Asserts that a rule promises what mending saves, within 30 % of `whole` of the two durations.
+/// `measure` runs a program with a fault and without, and returns the promised and the saved time.
 pub fn assert_promise_is_kept(whole: fn(f64, f64) -> f64, measure: impl Fn() -> (f64, f64)) {
     assert_in_one_of_three(|| {
         let (promised, saved) = measure();

@@ -68,28 +68,23 @@ fn three_faults_are_found_each_until_it_is_mended_which_saves_what_was_promised(
 /// Both reports find the logger; what the whole fit says of it is said, and nothing else.
 #[test]
 fn two_profilers_say_once_what_both_found() {
-    assert_in_one_of_three(|| {
-        let directory = tempdir().expect("a folder");
-        let schedule = "wait=1,warmup=1,active=30,repeat=1";
-        let both = ["tensor+simple", "--schedule", schedule];
-        let printed = fit(directory.path(), &both, &["logger"]).succeed().stdout;
-        let reports = reports(&directory.path().join("fit.json"));
-        let [tensor, simple] = &reports[..] else { panic!("{} reports", reports.len()) };
-        assert_eq!(
-            (&simple["profiler"], &tensor["profiler"]),
-            (&"simple".into(), &"tensor".into())
-        );
-        for report in [simple, tensor] {
-            assert_eq!(of_rule(report, "slow-hooks").len(), 1, "{report:#}");
-        }
-        let sentence = of_rule(simple, "slow-hooks")[0]["sentence"].as_str().expect("text");
-        // Without the share: what is written as JSON is measured a moment later.
-        let (sentence, _share) = sentence.rsplit_once(" (").expect("a share");
-        let [line] = told(&printed)[..] else { panic!("one line: {printed}") };
-        assert!(line.contains(sentence), "{printed}");
-        let below = printed.split(line).nth(1).expect("it is there");
-        assert!(!below.contains("FIT Profiler Report"), "below both reports: {printed}");
-    });
+    let directory = tempdir().expect("a folder");
+    let schedule = "wait=1,warmup=1,active=30,repeat=1";
+    let both = ["tensor+simple", "--schedule", schedule];
+    let printed = fit(directory.path(), &both, &["logger"]).succeed().stdout;
+    let reports = reports(&directory.path().join("fit.json"));
+    let [tensor, simple] = &reports[..] else { panic!("{} reports", reports.len()) };
+    assert_eq!((&simple["profiler"], &tensor["profiler"]), (&"simple".into(), &"tensor".into()));
+    for report in [simple, tensor] {
+        assert_eq!(of_rule(report, "slow-hooks").len(), 1, "{report:#}");
+    }
+    let sentence = of_rule(simple, "slow-hooks")[0]["sentence"].as_str().expect("text");
+    // Without the share: what is written as JSON is measured a moment later.
+    let (sentence, _share) = sentence.rsplit_once(" (").expect("a share");
+    let [line] = told(&printed)[..] else { panic!("one line: {printed}") };
+    assert!(line.contains(sentence), "{printed}");
+    let below = printed.split(line).nth(1).expect("it is there");
+    assert!(!below.contains("FIT Profiler Report"), "below both reports: {printed}");
 }
 
 /// The quickest batches of both are compared, which no other program of the machine has made longer: but for the first
@@ -145,35 +140,31 @@ fn found_where_others_have_cores(report: &Value, rule: &str) -> Option<f64> {
 /// What is saved depends on threads and on who else has the machine's cores; what is kept is counted.
 #[test]
 fn an_evaluation_that_keeps_what_only_training_needs_is_found_until_it_no_longer_does() {
-    assert_in_one_of_three(|| {
-        let test = |faults: &[&str]| {
-            let directory = tempdir().expect("a folder");
-            // Rules look at runs of more than a second, also on a fast machine.
-            let arguments = ["--profiler", "simple", "--json", "fit.json", "--epochs", "10"];
-            let run = Run::of(&build(PACKAGE, "candle-faults"), directory.path()).args(arguments);
-            // Much of the time is validation, so that the rest does not hide it.
-            let all = [&["validation"], faults].concat().join(",");
-            run.args(["--limit-batches", "20", "--faults", &all]).succeed();
-            reports(&directory.path().join("fit.json")).remove(0)
-        };
-        let outputs = |report: &serde_json::Value, which: &str| {
-            report["header"]["frameworks"][0]["evaluated"][which].as_u64().expect("a number")
-        };
-        let (faulty, mended) = (test(&["gradients"]), test(&[]));
-        assert!(of_rule(&mended, "gradients-in-evaluation").is_empty(), "{mended:#}");
-        let [finding] = of_rule(&faulty, "gradients-in-evaluation")[..] else {
-            panic!("{faulty:#}")
-        };
-        assert_eq!(
-            (&finding["confidence"], &finding["cost"]["is_estimated"]),
-            (&"hint".into(), &true.into())
-        );
-        assert_eq!(outputs(&faulty, "remembered"), outputs(&faulty, "outputs"));
-        assert_eq!(
-            (outputs(&mended, "remembered"), outputs(&mended, "outputs")),
-            (0, outputs(&faulty, "outputs"))
-        );
-    });
+    let test = |faults: &[&str]| {
+        let directory = tempdir().expect("a folder");
+        // Rules look at runs of more than a second, also on a fast machine.
+        let arguments = ["--profiler", "simple", "--json", "fit.json", "--epochs", "10"];
+        let run = Run::of(&build(PACKAGE, "candle-faults"), directory.path()).args(arguments);
+        // Much of the time is validation, so that the rest does not hide it.
+        let all = [&["validation"], faults].concat().join(",");
+        run.args(["--limit-batches", "20", "--faults", &all]).succeed();
+        reports(&directory.path().join("fit.json")).remove(0)
+    };
+    let outputs = |report: &serde_json::Value, which: &str| {
+        report["header"]["frameworks"][0]["evaluated"][which].as_u64().expect("a number")
+    };
+    let (faulty, mended) = (test(&["gradients"]), test(&[]));
+    assert!(of_rule(&mended, "gradients-in-evaluation").is_empty(), "{mended:#}");
+    let [finding] = of_rule(&faulty, "gradients-in-evaluation")[..] else { panic!("{faulty:#}") };
+    assert_eq!(
+        (&finding["confidence"], &finding["cost"]["is_estimated"]),
+        (&"hint".into(), &true.into())
+    );
+    assert_eq!(outputs(&faulty, "remembered"), outputs(&faulty, "outputs"));
+    assert_eq!(
+        (outputs(&mended, "remembered"), outputs(&mended, "outputs")),
+        (0, outputs(&faulty, "outputs"))
+    );
 }
 
 #[test]

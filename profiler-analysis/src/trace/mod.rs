@@ -6,7 +6,7 @@
 mod assemble;
 mod builder;
 mod category;
-mod correlated;
+mod correlation;
 mod crossing;
 mod devices;
 mod edges;
@@ -24,7 +24,7 @@ use std::ops::Range;
 
 pub use self::builder::TraceBuilder;
 pub use self::category::Category;
-pub(crate) use self::correlated::Correlated;
+pub(crate) use self::correlation::Correlated;
 use self::crossing::Crossings;
 pub(crate) use self::crossing::Stretches;
 pub use self::edges::Edge;

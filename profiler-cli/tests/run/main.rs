@@ -2,8 +2,8 @@
 
 #[path = "../../../profiler-core/tests/own_numbers/mod.rs"]
 mod own_numbers;
-// As the examples are tested.
 mod shop;
+// As the examples are tested.
 #[path = "../../../tests/src/tries.rs"]
 mod tries;
 

@@ -125,8 +125,8 @@ impl StatisticsReader {
         }
     }
 
-    /// Numbers of the tensor that are as far from each other as they can be, [`SAMPLE`](super::SAMPLE) of them or
-    /// all. NaN is `None`.
+    /// Numbers of the tensor that are as far from each other as they can be,
+    /// [`SAMPLE`](super::SAMPLE) of them or all. NaN is `None`.
     pub fn sample(&self) -> Vec<Option<f64>> {
         sampled_numbers(&self.sample)
     }
