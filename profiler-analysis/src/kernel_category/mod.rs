@@ -4,11 +4,11 @@
 //! name without template arguments, then on the whole name. So `vectorized_elementwise_kernel<…,
 //! GeluFunctor>` is elementwise, and `cutlass::Kernel2<cutlass_80_…gemm…>` a GEMM.
 
-mod words;
+mod rules;
 
 use profiler_report::internals::kernel_name;
 
-use self::words::{HELPERS, OPS, RULES};
+use self::rules::{HELPERS, OPS, RULES};
 use crate::answers::KernelCategory;
 use crate::answers::KernelCategory::{
     Attention, Convolution, Copy, Elementwise, Gemm, Memset, Normalisation, Reduction,

@@ -1,4 +1,4 @@
-//! Tables of the places that slices refer to, tracks, threads, processes and stacks, and of the recording.
+//! Tables of tracks, threads, processes, stacks and clocks, and of the recording.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The words in names of kernels and ops that tell their categories.
+//! Rules that find the category of a kernel or an op by substrings of its name.
 
 use crate::answers::KernelCategory;
 use crate::answers::KernelCategory::{
