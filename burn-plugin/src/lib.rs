@@ -176,6 +176,7 @@ mod test_model;
 mod training;
 #[cfg(feature = "train")]
 mod tuples;
+mod version;
 
 #[cfg(feature = "autodiff")]
 pub use backward::ProfiledBackward;
