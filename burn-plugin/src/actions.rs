@@ -21,7 +21,7 @@
 //! | `lr_scheduler_step` | the learning-rate schedule moving on | loop |
 //! | `Optimizer.step` | the optimizer's own update of the parameters | loop |
 //! | `[InferenceStep]….validation_step` | burn's `InferenceStep::step` | loop |
-//! | `flush_events` | waiting for the metrics' thread before a checkpoint or early stopping | loop |
+//! | `flush_events` | waiting for the metrics' thread before a checkpoint or early stopping; with burn 0.23 around the end of each split, too | loop |
 //! | `save_checkpoint` | making the records and handing them to their threads | loop |
 //! | `teardown` | ending the loop: waiting for checkpoints to be written, freeing loaders | loop |
 

@@ -22,7 +22,8 @@
 //! name is a panic before anything is trained, and the type stays burn's. Where burn's own `Evaluator`
 //! is returned, what it returned is profiled: [`evaluator.profiled("simple")`](ProfileEvaluator).
 //!
-//! Supported and tested: burn 0.22 (0.22.1).
+//! Supported and tested: burn 0.22 (0.22.1). The package `burn-plugin-next`, in the folder `next`, is this
+//! crate built with burn 0.23.0-pre.1. It has the same items, and no features `cubecl` and `cuda`.
 //!
 //! # Features
 //!
@@ -57,7 +58,7 @@
 //! |---|---|
 //! | one device (the default) | everything in [`actions`] |
 //! | several devices, main or sharded optimizer | everything; `training_step` on each device's thread |
-//! | distributed data parallel | everything, on each device's thread (not run in this project's tests: burn has no CPU backend for it) |
+//! | distributed data parallel | everything, on each device's thread (this project's tests run it without communication between the devices: burn has no CPU backend for that) |
 //! | your own | its loaders, metrics and renderer, its `train` as a whole; its steps only where it or the model says so |
 //!
 //! # What only you can tell apart
@@ -176,6 +177,7 @@ mod test_model;
 mod training;
 #[cfg(feature = "train")]
 mod tuples;
+mod version;
 
 #[cfg(feature = "autodiff")]
 pub use backward::ProfiledBackward;

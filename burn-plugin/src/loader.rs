@@ -97,6 +97,8 @@ impl<O: 'static> DataLoader<O> for ProfiledLoader<O> {
         self.loader.num_items()
     }
 
+    crate::version::loader_methods!();
+
     fn to_device(&self, device: &Device) -> Arc<dyn DataLoader<O>> {
         if self.hooks.installs_ops {
             ops::install_all(&*self.hooks.profiler, slice::from_ref(device));

@@ -26,12 +26,10 @@ macro_rules! training_progress {
                 label: Option<&str>
             );
             fn update_epoch(epoch: usize);
-            fn start_split(split: &str, total_items: usize);
-            fn update_split(items_processed: usize);
-            fn end_split();
             fn end();
             fn log_event_training(event: String);
         }
+        $crate::version::training_splits!($crate::progress::hand_on);
     };
 }
 
@@ -40,12 +38,10 @@ macro_rules! evaluation_progress {
     () => {
         $crate::progress::hand_on! {
             fn start_global_progress(total_tests: usize);
-            fn start_test(name: &str, total_items: usize);
-            fn update_test_progress(items_processed: usize);
-            fn end_test();
             fn end_global_progress();
             fn log_event_evaluation(event: String);
         }
+        $crate::version::evaluation_splits!($crate::progress::hand_on);
     };
 }
 

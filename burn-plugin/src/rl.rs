@@ -30,6 +30,7 @@
 //! | `[PolicyLearner]….training_step` | the agent's `train`: forward, backward and optimizer |
 //! | `[Callback]EventProcessor.….` | handing an event to the metrics' thread, waiting while it is full |
 //! | `run_evaluation_episodes` | the episodes between trainings, with handing over the policy |
+//! | `flush_events` | waiting for the metrics' thread after an evaluation, with burn 0.23 |
 //! | `save_checkpoint`, `teardown` | as in a supervised training |
 //!
 //! All of them are the loop's thread's. Environments and policies run on threads of burn's own, in
@@ -64,6 +65,7 @@ use crate::ops;
 use crate::session::{OpenAction, Pause, StageSettings};
 use crate::stop::{StopSignal, is_stopped_by_profiler};
 use crate::strategy::ProfileStrategy;
+use crate::version;
 
 /// What adds `.profiler(…)` to burn's [`RLStrategies`], as to the strategies of a supervised training.
 ///
@@ -182,6 +184,7 @@ struct RLActions {
     on_evaluation_start: Action,
     episodes: Action,
     on_evaluation_end: Action,
+    flush_events: Action,
     save_checkpoint: Action,
     teardown: Action,
 }
@@ -205,6 +208,7 @@ impl RLActions {
             on_evaluation_start: event("on_validation_start"),
             episodes: Action::new("run_evaluation_episodes"),
             on_evaluation_end: event("on_validation_end"),
+            flush_events: Action::new(actions::FLUSH_EVENTS),
             save_checkpoint: Action::new(actions::SAVE_CHECKPOINT),
             teardown: Action::new(actions::TEARDOWN),
         }
@@ -264,11 +268,8 @@ where
         drop(setup);
 
         let mut next_evaluation = config.eval_interval + starting_epoch - 1;
-        let mut progress = Progress {
-            items_processed: starting_epoch,
-            items_total: components.num_steps,
-            unit: Some("steps".to_string()),
-        };
+        let mut progress =
+            Progress::new(starting_epoch, components.num_steps, Some("steps".to_string()));
         let mut update: Option<<RLC::Policy as Policy>::PolicyState> = None;
         'training: while progress.items_processed < components.num_steps {
             self.stop.check();
@@ -336,12 +337,12 @@ where
                     let event = AgentEvaluationEvent::Start(config.eval_episodes);
                     interrupter.fail_on_error(events.process_valid(event));
                 }
-                {
+                let episodes = config.eval_episodes;
+                let trajectories = {
                     let _scope = profiler.profile(actions.episodes);
                     evaluation.update_policy(agent.policy().state());
-                    let episodes = config.eval_episodes;
-                    evaluation.run_episodes(episodes, &mut events, &interrupter, &mut progress);
-                }
+                    evaluation.run_episodes(episodes, &mut events, &interrupter, &mut progress)
+                };
                 if let Some(checkpointer) = &mut checkpointer {
                     let _scope = profiler.profile(actions.save_checkpoint);
                     let policy = environments.policy();
@@ -353,8 +354,13 @@ where
                     );
                 }
                 next_evaluation += config.eval_interval;
+                if version::FLUSHES_AT_SPLIT_END {
+                    let _scope = profiler.profile(actions.flush_events);
+                    interrupter.fail_on_error(events.flush());
+                }
                 let _scope = profiler.profile(actions.on_evaluation_end);
-                interrupter.fail_on_error(events.process_valid(AgentEvaluationEvent::End));
+                let event = version::end_evaluation(trajectories.len(), episodes);
+                interrupter.fail_on_error(events.process_valid(event));
             }
         }
         let _scope = profiler.profile(actions.teardown);

@@ -10,11 +10,11 @@ use std::thread;
 use burn::data::dataloader::DataLoaderBuilder;
 use burn::data::dataset::InMemDataset;
 use burn::tensor::Device;
-use burn::train::logger::TrainingProgressLogger;
 use burn::train::metric::LossMetric;
 use burn::train::renderer::CliMetricsRenderer;
 use burn::train::{ExecutionStrategy, MultiDeviceOptim};
 use burn_plugin::prelude::*;
+use common::event_log::EventLog;
 use common::{Items, Recorder, alone, items, learner, loader, training_on};
 
 const EPOCHS: usize = 2;
@@ -66,18 +66,6 @@ fn each_profiler_has_its_own_training_and_no_other() {
     }
 }
 
-struct Silent;
-
-impl TrainingProgressLogger for Silent {
-    fn start(&mut self, _: usize, _: usize, _: Option<usize>, _: Option<&str>) {}
-    fn update_epoch(&mut self, _: usize) {}
-    fn start_split(&mut self, _: &str, _: usize) {}
-    fn update_split(&mut self, _: usize) {}
-    fn end_split(&mut self) {}
-    fn end(&mut self) {}
-    fn log_event_training(&mut self, _: String) {}
-}
-
 /// With a thread for each of two devices, one that batches, and the renderer and a logger on burn's.
 fn fit_on_many_threads(batches: usize, meet: &Barrier) -> Arc<Recorder> {
     let directory = tempfile::tempdir().unwrap();
@@ -93,7 +81,7 @@ fn fit_on_many_threads(batches: usize, meet: &Barrier) -> Arc<Recorder> {
         .unwrap()
         .with_training_strategy(strategy.into())
         .renderer(Box::new(CliMetricsRenderer::new()))
-        .with_progress_logger(Silent);
+        .with_progress_logger(EventLog::default());
     let learner = learner(1e-2);
     meet.wait();
     training.launch(learner);

@@ -15,6 +15,10 @@ use burn_plugin::prelude::*;
 use common::{Mlp, Recorder, alone, learner, training};
 use profiler_core::Stage;
 
+/// How often an epoch waits for the metrics' thread: from burn 0.23 on before and after the event
+/// that ends a split.
+const FLUSHES: usize = if cfg!(burn_0_23) { 4 } else { 0 };
+
 fn weights(profiled: bool, accumulation: Option<usize>) -> Vec<u32> {
     let directory = tempfile::tempdir().unwrap();
     let mut training = training(directory.path()).metrics((LossMetric::new(),));
@@ -56,7 +60,7 @@ fn everything_is_counted_exactly() {
     assert_eq!(recorder.reports(), 1);
     assert_eq!(recorder.stages(), [Stage::Fit]);
     let (epochs, train, valid) = (2, 7 * 2, 2 * 2);
-    let expected = BTreeMap::from([
+    let mut expected = BTreeMap::from([
         ("setup", 1),
         ("[Callback]EventProcessor.on_fit_start", 1),
         ("[Strategy]SingleDevice.setup", 1),
@@ -84,6 +88,9 @@ fn everything_is_counted_exactly() {
         ("[Metric]LossMetric.update", train + valid),
         ("[Metric]LossMetric.compute", epochs + epochs),
     ]);
+    if FLUSHES > 0 {
+        expected.insert("flush_events", FLUSHES * epochs);
+    }
     assert_eq!(recorder.all_calls(), expected);
 }
 
@@ -204,7 +211,7 @@ fn early_stopping_still_stops() {
     recorder.assert_balanced();
     assert_eq!(recorder.calls("run_training_epoch"), 2, "the second is no better than the first");
     assert_eq!(recorder.calls("[Callback]EarlyStopping.should_stop"), 2);
-    assert_eq!(recorder.calls("flush_events"), 2);
+    assert_eq!(recorder.calls("flush_events"), (FLUSHES + 1) * 2);
     assert_eq!(recorder.reports(), 1);
 }
 
@@ -237,8 +244,9 @@ fn training_resumes_from_a_checkpoint_with_equal_weights() {
     assert_eq!(resumed, weights(true, None), "as if it had never been interrupted");
 }
 
+/// From burn 0.23 on a stop is noticed before a batch is fetched, too.
 #[test]
-fn an_interrupter_ends_the_fit_after_the_batch() {
+fn an_interrupter_ends_the_fit_at_the_next_batch() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let recorder = Recorder::new();
@@ -246,7 +254,7 @@ fn an_interrupter_ends_the_fit_after_the_batch() {
     training.interrupter().stop(Some("enough"));
     let result = training.launch(learner(1e-2));
     recorder.assert_balanced();
-    assert_eq!(recorder.calls("run_training_batch"), 1);
+    assert_eq!(recorder.calls("run_training_batch"), usize::from(!cfg!(burn_0_23)));
     assert_eq!(recorder.calls("run_validation_epoch"), 0);
     assert_eq!(result.interrupted.unwrap().reason.as_deref(), Some("enough"));
     assert_eq!(recorder.reports(), 1);

@@ -44,6 +44,22 @@ pub const BURN: Together = Together {
     profile: "quick",
 };
 
+/// The same with burn 0.23, on the processor alone: a workspace of its own, at [`BURN_NEXT_MANIFEST`].
+pub const BURN_NEXT: Together = Together {
+    packages: &["burn-plugin-next", "burn-digits-next"],
+    features: &["burn-plugin-next/otlp", "burn-plugin-next/rl", "burn-plugin-next/tracing"],
+    profile: "quick",
+};
+
+/// The manifest of [`BURN_NEXT`], in the folder of the main workspace.
+pub const BURN_NEXT_MANIFEST: &str = "burn-plugin/next/Cargo.toml";
+
+/// The folder of what is built of [`BURN_NEXT`], in that of all builds.
+pub const BURN_NEXT_FOLDER: &str = "next";
+
+/// Tests of `burn-digits` run the programs of [`BURN_NEXT`] where this variable is set.
+pub const BURN_NEXT_VARIABLE: &str = "MLPROF_TEST_BURN_NEXT";
+
 /// tch, which looks for libtorch.
 pub const TCH: Together = Together {
     packages: &["tch-plugin", "tch-digits"],
@@ -61,7 +77,9 @@ pub const COMMAND: Together = Together {
 impl Together {
     /// What cargo is told behind `build` or `test`.
     pub fn arguments(&self) -> impl Iterator<Item = String> {
-        let packages = self.packages.iter().chain([&UNIFICATION]);
+        // A workspace of its own has no such package, and nothing to build together with.
+        let has_unification = self.packages != BURN_NEXT.packages;
+        let packages = self.packages.iter().chain(has_unification.then_some(&UNIFICATION));
         let packages = packages.flat_map(|package| ["--package".to_owned(), (*package).to_owned()]);
         ["--profile".to_owned(), self.profile.to_owned()]
             .into_iter()

@@ -29,16 +29,28 @@ pub fn build(package: &str, binary: &str) -> PathBuf {
     built.get(binary).cloned().unwrap_or_else(|| panic!("cargo built no program called {binary}"))
 }
 
+/// Whether programs of burn are built with burn 0.23, on the processor alone.
+pub fn is_burn_next() -> bool {
+    std::env::var_os(builds::BURN_NEXT_VARIABLE).is_some()
+}
+
 /// All programs at once, so that no processor waits while the last part of one is built.
 fn run_cargo_build(package: &str) -> Vec<(String, PathBuf)> {
     let all = [builds::CANDLE, builds::BURN, builds::TCH, builds::COMMAND];
     let together = all.into_iter().find(|together| together.packages.contains(&package));
     let together = together.unwrap_or_else(|| panic!("no programs of {package} are built"));
+    let is_next = package == "burn-digits" && is_burn_next();
+    let (together, manifest, folder) = if is_next {
+        let folder = crate::target_directory().join(builds::BURN_NEXT_FOLDER);
+        (builds::BURN_NEXT, builds::BURN_NEXT_MANIFEST, folder)
+    } else {
+        (together, "Cargo.toml", crate::target_directory())
+    };
     let output = Command::new(env!("CARGO"))
         .args(["build", "--bins", "--message-format=json-render-diagnostics"])
         .args(together.arguments())
-        .arg("--target-dir")
-        .arg(crate::target_directory())
+        .args(["--manifest-path", manifest, "--target-dir"])
+        .arg(folder)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

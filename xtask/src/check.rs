@@ -18,6 +18,10 @@ pub fn run() -> Result<(), String> {
         // A workspace of its own, whose lints its tests run.
         Step::cargo("formatting of mlprof-sql", "fmt --all --manifest-path mlprof-sql/Cargo.toml --check"),
         Step::cargo(
+            "formatting of burn-plugin-next",
+            "fmt --manifest-path burn-plugin/next/Cargo.toml -p burn-plugin-next -p burn-digits-next --check",
+        ),
+        Step::cargo(
             "lints",
             "clippy --no-deps --workspace --exclude gpu-check --exclude burn-plugin \
              --exclude burn-digits --all-targets -- -D warnings",

@@ -7,9 +7,14 @@ use serde_json::Value;
 
 /// All packages of the workspace, each as the object that `cargo metadata` describes it by.
 pub fn packages() -> Result<Vec<Value>, String> {
+    packages_at(Path::new(env!("CARGO_MANIFEST_DIR")))
+}
+
+/// The same of the workspace that this folder belongs to.
+pub fn packages_at(folder: &Path) -> Result<Vec<Value>, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
-    cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR"))).stdin(Stdio::null());
+    cargo.current_dir(folder).stdin(Stdio::null());
     let said = cargo.output().map_err(|error| format!("cannot run cargo: {error}"))?;
     if !said.status.success() {
         return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&said.stderr)));

@@ -10,6 +10,7 @@ use profiler_core::hook::{
 
 use super::{LEAST_NORMAL_F32, reduction};
 use crate::ops::unseen;
+use crate::version;
 
 /// A tensor of burn.
 pub(super) struct Numbers<'told, const D: usize> {
@@ -90,7 +91,7 @@ pub(super) fn host(device: &Device) -> Option<Host> {
     let family = device.as_dispatch().to_id().type_id >> 8;
     if family == u16::from(DispatchDeviceId::Flex) {
         Some(Host::Flex)
-    } else if family == u16::from(DispatchDeviceId::NdArray) {
+    } else if version::is_ndarray(family) {
         Some(Host::NdArray)
     } else {
         None

@@ -5,17 +5,20 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use burn::data::dataloader::Progress;
 use burn::data::dataloader::split::split_dataloader;
 use burn::tensor::Device;
 use burn::train::{
-    Learner, LearnerEvent, LearnerModel, SupervisedTrainingEventProcessor, TrainLoader, ValidLoader,
+    Learner, LearnerModel, SupervisedTrainingEventProcessor, TrainLoader, ValidLoader,
 };
 use profiler_core::{ProfilerExt, bound};
 
 use super::agreement::Agreement;
+use super::events::{Events, SharedProcessor, lock};
 use super::multi::panic_message;
-use super::run::{Events, FitRun, Totals, lock};
+use super::run::{FitRun, Totals};
 use super::single::train_epoch;
+use crate::version::{self, WorkersProgress};
 
 pub(super) fn fit<M: LearnerModel>(
     run: FitRun<M>,
@@ -27,11 +30,12 @@ pub(super) fn fit<M: LearnerModel>(
     let profiler = run.profiler.clone();
     let setup = profiler.profile(run.actions.strategy_setup);
     let totals = Totals { train: train.num_items(), valid: valid.num_items() };
-    let parts = split_dataloader(train, devices);
+    let parts = split_dataloader(train.clone(), devices);
+    let progress = WorkersProgress::new(&*train, &parts);
     let valid = valid.to_device(&devices[0].clone().inner());
     drop(setup);
 
-    let (runs, processor) = split_run(run, devices.len());
+    let (runs, processor) = split_run(run, devices.len(), progress);
     let mut workers = Vec::with_capacity(devices.len());
     for (index, ((run, part), device)) in runs.into_iter().zip(parts).zip(devices).enumerate() {
         let worker = Worker {
@@ -41,29 +45,36 @@ pub(super) fn fit<M: LearnerModel>(
             train: part,
             valid: (index == 0).then(|| valid.clone()),
             totals,
+            worker: index,
             peers: devices.len(),
         };
         workers.push(std::thread::spawn(bound(move || worker.fit(starting_epoch))));
     }
     let model = join(workers);
     match Arc::try_unwrap(processor) {
-        Ok(processor) => (model, processor.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        Ok(shared) => {
+            (model, shared.into_inner().unwrap_or_else(PoisonError::into_inner).processor)
+        }
         Err(_) => unreachable!("all workers have ended"),
     }
 }
 
-type SharedEvents<M> = Arc<Mutex<SupervisedTrainingEventProcessor<M>>>;
+type SharedEvents<M> = Arc<Mutex<SharedProcessor<M>>>;
 
 /// One run per device; the first one is the main one and alone makes checkpoints.
-fn split_run<M: LearnerModel>(run: FitRun<M>, devices: usize) -> (Vec<FitRun<M>>, SharedEvents<M>) {
+fn split_run<M: LearnerModel>(
+    run: FitRun<M>,
+    devices: usize,
+    progress: WorkersProgress,
+) -> (Vec<FitRun<M>>, SharedEvents<M>) {
     let Events::Own(processor) = run.events else {
         unreachable!("a run begins with a processor of its own");
     };
-    let processor = Arc::new(Mutex::new(processor));
+    let processor = Arc::new(Mutex::new(SharedProcessor { processor, progress }));
     let validating = Arc::new(Mutex::new(()));
     let mut checkpointer = run.checkpointer;
     let agreement = Arc::new(Agreement::of(devices));
-    let runs = (0..devices).map(|index| FitRun {
+    let runs = (0..devices).map(|worker| FitRun {
         profiler: run.profiler.clone(),
         actions: run.actions,
         stop: run.stop.clone(),
@@ -71,7 +82,7 @@ fn split_run<M: LearnerModel>(run: FitRun<M>, devices: usize) -> (Vec<FitRun<M>>
         events: Events::Shared {
             processor: processor.clone(),
             validating: validating.clone(),
-            is_main: index == 0,
+            worker,
         },
         checkpointer: checkpointer.take(),
         early_stopping: run.early_stopping.clone(),
@@ -115,6 +126,7 @@ struct Worker<M: LearnerModel> {
     /// The main worker's alone.
     valid: Option<ValidLoader<M>>,
     totals: Totals,
+    worker: usize,
     peers: usize,
 }
 
@@ -128,14 +140,17 @@ impl<M: LearnerModel> Worker<M> {
         }
         for epoch in starting_epoch..=self.run.num_epochs {
             self.run.say_epoch(epoch);
-            if self.valid.is_some() {
-                self.run.start_train_split(epoch, self.totals);
-            }
-            {
+            self.begin_epoch(epoch);
+            let progress = {
                 let _scope = profiler.profile(self.run.actions.run_training_epoch);
-                train_epoch(&mut self.run, &mut self.learner, &self.train, epoch, self.peers);
-            }
-            if self.end_epoch(epoch) {
+                train_epoch(&mut self.run, &mut self.learner, &self.train, epoch, self.peers)
+            };
+            let is_last = if version::MAIN_WORKER_ENDS_EPOCH {
+                self.end_epoch_for_all(epoch, progress)
+            } else {
+                self.end_epoch(epoch, progress)
+            };
+            if is_last {
                 break;
             }
         }
@@ -144,12 +159,49 @@ impl<M: LearnerModel> Worker<M> {
         model
     }
 
-    /// Validation and what follows. True if this epoch was the last, for all workers alike: one
-    /// that began another epoch alone would wait for the others for ever.
-    fn end_epoch(&mut self, epoch: usize) -> bool {
+    /// The main worker begins the split, where burn has it so before any worker begins its epoch.
+    fn begin_epoch(&mut self, epoch: usize) {
+        if self.valid.is_some()
+            && let Some(progress) = self.run.events.workers(WorkersProgress::begin)
+        {
+            self.run.start_train_split(epoch, progress);
+        }
+        if version::MAIN_WORKER_ENDS_EPOCH {
+            self.run.all_go_on(true);
+        }
+    }
+
+    /// What follows a training epoch, with burn 0.23. The main worker alone validates, sends events
+    /// and decides. True if this epoch was the last, for all workers alike.
+    fn end_epoch_for_all(&mut self, epoch: usize, mut progress: Progress) -> bool {
+        let run = &mut self.run;
+        run.resolve_total(&mut progress);
+        let worker = self.worker;
+        run.events.workers(|workers| workers.end(worker, progress));
+        run.all_go_on(true); // the progress of all is known
+        let Some(valid) = &self.valid else { return !run.all_go_on(true) };
+        run.flush();
+        if let Some(progress) = run.events.workers(|workers| workers.sum()) {
+            run.end_train_split(epoch, progress);
+        }
+        if !run.should_stop() {
+            run.validate(&self.learner, valid, epoch, self.totals);
+            run.flush();
+        }
+        let mut stops = run.should_stop();
+        if !stops {
+            run.save_checkpoint(&self.learner, epoch);
+            stops = run.stops_early(epoch);
+        }
+        !run.all_go_on(!stops)
+    }
+
+    /// Validation and what follows, with burn 0.22. True if this epoch was the last, for all workers
+    /// alike: one that began another epoch alone would wait for the others for ever.
+    fn end_epoch(&mut self, epoch: usize, progress: Progress) -> bool {
         let run = &mut self.run;
         if self.valid.is_some() {
-            run.train_event(run.actions.on_train_epoch_end, LearnerEvent::EndSplit(epoch));
+            run.end_train_split(epoch, progress);
         }
         // As in burn's loop, a validation follows with early stopping alone.
         let goes_on = run.all_go_on(!run.should_stop());

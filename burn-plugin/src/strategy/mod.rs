@@ -3,6 +3,7 @@
 
 mod agreement;
 mod ddp;
+mod events;
 mod multi;
 mod profile;
 mod run;

@@ -12,14 +12,16 @@ use burn::optim::{GradientsAccumulator, GradientsParams, MultiGradientsParams};
 use burn::tensor::Device;
 use burn::train::train::{MultiDeviceStepError, WorkerFailure};
 use burn::train::{
-    Learner, LearnerEvent, LearnerModel, MultiDeviceOptim, SupervisedTrainingEventProcessor,
-    TrainLoader, TrainOutput, TrainStep, TrainingItem, ValidLoader,
+    Learner, LearnerModel, MultiDeviceOptim, SupervisedTrainingEventProcessor, TrainLoader,
+    TrainOutput, TrainStep, TrainingItem, ValidLoader,
 };
 use profiler_core::{Profiler, ProfilerExt, bound};
 
-use super::run::{Events, FitRun, Samples, Totals};
+use super::events::Events;
+use super::run::{FitRun, Samples, Totals};
 use crate::actions::FitActions;
 use crate::numerics::{self, StepTold};
+use crate::version;
 
 type Input<M> = <M as TrainStep>::Input;
 type Output<M> = <M as TrainStep>::Output;
@@ -43,11 +45,12 @@ pub(super) fn fit<M: LearnerModel>(
     drop(setup);
 
     run.run_epochs(&mut learner, &valid, totals, starting_epoch, |run, learner, epoch| {
-        train_epoch(run, learner, &train, epoch, devices, optim);
+        let progress = train_epoch(run, learner, &train, epoch, devices, optim);
         // A sharded optimizer leaves the parameters scattered over the devices.
         if matches!(optim, MultiDeviceOptim::OptimSharded) && !run.should_stop() {
             learner.fork(main_device);
         }
+        progress
     });
 
     let model = learner.model();
@@ -64,7 +67,7 @@ fn train_epoch<M: LearnerModel>(
     epoch: usize,
     devices: &[Device],
     optim: MultiDeviceOptim,
-) {
+) -> Progress {
     log::info!("Executing training step for epoch {epoch} on devices {devices:?}");
     let profiler = run.profiler.clone();
     let actions = run.actions;
@@ -72,11 +75,12 @@ fn train_epoch<M: LearnerModel>(
         let _scope = profiler.profile(actions.train_dataloader);
         loaders.iter().map(|loader| loader.iter()).collect()
     };
+    run.iterator_made(epoch, || progress_of_all::<M>(&batches));
     let workers = Workers::<M>::start(devices, &profiler, actions);
     let mut gradients = Gradients::new(optim, devices);
     let mut iteration = 0;
     let mut samples = Samples::default();
-    loop {
+    while !run.stops_before_fetch() {
         // A device begins as soon as it has its batch, while the next one's is fetched. The batch of
         // all begins when all have theirs.
         let sent = workers.send(&*profiler, actions, &mut batches, &learner.model());
@@ -88,7 +92,7 @@ fn train_epoch<M: LearnerModel>(
                 let _batch = profiler.profile(actions.run_training_batch);
                 let outputs = workers.collect(sent.number);
                 outputs.map(|outputs| {
-                    let is_last = sent.progress.is_completed();
+                    let is_last = version::is_last_batch(&sent.progress);
                     train_batches(run, &*profiler, learner, outputs, &mut gradients, is_last)
                 })
             }
@@ -110,13 +114,21 @@ fn train_epoch<M: LearnerModel>(
             samples.are(sent.progress.items_processed);
             let lr = Some(learner.lr_current());
             let item = TrainingItem::new(item, sent.progress.clone(), Some(iteration), lr);
-            run.train_event(actions.on_train_batch_end, LearnerEvent::ProcessedItem(item));
+            run.train_item(item);
         }
         run.end_step();
         if run.should_stop() {
             break;
         }
     }
+    if run.applies_last_window() && gradients.steps > 0 {
+        update(&*profiler, learner, &mut gradients, actions);
+    }
+    progress_of_all::<M>(&batches)
+}
+
+fn progress_of_all<M: LearnerModel>(batches: &[Batches<'_, M>]) -> Progress {
+    version::aggregate(batches.iter().map(|batches| batches.progress()))
 }
 
 /// Adds up what all devices have learned from a batch each; runs the optimizer when it is time.
@@ -137,14 +149,24 @@ fn train_batches<M: LearnerModel>(
         return items; // before the numbers get into the parameters
     }
     if run.grad_accumulation.unwrap_or(1) <= gradients.steps || is_last {
-        gradients.steps = 0;
-        {
-            let _scope = profiler.profile(actions.lr_scheduler_step);
-            learner.lr_step();
-        }
-        gradients.optimize(learner, profiler, actions);
+        update(profiler, learner, gradients, actions);
     }
     items
+}
+
+/// Scheduler and optimizer.
+fn update<M: LearnerModel>(
+    profiler: &dyn Profiler,
+    learner: &mut Learner<M>,
+    gradients: &mut Gradients<'_, M>,
+    actions: FitActions,
+) {
+    gradients.steps = 0;
+    {
+        let _scope = profiler.profile(actions.lr_scheduler_step);
+        learner.lr_step();
+    }
+    gradients.optimize(learner, profiler, actions);
 }
 
 /// Gradients of all devices, added up until the optimizer takes them.
@@ -256,9 +278,9 @@ impl<M: LearnerModel> Workers<M> {
         batches: &mut [Batches<'_, M>],
         model: &M,
     ) -> Sent {
-        let progress = Progress::new(0, 0, Some("items".to_owned()));
-        let mut sent = Sent { number: 0, progress, failure: None };
-        for (tasks, batches) in self.tasks.iter().zip(batches) {
+        let (mut number, mut failure) = (0, None);
+        let mut parts = Vec::with_capacity(batches.len());
+        for (tasks, batches) in self.tasks.iter().zip(&mut *batches) {
             let batch = {
                 let _scope = profiler.profile(actions.train_next);
                 batches.next()
@@ -266,19 +288,22 @@ impl<M: LearnerModel> Workers<M> {
             match batch {
                 Some(Ok(batch)) => {
                     let task = Task { batch, model: model.clone() };
-                    sent.number += usize::from(tasks.send(task).is_ok());
-                    let part = batches.progress();
-                    sent.progress.items_processed += part.items_processed;
-                    sent.progress.items_total += part.items_total;
+                    number += usize::from(tasks.send(task).is_ok());
+                    parts.push(batches.progress());
                 }
                 Some(Err(error)) => {
-                    sent.failure = Some(MultiDeviceStepError::Dataset(error));
+                    failure = Some(MultiDeviceStepError::Dataset(error));
                     break;
                 }
                 None => {}
             }
         }
-        sent
+        let progress = if version::COUNTS_ENDED_LOADERS {
+            progress_of_all::<M>(batches)
+        } else {
+            version::aggregate(parts)
+        };
+        Sent { number, progress, failure }
     }
 
     /// The answers, in the order in which they come; all of them even if one is a failure.

@@ -1,67 +1,22 @@
 //! What all loops share: sending events, validation, and the end of an epoch.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use burn::data::dataloader::DataLoaderIterator;
+use burn::data::dataloader::{DataLoaderIterator, Progress};
 use burn::train::metric::store::EventStoreClient;
 use burn::train::{
-    CloneEarlyStoppingStrategy, EventProcessorError, EventProcessorTraining, InferenceStep,
-    Interrupter, Learner, LearnerEvent, LearnerModel, LearningCheckpointer,
-    SupervisedTrainingEventProcessor, TrainStep, TrainingComponents, TrainingItem, ValidLoader,
+    CloneEarlyStoppingStrategy, EventProcessorTraining, InferenceStep, Interrupter, Learner,
+    LearnerEvent, LearnerModel, LearningCheckpointer, TrainStep, TrainingComponents, TrainingItem,
+    ValidLoader,
 };
 use profiler_core::{Action, Profiler, ProfilerExt, progress};
 
 use super::agreement::{Agreement, Decision};
+use super::events::Events;
 use crate::actions::FitActions;
 use crate::session::Pause;
 use crate::stop::{StopSignal, is_stopped_by_profiler};
-
-/// Where events go: to a processor of its own, or to one that several workers share.
-pub(super) enum Events<M: LearnerModel> {
-    Own(SupervisedTrainingEventProcessor<M>),
-    Shared {
-        processor: Arc<Mutex<SupervisedTrainingEventProcessor<M>>>,
-        /// Held by the main worker while it validates; the others then wait with their events.
-        validating: Arc<Mutex<()>>,
-        is_main: bool,
-    },
-}
-
-impl<M: LearnerModel> Events<M> {
-    fn with(
-        &mut self,
-        send: impl FnOnce(&mut SupervisedTrainingEventProcessor<M>) -> Result<(), EventProcessorError>,
-    ) -> Result<(), EventProcessorError> {
-        match self {
-            Self::Own(processor) => send(processor),
-            Self::Shared { processor, validating, is_main } => {
-                let _turn = (!*is_main).then(|| lock(validating));
-                send(&mut lock(processor))
-            }
-        }
-    }
-
-    /// Whether this is the only worker, or the one whose batches count as steps.
-    pub(super) fn is_main(&self) -> bool {
-        match self {
-            Self::Own(_) => true,
-            Self::Shared { is_main, .. } => *is_main,
-        }
-    }
-
-    /// What the main worker holds while it validates, if there are others.
-    pub(super) fn validating(&self) -> Option<Arc<Mutex<()>>> {
-        match self {
-            Self::Own(_) => None,
-            Self::Shared { validating, .. } => Some(validating.clone()),
-        }
-    }
-}
-
-/// A panic of another worker is reported by whoever joins it.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::version;
 
 /// One run of one loop: its profiler, and the parts of burn that it drives.
 pub(super) struct FitRun<M: LearnerModel> {
@@ -98,6 +53,11 @@ pub(super) struct Totals {
     pub(super) valid: usize,
 }
 
+/// The progress of a split of `total` items that begins.
+fn items(total: usize) -> Progress {
+    Progress::new(0, total, Some("items".to_owned()))
+}
+
 impl<M: LearnerModel> FitRun<M> {
     pub(super) fn new(
         profiler: Arc<dyn Profiler>,
@@ -131,6 +91,13 @@ impl<M: LearnerModel> FitRun<M> {
         self.interrupter.fail_on_error(result);
     }
 
+    /// Hands a training item over, measured as the end of its batch.
+    pub(super) fn train_item(&mut self, item: TrainingItem<<M as TrainStep>::Output>) {
+        let _scope = self.profiler.profile(self.actions.on_train_batch_end);
+        let result = self.events.item(item);
+        self.interrupter.fail_on_error(result);
+    }
+
     /// Hands a validation event over, measured as `action`.
     pub(super) fn valid_event(
         &mut self,
@@ -149,6 +116,9 @@ impl<M: LearnerModel> FitRun<M> {
         batches: &mut dyn DataLoaderIterator<O>,
         action: Action,
     ) -> Option<O> {
+        if self.stops_before_fetch() {
+            return None;
+        }
         let _scope = self.profiler.profile(action);
         match batches.next()? {
             Ok(batch) => Some(batch),
@@ -186,6 +156,11 @@ impl<M: LearnerModel> FitRun<M> {
         self.is_stopped_by_profiler() || self.interrupter.should_stop()
     }
 
+    /// Whether to end before the next batch is fetched, where burn checks that.
+    pub(super) fn stops_before_fetch(&self) -> bool {
+        version::CHECKS_STOP_BEFORE_FETCH && self.should_stop()
+    }
+
     /// Whether the profiler has a reason to end the training, which is then the interruption's.
     pub(super) fn is_stopped_by_profiler(&self) -> bool {
         is_stopped_by_profiler(&*self.profiler, &self.interrupter)
@@ -198,17 +173,19 @@ impl<M: LearnerModel> FitRun<M> {
         valid: &ValidLoader<M>,
         totals: Totals,
         starting_epoch: usize,
-        mut train_epoch: impl FnMut(&mut Self, &mut Learner<M>, usize),
+        mut train_epoch: impl FnMut(&mut Self, &mut Learner<M>, usize) -> Progress,
     ) {
         let profiler = self.profiler.clone();
         for epoch in starting_epoch..=self.num_epochs {
             self.say_epoch(epoch);
-            self.start_train_split(epoch, totals);
-            {
-                let _scope = profiler.profile(self.actions.run_training_epoch);
-                train_epoch(self, learner, epoch);
+            if !version::SPLIT_BEGINS_WITH_ITERATOR {
+                self.start_train_split(epoch, items(totals.train));
             }
-            self.train_event(self.actions.on_train_epoch_end, LearnerEvent::EndSplit(epoch));
+            let progress = {
+                let _scope = profiler.profile(self.actions.run_training_epoch);
+                train_epoch(self, learner, epoch)
+            };
+            self.end_train_split(epoch, progress);
             if self.should_stop() {
                 self.log_interruption();
                 break;
@@ -232,9 +209,44 @@ impl<M: LearnerModel> FitRun<M> {
         }
     }
 
-    pub(super) fn start_train_split(&mut self, epoch: usize, totals: Totals) {
-        let event = LearnerEvent::StartSplit { epoch_number: epoch, total_items: totals.train };
+    pub(super) fn start_train_split(&mut self, epoch: usize, progress: Progress) {
+        let event = version::start_split(epoch, progress);
         self.train_event(self.actions.on_train_epoch_start, event);
+    }
+
+    /// Begins a training split where burn does so when its iterator has been made. Workers of a
+    /// distributed training leave it to the main one.
+    pub(super) fn iterator_made(&mut self, epoch: usize, progress: impl FnOnce() -> Progress) {
+        if version::SPLIT_BEGINS_WITH_ITERATOR && self.agreement.is_none() {
+            self.start_train_split(epoch, progress());
+        }
+    }
+
+    /// Returns whether all workers apply the gradients that are left over when the data has ended.
+    /// A metric that has failed until then prevents it.
+    pub(super) fn applies_last_window(&mut self) -> bool {
+        if !version::LAST_WINDOW_FOLLOWS_LOOP {
+            return false;
+        }
+        self.flush();
+        self.all_go_on(!self.should_stop())
+    }
+
+    pub(super) fn end_train_split(&mut self, epoch: usize, mut progress: Progress) {
+        self.resolve_total(&mut progress);
+        self.train_event(self.actions.on_train_epoch_end, version::end_split(epoch, progress));
+        self.flush_at_split_end();
+    }
+
+    /// A pass that was not stopped has seen all items.
+    pub(super) fn resolve_total(&self, progress: &mut Progress) {
+        version::resolve_total(progress, || !self.should_stop());
+    }
+
+    fn flush_at_split_end(&mut self) {
+        if version::FLUSHES_AT_SPLIT_END {
+            self.flush();
+        }
     }
 
     pub(super) fn log_interruption(&self) {
@@ -260,15 +272,26 @@ impl<M: LearnerModel> FitRun<M> {
         totals: Totals,
     ) {
         let _pause = Pause::begin(&self.profiler);
-        let event = LearnerEvent::StartSplit { epoch_number: epoch, total_items: totals.valid };
-        self.valid_event(self.actions.on_validation_start, event);
-        let profiler = self.profiler.clone();
-        {
-            let _scope = profiler.profile(self.actions.run_validation_epoch);
-            self.validation_epoch(&*profiler, learner, loader, epoch);
+        if !version::SPLIT_BEGINS_WITH_ITERATOR {
+            self.start_valid_split(epoch, items(totals.valid));
         }
-        self.valid_event(self.actions.on_validation_end, LearnerEvent::EndSplit(epoch));
-        self.train_event(self.actions.on_epoch_end, LearnerEvent::EndEpoch(epoch));
+        let profiler = self.profiler.clone();
+        let mut progress = {
+            let _scope = profiler.profile(self.actions.run_validation_epoch);
+            self.validation_epoch(&*profiler, learner, loader, epoch)
+        };
+        self.flush_at_split_end();
+        self.resolve_total(&mut progress);
+        self.valid_event(self.actions.on_validation_end, version::end_split(epoch, progress));
+        self.flush_at_split_end();
+        if version::ENDS_STOPPED_EPOCH || !self.should_stop() {
+            self.train_event(self.actions.on_epoch_end, LearnerEvent::EndEpoch(epoch));
+        }
+    }
+
+    fn start_valid_split(&mut self, epoch: usize, progress: Progress) {
+        let event = version::start_split(epoch, progress);
+        self.valid_event(self.actions.on_validation_start, event);
     }
 
     fn validation_epoch(
@@ -277,7 +300,7 @@ impl<M: LearnerModel> FitRun<M> {
         learner: &Learner<M>,
         loader: &ValidLoader<M>,
         epoch: usize,
-    ) {
+    ) -> Progress {
         log::info!("Executing validation step for epoch {epoch}");
         let actions = self.actions;
         let model = learner.model().valid();
@@ -285,6 +308,9 @@ impl<M: LearnerModel> FitRun<M> {
             let _scope = profiler.profile(actions.val_dataloader);
             loader.iter()
         };
+        if version::SPLIT_BEGINS_WITH_ITERATOR {
+            self.start_valid_split(epoch, batches.progress());
+        }
         let mut iteration = 0;
         while let Some(batch) = self.next_batch(&mut *batches, actions.val_next) {
             let progress = batches.progress();
@@ -299,6 +325,7 @@ impl<M: LearnerModel> FitRun<M> {
                 break;
             }
         }
+        batches.progress()
     }
 
     /// Flush, checkpoint and early stopping. True if this epoch was the last.

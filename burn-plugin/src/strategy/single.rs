@@ -1,15 +1,18 @@
 //! The loop on one device.
 
+use burn::data::dataloader::Progress;
 use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::Device;
 use burn::train::{
-    Learner, LearnerEvent, LearnerModel, SupervisedTrainingEventProcessor, TrainLoader, TrainStep,
-    TrainingItem, ValidLoader,
+    Learner, LearnerModel, SupervisedTrainingEventProcessor, TrainLoader, TrainStep, TrainingItem,
+    ValidLoader,
 };
 use profiler_core::{Profiler, ProfilerExt};
 
-use super::run::{Events, FitRun, Samples, Totals};
+use super::events::Events;
+use super::run::{FitRun, Samples, Totals};
 use crate::numerics::{self, StepTold};
+use crate::version;
 
 pub(super) fn fit<M: LearnerModel>(
     mut run: FitRun<M>,
@@ -26,7 +29,7 @@ pub(super) fn fit<M: LearnerModel>(
     drop(setup);
 
     run.run_epochs(&mut learner, &valid, totals, starting_epoch, |run, learner, epoch| {
-        train_epoch(run, learner, &train, epoch, 1);
+        train_epoch(run, learner, &train, epoch, 1)
     });
 
     let model = learner.model();
@@ -36,15 +39,15 @@ pub(super) fn fit<M: LearnerModel>(
     }
 }
 
-/// One epoch over `loader`. `peers` is the number of processes or devices that do the same over
-/// other parts of the data, for the progress that is shown.
+/// One epoch over `loader`, whose progress it returns. `peers` is the number of processes or devices
+/// that do the same over other parts of the data, for the iteration that is shown.
 pub(super) fn train_epoch<M: LearnerModel>(
     run: &mut FitRun<M>,
     learner: &mut Learner<M>,
     loader: &TrainLoader<M>,
     epoch: usize,
     peers: usize,
-) {
+) -> Progress {
     log::info!("Executing training step for epoch {epoch}");
     let profiler = run.profiler.clone();
     let actions = run.actions;
@@ -55,24 +58,29 @@ pub(super) fn train_epoch<M: LearnerModel>(
         let _scope = profiler.profile(actions.train_dataloader);
         loader.iter()
     };
+    run.iterator_made(epoch, || batches.progress());
     while let Some(batch) = run.next_training_batch(&mut *batches, actions.train_next) {
-        iteration += peers;
+        iteration += version::iterations_per_batch(peers);
         log::info!("Iteration {iteration}");
-        let mut progress = batches.progress();
+        let progress = batches.progress();
         samples.are(progress.items_processed);
-        progress.items_processed *= peers;
-        progress.items_total *= peers;
 
-        let is_last = progress.is_completed();
+        let is_last = version::is_last_batch(&progress);
         let output = train_batch(run, &*profiler, learner, &mut accumulation, batch, is_last);
         let item = TrainingItem::new(output, progress, Some(iteration), Some(learner.lr_current()));
-        run.train_event(actions.on_train_batch_end, LearnerEvent::ProcessedItem(item));
+        run.train_item(item);
         run.end_step();
         // Several workers leave together, before the next batch.
         if run.should_stop() && run.agreement.is_none() {
             break;
         }
     }
+    if run.applies_last_window()
+        && let Some(gradients) = accumulation.rest()
+    {
+        update(run, &*profiler, learner, gradients);
+    }
+    batches.progress()
 }
 
 /// Forward, backward, and, unless gradients are still being accumulated, scheduler and optimizer.
@@ -102,18 +110,28 @@ fn train_batch<M: LearnerModel>(
         }
     };
     if let Some(gradients) = gradients {
-        {
-            let _scope = profiler.profile(actions.lr_scheduler_step);
-            learner.lr_step();
-        }
-        let told = StepTold::begin::<M, _>(|| learner.model(), &[&gradients]);
-        {
-            let _scope = profiler.profile(actions.optimizer_update);
-            learner.optimizer_step(gradients);
-        }
-        told.end::<M, _>(|| learner.model());
+        update(run, profiler, learner, gradients);
     }
     output.item
+}
+
+/// Scheduler and optimizer.
+fn update<M: LearnerModel>(
+    run: &FitRun<M>,
+    profiler: &dyn Profiler,
+    learner: &mut Learner<M>,
+    gradients: GradientsParams,
+) {
+    {
+        let _scope = profiler.profile(run.actions.lr_scheduler_step);
+        learner.lr_step();
+    }
+    let told = StepTold::begin::<M, _>(|| learner.model(), &[&gradients]);
+    {
+        let _scope = profiler.profile(run.actions.optimizer_update);
+        learner.optimizer_step(gradients);
+    }
+    told.end::<M, _>(|| learner.model());
 }
 
 /// Gradients added up over several batches.
@@ -138,9 +156,11 @@ impl<M: LearnerModel> Accumulation<M> {
     ) -> Option<GradientsParams> {
         self.gradients.accumulate(&learner.model(), gradients);
         self.done += 1;
-        (steps <= self.done || is_last).then(|| {
-            self.done = 0;
-            self.gradients.grads()
-        })
+        if steps <= self.done || is_last { self.rest() } else { None }
+    }
+
+    /// The sum of those that the optimizer has not had.
+    fn rest(&mut self) -> Option<GradientsParams> {
+        (std::mem::take(&mut self.done) > 0).then(|| self.gradients.grads())
     }
 }

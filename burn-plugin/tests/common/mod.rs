@@ -2,6 +2,9 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod event_log;
+pub mod local;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;

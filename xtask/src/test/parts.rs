@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::builds::{self, Together};
 use super::{aarch64, sanitizers, sql, windows};
-use crate::libtorch::{Libtorch, Variables, version};
-use crate::steps::Step;
+use crate::libtorch::{Libtorch, Variables, version, workspace};
+use crate::steps::{Step, target_directory};
 use crate::{loom_compiler, metadata, miri, newest};
 
 /// Tests that can be run by themselves.
@@ -194,7 +194,13 @@ pub const PARTS: [Part; 12] = [
 ];
 
 /// What is run only by its name: it takes long, and few changes know the processor or the system.
-pub const ON_REQUEST: [Part; 5] = [
+pub const ON_REQUEST: [Part; 6] = [
+    Part {
+        name: "burn-next",
+        about: "burn-plugin and its example with burn 0.23, on the processor; by its name only",
+        stands_on: core_and!("burn-plugin", "examples/burn-digits", "tests"),
+        steps: burn_next,
+    },
     Part {
         name: "aarch64",
         about: "libraries of core for aarch64 under qemu, where that is; by its name only",
@@ -313,6 +319,26 @@ fn loom() -> Result<Vec<Step>, String> {
 fn burn() -> Result<Vec<Step>, String> {
     let step = together("burn plugin and example", &builds::BURN);
     Ok(vec![step.env("RUST_TEST_THREADS", "1")])
+}
+
+/// The plugin's own tests, and those that run the example as its users do, with the version of burn that is not released
+/// yet.
+fn burn_next() -> Result<Vec<Step>, String> {
+    let next = |title: &str, command: &str| {
+        let step = builds::BURN_NEXT.arguments().fold(Step::cargo(title, command), Step::argument);
+        let step = step.argument("--manifest-path");
+        let step = step.argument(workspace().join(builds::BURN_NEXT_MANIFEST));
+        let step = step.argument("--target-dir");
+        step.argument(target_directory().join(builds::BURN_NEXT_FOLDER))
+    };
+    let programs = "test --profile quick -p tests --test burn_digits";
+    Ok(vec![
+        next("burn plugin with burn 0.23", "test").env("RUST_TEST_THREADS", "1"),
+        unified(Step::cargo("end to end: burn 0.23", programs))
+            .variables(&Libtorch::of_workspace()?.variables())
+            .env(builds::BURN_NEXT_VARIABLE, "1")
+            .env("RUST_TEST_THREADS", "1"),
+    ])
 }
 
 fn tch() -> Result<Vec<Step>, String> {

@@ -49,3 +49,60 @@ fn tables_of_tests_are_told_apart() {
     assert!(read["profiler-cli"].contains("profiler-events"));
     assert!(!read["profiler-cli"].contains("profiler-core"), "for its tests only");
 }
+
+/// The plugin has two manifests, for two versions of burn.
+#[test]
+fn both_manifests_of_burns_plugin_say_the_same() {
+    let read = |folder: &str, package: &str| {
+        let packages = metadata::packages_at(&crate::workspace().join(folder));
+        let mut packages = packages.expect("cargo knows them").into_iter();
+        packages.find(|one| metadata::name(one) == package).expect("it is there")
+    };
+    let plugin = Summary::of(&read("burn-plugin", "burn-plugin"));
+    let mut next = Summary::of(&read("burn-plugin/next", "burn-plugin-next"));
+    for feature in ["cubecl", "cuda"] {
+        let needs = plugin.features[feature].clone();
+        assert_eq!(next.features.insert(feature.to_owned(), needs), None, "{feature}");
+    }
+    for package in ["burn-fusion", "profiler-cuda"] {
+        let dependency = plugin.dependencies.iter().find(|one| one[0] == package);
+        assert!(next.dependencies.insert(dependency.expect("it is there").clone()), "{package}");
+    }
+    assert_eq!(next, plugin);
+}
+
+/// What a manifest says of features, dependencies and tests, but for versions and paths.
+#[derive(Debug, PartialEq)]
+struct Summary {
+    features: BTreeMap<String, Value>,
+    /// Name, table, features, and whether it is optional, each as JSON but for the name.
+    dependencies: BTreeSet<[String; 4]>,
+    tests: BTreeMap<String, Value>,
+}
+
+impl Summary {
+    fn of(package: &Value) -> Self {
+        let dependency = |one: &Value| {
+            let kind = format!("{}{}", one["kind"], one["target"]);
+            let mut features: Vec<_> = one["features"].as_array().into_iter().flatten().collect();
+            features.sort_by_key(|feature| feature.to_string());
+            let features = format!("{features:?}, default: {}", one["uses_default_features"]);
+            [metadata::name(one).to_owned(), kind, features, one["optional"].to_string()]
+        };
+        let features = package["features"].as_object().into_iter().flatten();
+        let targets = package["targets"].as_array().into_iter().flatten();
+        let tests = targets.filter(|target| target["kind"] == serde_json::json!(["test"]));
+        Self {
+            features: features.map(|(name, needs)| (name.clone(), needs.clone())).collect(),
+            dependencies: package["dependencies"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(dependency)
+                .collect(),
+            tests: tests
+                .map(|test| (metadata::name(test).to_owned(), test["required-features"].clone()))
+                .collect(),
+        }
+    }
+}

@@ -1,10 +1,13 @@
 //! Progress on the console: a bar on a terminal, a line per epoch elsewhere.
 
+// burn 0.23, with which this example is tested, too, has other arguments.
+#[cfg_attr(burn_0_23, path = "calls_0_23.rs")]
+mod calls;
+
 use std::collections::HashMap;
 use std::io::IsTerminal;
 
 use burn::train::LearnerSummary;
-use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
 use burn::train::metric::{MetricDefinition, MetricId, NumericEntry};
 use burn::train::renderer::{
     EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation,
@@ -141,58 +144,6 @@ impl MetricsRendererEvaluation for Progress {
     }
 }
 
-impl TrainingProgressLogger for Progress {
-    fn start(&mut self, epochs: usize, first: usize, _items: Option<usize>, _label: Option<&str>) {
-        (self.epoch, self.epochs) = (first, epochs);
-    }
-
-    fn update_epoch(&mut self, epoch: usize) {
-        let train = self.train.take(&self.names);
-        let valid = self.valid.take(&self.names);
-        self.say(&format!("epoch {epoch}/{}: train {train}; valid {valid}", self.epochs));
-        self.epoch = epoch + 1;
-    }
-
-    fn start_split(&mut self, split: &str, items: usize) {
-        self.begin(split, items);
-    }
-
-    fn update_split(&mut self, items: usize) {
-        self.advance(items);
-    }
-
-    fn end_split(&mut self) {}
-
-    fn end(&mut self) {
-        self.finish();
-    }
-
-    fn log_event_training(&mut self, _event: String) {}
-}
-
-impl EvaluationProgressLogger for Progress {
-    fn start_global_progress(&mut self, _tests: usize) {}
-
-    fn start_test(&mut self, name: &str, items: usize) {
-        self.begin(name, items);
-    }
-
-    fn update_test_progress(&mut self, items: usize) {
-        self.advance(items);
-    }
-
-    fn end_test(&mut self) {
-        let means = self.test.take(&self.names);
-        self.say(&format!("{}: {means}", self.split));
-    }
-
-    fn end_global_progress(&mut self) {
-        self.finish();
-    }
-
-    fn log_event_evaluation(&mut self, _event: String) {}
-}
-
 impl MetricsRenderer for Progress {
     fn manual_close(&mut self) {}
 
@@ -234,25 +185,6 @@ impl<F: FnMut() + Send + Sync> MetricsRendererTraining for Quiet<F> {
 
 impl<F: FnMut() + Send + Sync> MetricsRendererEvaluation for Quiet<F> {
     fn update_test(&mut self, _name: EvaluationName, _state: MetricState) {}
-}
-
-impl<F: FnMut() + Send + Sync> TrainingProgressLogger for Quiet<F> {
-    fn start(&mut self, _: usize, _: usize, _: Option<usize>, _: Option<&str>) {}
-    fn update_epoch(&mut self, _epoch: usize) {}
-    fn start_split(&mut self, _split: &str, _items: usize) {}
-    fn update_split(&mut self, _items: usize) {}
-    fn end_split(&mut self) {}
-    fn end(&mut self) {}
-    fn log_event_training(&mut self, _event: String) {}
-}
-
-impl<F: FnMut() + Send + Sync> EvaluationProgressLogger for Quiet<F> {
-    fn start_global_progress(&mut self, _tests: usize) {}
-    fn start_test(&mut self, _name: &str, _items: usize) {}
-    fn update_test_progress(&mut self, _items: usize) {}
-    fn end_test(&mut self) {}
-    fn end_global_progress(&mut self) {}
-    fn log_event_evaluation(&mut self, _event: String) {}
 }
 
 impl<F: FnMut() + Send + Sync> MetricsRenderer for Quiet<F> {
