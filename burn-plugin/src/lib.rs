@@ -36,7 +36,7 @@
 //! | `autodiff` (default) | [`ProfiledBackward`], [`ProfiledOptimizerStep`] |
 //! | `dataset` (default) | [`ProfiledBatcher`], [`profiled_loader`] |
 //! | `flex` | numerics reads tensors of Flex in place, instead of a copy |
-//! | `cubecl` | ops, fused blocks and kernels of CubeCL devices, beside burn's `fusion` |
+//! | `cubecl` | ops, fused blocks and kernels of CubeCL devices, beside burn's `fusion`; device time of actions |
 //! | `cuda` | `cubecl`, and kernels and copies as NVIDIA's driver reports them |
 //!
 //! A crate with a model alone takes `default-features = false`: [`ProfileModule`] needs no feature,
@@ -77,6 +77,12 @@
 //! blocks and kernels: see [`ops`]. Each training batch is a step of its schedule, on several
 //! devices together, and each batch of an evaluation; the validation between epochs is none. A
 //! training strategy of your own calls [`Profiler::step`](profiler_core::Profiler::step) itself.
+//!
+//! # Device time
+//!
+//! With the feature `cubecl` a profiler that [measures devices](profiler_core::SimpleProfiler::measure_devices)
+//! has the device's time beside the host's for each action, and `profile_device` times one region. Both
+//! need neither `fusion` nor the Tensor profiler; a loop of your own calls [`ops::install`] first.
 //!
 //! # Numbers
 //!
@@ -140,6 +146,10 @@ pub mod actions;
 mod backward;
 #[cfg(feature = "dataset")]
 mod batcher;
+#[cfg(any(feature = "cubecl", feature = "dataset"))]
+mod cube;
+#[cfg(feature = "cubecl")]
+mod device_time;
 #[cfg(any(feature = "autodiff", feature = "cubecl"))]
 mod direction;
 #[cfg(feature = "train")]
@@ -147,6 +157,8 @@ mod evaluation;
 mod framework;
 #[cfg(feature = "dataset")]
 mod loader;
+#[cfg(feature = "cubecl")]
+mod lock;
 #[cfg(feature = "train")]
 mod metric;
 mod module;
@@ -181,6 +193,8 @@ mod tuples;
 pub use backward::ProfiledBackward;
 #[cfg(feature = "dataset")]
 pub use batcher::ProfiledBatcher;
+#[cfg(feature = "cubecl")]
+pub use device_time::{ActiveDeviceScope, DeviceProfilerExt, DeviceScope, Queue, profile_device};
 #[cfg(feature = "train")]
 pub use evaluation::{
     ModelUnderTest, ProfileEvaluation, ProfileEvaluator, ProfiledEvaluator,
@@ -230,9 +244,9 @@ pub mod prelude {
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;
     // By name, so that it is this one and not the attribute.
+    #[cfg(feature = "cubecl")]
+    pub use crate::DeviceProfilerExt;
     pub use profiler_core::profile;
-    #[cfg(feature = "cuda")]
-    pub use profiler_cuda::DeviceProfilerExt;
 }
 
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their

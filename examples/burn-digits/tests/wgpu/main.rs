@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod costs;
+mod device_time;
 mod findings;
 mod numerics;
 mod ops;
