@@ -82,7 +82,8 @@
 //!
 //! With the feature `cubecl` a profiler that [measures devices](profiler_core::SimpleProfiler::measure_devices)
 //! has the device's time beside the host's for each action, and `profile_device` times one region. Both
-//! need neither `fusion` nor the Tensor profiler; a loop of your own calls [`ops::install`] first.
+//! need neither `fusion` nor the Tensor profiler; a loop of your own calls [`ops::install`] first. Replays of
+//! captured graphs are actions where `capture` of this crate captures them.
 //!
 //! # Numbers
 //!
@@ -155,6 +156,8 @@ mod direction;
 #[cfg(feature = "train")]
 mod evaluation;
 mod framework;
+#[cfg(feature = "cubecl")]
+mod graph;
 #[cfg(feature = "dataset")]
 mod loader;
 #[cfg(feature = "cubecl")]
@@ -200,6 +203,8 @@ pub use evaluation::{
     ModelUnderTest, ProfileEvaluation, ProfileEvaluator, ProfiledEvaluator,
     ProfiledEvaluatorBuilder, TestMetricTuple, TestTextMetricTuple,
 };
+#[cfg(feature = "cubecl")]
+pub use graph::{ProfiledGraph, capture};
 #[cfg(feature = "dataset")]
 pub use loader::profiled_loader;
 #[cfg(feature = "train")]

@@ -49,7 +49,8 @@
 //!
 //! *Not known*: when the compilation of a kernel begins and ends (see `cubecl::first_launch`; without
 //! timing not even that, since a launch is then only queued); which op of a fused block needs which
-//! part of its kernel; kernels that a captured graph replays.
+//! part of its kernel; kernels that a captured graph replays (CUPTI sees those on CUDA). A graph that is captured by
+//! [`capture`](crate::capture) has an action per replay, which says how many ops it hides and where they were captured.
 //!
 //! # Memory
 //!

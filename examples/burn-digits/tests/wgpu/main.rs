@@ -9,6 +9,7 @@
 mod costs;
 mod device_time;
 mod findings;
+mod graphs;
 mod numerics;
 mod ops;
 mod program;
