@@ -37,7 +37,7 @@
 //! | `autodiff` (default) | [`ProfiledBackward`], [`ProfiledOptimizerStep`] |
 //! | `dataset` (default) | [`ProfiledBatcher`], [`profiled_loader`] |
 //! | `flex` | numerics reads tensors of Flex in place, instead of a copy |
-//! | `cubecl` | ops, fused blocks and kernels of CubeCL devices, beside burn's `fusion` |
+//! | `cubecl` | ops, fused blocks and kernels of CubeCL devices, beside burn's `fusion`; device time of actions |
 //! | `cuda` | `cubecl`, and kernels and copies as NVIDIA's driver reports them |
 //!
 //! A crate with a model alone takes `default-features = false`: [`ProfileModule`] needs no feature,
@@ -78,6 +78,13 @@
 //! blocks and kernels: see [`ops`]. Each training batch is a step of its schedule, on several
 //! devices together, and each batch of an evaluation; the validation between epochs is none. A
 //! training strategy of your own calls [`Profiler::step`](profiler_core::Profiler::step) itself.
+//!
+//! # Device time
+//!
+//! With the feature `cubecl` a profiler that [measures devices](profiler_core::SimpleProfiler::measure_devices)
+//! has the device's time beside the host's for each action, and `profile_device` times one region. Both
+//! need neither `fusion` nor the Tensor profiler; a loop of your own calls [`ops::install`] first. Replays of
+//! captured graphs are actions where `capture` of this crate captures them.
 //!
 //! # Numbers
 //!
@@ -141,13 +148,21 @@ pub mod actions;
 mod backward;
 #[cfg(feature = "dataset")]
 mod batcher;
+#[cfg(any(feature = "cubecl", feature = "dataset"))]
+mod cube;
+#[cfg(feature = "cubecl")]
+mod device_time;
 #[cfg(any(feature = "autodiff", feature = "cubecl"))]
 mod direction;
 #[cfg(feature = "train")]
 mod evaluation;
 mod framework;
+#[cfg(feature = "cubecl")]
+mod graph;
 #[cfg(feature = "dataset")]
 mod loader;
+#[cfg(feature = "cubecl")]
+mod lock;
 #[cfg(feature = "train")]
 mod metric;
 mod module;
@@ -183,11 +198,15 @@ mod version;
 pub use backward::ProfiledBackward;
 #[cfg(feature = "dataset")]
 pub use batcher::ProfiledBatcher;
+#[cfg(feature = "cubecl")]
+pub use device_time::{ActiveDeviceScope, DeviceProfilerExt, DeviceScope, Queue, profile_device};
 #[cfg(feature = "train")]
 pub use evaluation::{
     ModelUnderTest, ProfileEvaluation, ProfileEvaluator, ProfiledEvaluator,
     ProfiledEvaluatorBuilder, TestMetricTuple, TestTextMetricTuple,
 };
+#[cfg(feature = "cubecl")]
+pub use graph::{ProfiledGraph, capture};
 #[cfg(feature = "dataset")]
 pub use loader::profiled_loader;
 #[cfg(feature = "train")]
@@ -232,9 +251,9 @@ pub mod prelude {
     pub use profiler_core::UnknownProfiler;
     pub use profiler_core::prelude::*;
     // By name, so that it is this one and not the attribute.
+    #[cfg(feature = "cubecl")]
+    pub use crate::DeviceProfilerExt;
     pub use profiler_core::profile;
-    #[cfg(feature = "cuda")]
-    pub use profiler_cuda::DeviceProfilerExt;
 }
 
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their

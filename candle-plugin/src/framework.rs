@@ -23,6 +23,10 @@ pub(crate) fn declare() {
 /// Has reports say that candle trains on this device.
 pub(crate) fn trains_on(device: &Device) {
     declare_device(NAME, &device_name(device));
+    #[cfg(feature = "cuda")]
+    if device.is_cuda() {
+        profiler_cuda::measure_actions_on(profiler_cuda::Stream::per_thread());
+    }
 }
 
 /// As PyTorch would call it.

@@ -49,6 +49,7 @@ pub mod allocation;
 #[doc(hidden)]
 pub mod build_settings;
 mod debug;
+mod device_time;
 #[doc(hidden)]
 pub mod driver_library;
 mod environment;

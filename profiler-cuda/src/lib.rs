@@ -2,7 +2,8 @@
 //!
 //! Kernels, copies and calls are collected by CUPTI while a profiler wants to know what devices do:
 //! there is nothing to call. [`profile_device`] and [`DeviceProfilerExt::profile_device`] time a region
-//! of a stream by CUDA's events, which costs the host a microsecond or two and makes nobody wait.
+//! of a stream by CUDA's events, which costs the host a microsecond or two and makes nobody wait; so are
+//! actions, for profilers that measure devices, on the streams of [`measure_actions_on`].
 //! [`DeviceCounters`] samples utilisation, memory, power, temperature and clocks.
 
 mod counters;
@@ -19,8 +20,8 @@ mod synchronize;
 
 use self::cupti::Departure;
 pub use self::events::{
-    ActiveDeviceScope, DeviceProfilerExt, DeviceScope, Stream, max_pending_regions, profile_device,
-    set_max_pending_regions,
+    ActiveDeviceScope, DeviceProfilerExt, DeviceScope, Stream, max_pending_regions,
+    measure_actions_on, profile_device, set_max_pending_regions,
 };
 pub use counters::{DeviceCounters, InvalidRate};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{counters, cupti};
+use super::{counters, cupti, events};
 use profiler_core::Interest;
 use profiler_core::hook::{self, Source};
 
@@ -20,6 +20,7 @@ impl Source for Counters {
 fn register() {
     counters::remember();
     profiler_core::watcher::can_tell_of_devices(counters::now);
+    hook::register_device_clock(&events::ActionClock);
     hook::register(Arc::new(Counters)).forever();
     hook::register(Arc::new(cupti::Activity::new())).forever();
 }

@@ -61,6 +61,8 @@ fn paint_selection(report: &SimpleReport, rows: &Selection<'_>) -> String {
         }
         paint_legend(&mut text, &threads);
         paint_counters(&mut text, &shown, all, rows);
+        let devices = shown.iter().map(|row| (row.label(), row.device.as_ref()));
+        regions::append_actions(&mut text, devices);
     }
     if threads.len() > 1 {
         paint_threads(&mut text, &threads, wall, rows);

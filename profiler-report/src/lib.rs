@@ -43,7 +43,9 @@
 //!
 //! * Simple: each of `actions`, and of `threads[i].actions`, has the fields of
 //!   [`ActionStatistics`](simple::ActionStatistics); `data_waiting` those of
-//!   [`DataWaiting`](simple::DataWaiting), or is `null`.
+//!   [`DataWaiting`](simple::DataWaiting), or is `null`. Each of `actions` has a field `device` with the fields of
+//!   [`DeviceTime`](regions::DeviceTime) where device time was measured (`measure_devices`), and no such field
+//!   elsewhere; `actions` of Advanced have the same.
 //! * Advanced: each of `actions` has the fields of [`ActionProfile`](advanced::ActionProfile), a
 //!   table of functions with their callers; each of `threads` those of
 //!   [`ThreadCallTree`](advanced::ThreadCallTree), a call tree: `roots` down to 50 levels, and `deeper`

@@ -3,7 +3,8 @@
 //! Differences, each only where Lightning has nothing to say: control characters in a name are
 //! escaped and names are cut at 200 characters, rows of the sanity check carry the prefix
 //! `[SanityCheck]`, start-up has no percentage of a wall time that it is not part of, nor have the
-//! rows `… [device]`, whose times are the device's and stand below those of the host. Below the
+//! rows `… [device]`, whose times are the device's and stand below those of the host. Two columns of
+//! device time stand behind Lightning's where it was measured (`measure_devices`). Below the
 //! table stand, where there are any: what nested rows mean and the largest self times, how long
 //! training waited for data, the actions that are still running and the notes. A row whose action
 //! is still running is sorted as if it had ended.
@@ -12,7 +13,7 @@ use std::fmt::Write;
 
 use super::label;
 use super::number::{duration, five_digits, share};
-use super::regions::{DeviceRegion, MARK};
+use super::regions::{DEVICE_TIME, DeviceRegion, DeviceTime, MARK};
 use super::rows::{RowKey, Rows};
 use super::selection::{LEAST_SHARE_ON_CONSOLE, Running, Selection};
 use super::simple::{ActionStatistics, SimpleReport};
@@ -63,6 +64,9 @@ fn paint_selection(report: &SimpleReport, extended: bool, selected: &Selection<'
     if let Some(note) = selected.note(rows.len(), report.actions.len()) {
         text.push_str(&note);
         text.push('\n');
+    }
+    if rows.iter().any(|(_, row)| row.device.is_some()) {
+        text.push_str(DEVICE_TIME);
     }
     append_self_times(&mut text, report);
     append_data_waiting(&mut text, report);
@@ -155,12 +159,13 @@ fn paint_extended(
 ) {
     let wall = report.header.wall_seconds;
     let calls: u64 = report.actions.iter().map(|row| row.calls).sum();
+    let devices = DeviceColumns::of(rows);
     let titles = ["Action", "Mean duration (s)", "Num calls", "Total time (s)", "Percentage %"];
-    let header = table_row(name_width, titles);
+    let header = devices.titles(table_row(name_width, titles));
     let rule = rule_below(&header);
     text.extend([rule.as_str(), &header, &rule]);
     let total = ["Total", "-", &calls.to_string(), &five_digits(wall), "100 %"];
-    text.push_str(&table_row(name_width, total));
+    text.push_str(&devices.cells(table_row(name_width, total), None));
     text.push_str(&rule);
     for (label, statistics) in rows {
         let mean = five_digits(statistics.mean_seconds());
@@ -170,12 +175,14 @@ fn paint_extended(
             true => "-".to_owned(),
             false => five_digits(100.0 * statistics.total_seconds / wall),
         };
-        text.push_str(&table_row(name_width, [label, &mean, &calls, &total, &percentage]));
+        let row = table_row(name_width, [label, &mean, &calls, &total, &percentage]);
+        text.push_str(&devices.cells(row, statistics.device.as_ref()));
     }
     for (label, region) in regions {
         let (mean, calls) = (five_digits(region.mean_seconds()), region.calls.to_string());
         let total = five_digits(region.total_seconds);
-        text.push_str(&table_row(name_width, [label, &mean, &calls, &total, "-"]));
+        let row = table_row(name_width, [label, &mean, &calls, &total, "-"]);
+        text.push_str(&devices.cells(row, None));
     }
     text.push_str(&rule);
 }
@@ -186,20 +193,59 @@ fn paint_plain(
     regions: &[(String, &DeviceRegion)],
     name_width: usize,
 ) {
-    let header = table_row(name_width, ["Action", "Mean duration (s)", "Total time (s)"]);
+    let devices = DeviceColumns::of(rows);
+    let titles = ["Action", "Mean duration (s)", "Total time (s)"];
+    let header = devices.titles(table_row(name_width, titles));
     let rule = rule_below(&header);
     text.extend([rule.as_str(), &header, &rule]);
     for (label, statistics) in rows {
         let mean = five_digits(statistics.mean_seconds());
         let total = five_digits(statistics.total_seconds);
-        text.push_str(&table_row(name_width, [label, &mean, &total]));
+        let row = table_row(name_width, [label, &mean, &total]);
+        text.push_str(&devices.cells(row, statistics.device.as_ref()));
     }
     for (label, region) in regions {
         let mean = five_digits(region.mean_seconds());
         let total = five_digits(region.total_seconds);
-        text.push_str(&table_row(name_width, [label, &mean, &total]));
+        text.push_str(&devices.cells(table_row(name_width, [label, &mean, &total]), None));
     }
     text.push_str(&rule);
+}
+
+/// The two columns of device time behind Lightning's own, where some row has one.
+struct DeviceColumns {
+    are_there: bool,
+}
+
+impl DeviceColumns {
+    fn of(rows: &[(String, &ActionStatistics)]) -> Self {
+        Self { are_there: rows.iter().any(|(_, row)| row.device.is_some()) }
+    }
+
+    fn titles(&self, row: String) -> String {
+        self.append(row, ["Device mean (s)", "Device time (s)"])
+    }
+
+    /// Appends the device time to a row; `-` where there is none.
+    fn cells(&self, row: String, device: Option<&DeviceTime>) -> String {
+        match device {
+            None => self.append(row, ["-", "-"]),
+            Some(device) => {
+                let (mean, total) =
+                    (five_digits(device.mean_seconds()), five_digits(device.total_seconds));
+                self.append(row, [&mean, &total])
+            }
+        }
+    }
+
+    fn append(&self, mut row: String, cells: [&str; 2]) -> String {
+        if self.are_there {
+            for cell in cells {
+                let _ = write!(row, "  {cell:<15}\t|");
+            }
+        }
+        row
+    }
 }
 
 /// A line break, and the line.

@@ -1,5 +1,5 @@
-//! Regions of devices: what streams were busy with between two points of the program, as CUDA's
-//! events saw it.
+//! Regions of devices: what streams were busy with between two points of the program, by the devices' clocks
+//! (CUDA's events, the timestamps of burn's devices), and the same of actions.
 
 use std::fmt::Write;
 
@@ -41,6 +41,69 @@ impl DeviceRegion {
     }
 }
 
+/// Device time of an action, where it was measured (`measure_devices`). Times in seconds, by the device's
+/// clock: of each call from the first work that it handed to the device to the last, with the pauses
+/// between them and what ran in actions inside. They are no part of the host's time: the device may run
+/// the work of a call after the call has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DeviceTime {
+    /// How many calls have a time: those that handed work to a device. Calls inside a call of the same action are
+    /// not counted once more.
+    pub calls: u64,
+    /// All of them together.
+    pub total_seconds: f64,
+    /// The shortest.
+    pub min_seconds: f64,
+    /// The longest.
+    pub max_seconds: f64,
+}
+
+impl DeviceTime {
+    /// Returns the times of a region as those of an action.
+    pub fn of(region: &DeviceRegion) -> Self {
+        Self {
+            calls: region.calls,
+            total_seconds: region.total_seconds,
+            min_seconds: region.min_seconds,
+            max_seconds: region.max_seconds,
+        }
+    }
+
+    /// Returns the mean, in seconds.
+    pub fn mean_seconds(&self) -> f64 {
+        if self.calls == 0 { 0.0 } else { self.total_seconds / self.calls as f64 }
+    }
+}
+
+/// The explanation below tables with device time of actions.
+pub(super) const DEVICE_TIME: &str = "Device: time of the device's clock, from the first work that a call \
+     handed to it to the last, with pauses; no part of the host's time.\n";
+
+/// Appends a table of the device time of actions under a heading; nothing where none was measured.
+pub(super) fn append_actions<'rows>(
+    text: &mut String,
+    actions: impl Iterator<Item = (String, Option<&'rows DeviceTime>)>,
+) {
+    let mut rows: Vec<_> = actions.filter_map(|(label, device)| Some((label, device?))).collect();
+    if rows.is_empty() {
+        return;
+    }
+    rows.sort_by(|(_, one), (_, other)| other.total_seconds.total_cmp(&one.total_seconds));
+    let mut table = Table::new(["Calls", "Total", "Mean", "Min", "Max", "Action"]);
+    for (label, device) in rows {
+        table.row([
+            grouped(device.calls),
+            time_cell(device.total_seconds, 4),
+            time_cell(device.mean_seconds(), 4),
+            time_cell(device.min_seconds, 3),
+            time_cell(device.max_seconds, 3),
+            label::shown(&label),
+        ]);
+    }
+    // Writing into a string cannot fail.
+    let _ = write!(text, "\nDevice time of actions, longest first\n{}{DEVICE_TIME}", table.paint());
+}
+
 /// What rows of regions are marked with among rows of host time.
 pub(super) const MARK: &str = " [device]";
 
@@ -63,7 +126,7 @@ pub(super) fn append(text: &mut String, regions: &[DeviceRegion]) {
     // Writing into a string cannot fail.
     let _ = write!(
         text,
-        "\nDevice regions (CUDA events), longest first\n{}Times of the device's clock: no part of \
+        "\nDevice regions, longest first\n{}Times of the device's clock: no part of \
          the host's.\n",
         table.paint()
     );

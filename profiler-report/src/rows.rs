@@ -74,11 +74,13 @@ pub enum RowKey {
     Waiting,
     /// `switches`: how often the thread lost its core.
     Switches,
+    /// `device`: device time.
+    Device,
 }
 
 impl RowKey {
     /// All keys.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Total,
         Self::SelfTime,
         Self::Mean,
@@ -94,6 +96,7 @@ impl RowKey {
         Self::Cpu,
         Self::Waiting,
         Self::Switches,
+        Self::Device,
     ];
 
     /// The key as it is asked for.
@@ -114,6 +117,7 @@ impl RowKey {
             Self::Cpu => "cpu",
             Self::Waiting => "waiting",
             Self::Switches => "switches",
+            Self::Device => "device",
         }
     }
 
@@ -142,6 +146,7 @@ impl RowKey {
             Self::Written => row.io.map(|io| io.written_bytes as f64),
             Self::Cpu => row.cpu.map(|cpu| cpu.thread_seconds),
             Self::Waiting => row.waiting_seconds(),
+            Self::Device => row.device.map(|device| device.total_seconds),
             Self::Switches => {
                 row.cpu.map(|cpu| cpu.voluntary_switches as f64 + cpu.involuntary_switches as f64)
             }

@@ -149,6 +149,7 @@ impl<'report> Running<'report> {
 mod tests {
     use super::*;
     use crate::LineCountRestriction;
+    use crate::regions::DeviceTime;
     use crate::simple::{CpuStatistics, DurationStatistics, IoStatistics};
 
     fn row(action: &str, calls: u64, total_seconds: f64) -> ActionStatistics {
@@ -163,6 +164,7 @@ mod tests {
             rest: None,
             io: None,
             cpu: None,
+            device: None,
         }
     }
 
@@ -181,6 +183,13 @@ mod tests {
         c.io = Some(IoStatistics { read_bytes: 2, written_bytes: 1, ..Default::default() });
         let cpu = |thread_seconds| CpuStatistics { thread_seconds, ..Default::default() };
         (a.cpu, c.cpu) = (Some(cpu(0.5)), Some(cpu(3.0)));
+        let device = |total_seconds| DeviceTime {
+            calls: 1,
+            total_seconds,
+            min_seconds: total_seconds,
+            max_seconds: total_seconds,
+        };
+        (a.device, c.device) = (Some(device(2.0)), Some(device(1.0)));
         [a, b, c]
     }
 
@@ -210,6 +219,7 @@ mod tests {
             ("cpu", "cab"),
             ("waiting", "acb"),
             ("switches", "acb"),
+            ("device", "acb"),
         ] {
             assert_eq!(sorted(key), order, "{key}");
         }

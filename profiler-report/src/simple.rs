@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::finding::Finding;
-use super::regions::DeviceRegion;
+use super::regions::{DeviceRegion, DeviceTime};
 use super::steps::StepSeries;
 use super::{OpenAction, ReportHeader};
 use profiler_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
@@ -104,6 +104,10 @@ pub struct ActionStatistics {
     /// CPU time and switches, where they were measured (`SimpleProfiler::measure_cpu`).
     #[serde(default)]
     pub cpu: Option<CpuStatistics>,
+    /// Device time, where it was measured (`SimpleProfiler::measure_devices`): in rows of all threads
+    /// together, of actions that handed work to a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceTime>,
 }
 
 /// Bytes that one action's calls read and wrote, as the operating system counts them for the thread

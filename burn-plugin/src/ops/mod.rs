@@ -49,7 +49,8 @@
 //!
 //! *Not known*: when the compilation of a kernel begins and ends (see `cubecl::first_launch`; without
 //! timing not even that, since a launch is then only queued); which op of a fused block needs which
-//! part of its kernel; kernels that a captured graph replays.
+//! part of its kernel; kernels that a captured graph replays (CUPTI sees those on CUDA). A graph that is captured by
+//! [`capture`](crate::capture) has an action per replay, which says how many ops it hides and where they were captured.
 //!
 //! # Memory
 //!
@@ -87,16 +88,16 @@ mod source;
 #[cfg(feature = "cubecl")]
 mod thread;
 
-#[cfg(all(feature = "cubecl", feature = "dataset"))]
-use burn::backend::{Backend, Dispatch};
-#[cfg(any(feature = "cubecl", feature = "dataset"))]
-use burn::backend::{Device as BackendDevice, DispatchDeviceId};
 use burn::tensor::Device;
 #[cfg(feature = "dataset")]
 use profiler_core::hook::WITHOUT_OPS_OF;
 #[cfg(feature = "dataset")]
 use profiler_core::{Observation, Profiler};
 
+#[cfg(any(feature = "cubecl", feature = "dataset"))]
+use crate::cube::is_cube;
+#[cfg(all(feature = "cubecl", feature = "dataset"))]
+use crate::cube::is_fused;
 use crate::framework;
 
 #[cfg(feature = "cubecl")]
@@ -104,7 +105,8 @@ pub use actions::{AUTOTUNE, FIRST_LAUNCH, LAUNCH, TUNING_LAUNCH};
 #[cfg(feature = "cubecl")]
 pub use labels::FUSED;
 
-/// Has the ops of `device` recorded by every profiler that wants them, from here to the end of the
+/// Has the ops of `device` recorded by every profiler that wants them, and its time by every profiler that
+/// [measures devices](profiler_core::SimpleProfiler::measure_devices), from here to the end of the
 /// process; for loops of your own, before the first step. False if there is nothing to see: the
 /// device is none of CubeCL's, or this crate was built without its feature `cubecl`.
 ///
@@ -120,6 +122,7 @@ pub fn install(device: &Device) -> bool {
     #[cfg(feature = "cubecl")]
     if is_cube(device) {
         source::watch(device);
+        crate::device_time::watch(device);
         return true;
     }
     let _ = device;
@@ -161,16 +164,4 @@ pub(crate) fn unseen<T>(work: impl FnOnce() -> T) -> T {
     #[cfg(feature = "cubecl")]
     let _unseen = source::Unseen::begin();
     work()
-}
-
-/// Whether a device is one of CubeCL's; the upper byte of an id says who a device belongs to.
-#[cfg(any(feature = "cubecl", feature = "dataset"))]
-fn is_cube(device: &Device) -> bool {
-    device.as_dispatch().to_id().type_id >> 8 == u16::from(DispatchDeviceId::Cube)
-}
-
-/// Whether burn fuses the ops of a CubeCL device: its feature `fusion` is on.
-#[cfg(all(feature = "cubecl", feature = "dataset"))]
-fn is_fused(device: &Device) -> bool {
-    Dispatch::name(device.as_dispatch()).contains("fusion<")
 }

@@ -1,8 +1,8 @@
 //! One time of watching: from when a profiler begins to want ops to when it does not any more.
 
 use std::collections::HashSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use burn::backend::StreamId;
@@ -15,6 +15,7 @@ use profiler_core::hook::{self, Context, DeviceActivity, DeviceEvent, Timestamp,
 use super::actions::autotune;
 use super::reading::{Ahead, Reading, Unread, read_all};
 use super::thread::Place;
+use crate::lock::lock;
 
 /// What the observers of one time of watching share.
 pub(super) struct Session {
@@ -44,10 +45,6 @@ pub(super) struct Session {
 
 /// The kernels that were launched while some session was there.
 static SEEN: Mutex<Option<HashSet<StableHash>>> = Mutex::new(None);
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A number that no other launch of the process has. CUDA's driver counts its calls from 1: ours are
 /// in the upper half.

@@ -12,9 +12,10 @@ use profiler_core::Interest;
 use profiler_core::hook::{self, Context, MemoryChange, MemoryDevice, Source, register};
 use profiler_core::output::say;
 
-use super::session::{Session, lock};
+use super::session::Session;
 use super::thread::{Messages, Place, is_fusion_thread, with_thread};
 use crate::direction::direction;
+use crate::lock::lock;
 
 /// So many measurements may wait for the end of a recording; more are read in between.
 const MOST_UNREAD: usize = 1 << 14;

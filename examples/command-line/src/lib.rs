@@ -29,6 +29,9 @@ pub struct ProfilerOptions {
     /// Simple: the same, and the CPU time of each action, which tells working from waiting (Linux).
     #[arg(long)]
     pub measure_cpu: bool,
+    /// Simple, Advanced: the time that devices took for each action, by their own clocks (GPUs).
+    #[arg(long)]
+    pub measure_devices: bool,
     /// Advanced: write a .prof file per action, which Python's pstats and snakeviz open.
     #[arg(long)]
     pub dump_stats: bool,
@@ -148,7 +151,8 @@ impl ProfilerOptions {
     }
 
     fn simple(&self) -> SimpleProfiler {
-        let profiler = SimpleProfiler::new().output_to(self.output());
+        let profiler =
+            SimpleProfiler::new().output_to(self.output()).measure_devices(self.measure_devices);
         if self.detailed { profiler.detailed() } else { profiler }
     }
 
@@ -187,7 +191,10 @@ impl ProfilerOptions {
     }
 
     fn advanced(&self) -> AdvancedProfiler {
-        let profiler = AdvancedProfiler::new().output_to(self.output()).dump_stats(self.dump_stats);
+        let profiler = AdvancedProfiler::new()
+            .output_to(self.output())
+            .dump_stats(self.dump_stats)
+            .measure_devices(self.measure_devices);
         if self.sampled { profiler.sampled(1000) } else { profiler }
     }
 

@@ -56,7 +56,7 @@ const NOT_COMPARED: [&str; 9] = [
 /// Columns to sort by, with --sort:
 ///
 ///   Simple      total, self, mean, calls, first, min, p50, p95, max, name,
-///               read, written, cpu, waiting, switches
+///               read, written, cpu, waiting, switches, device
 ///   Advanced    cumulative, tottime, ncalls, pcalls, name, filename, line, nfl, stdname
 ///               (as Python's pstats; several with commas between them)
 ///   Tensor      calls, mean, total, self, memory, flops; or in torch's words

@@ -9,6 +9,7 @@ mod tree;
 use std::sync::Arc;
 
 use self::tree::CallTree;
+use crate::device_time::DeviceTime;
 use crate::hook::{self, RegionSink};
 use crate::output::RenderedReport;
 use crate::recorder::Recorder;
@@ -52,6 +53,8 @@ pub struct AdvancedProfiler {
     line_count_restriction: LineCountRestriction,
     dump_stats: bool,
     sampling: Option<sampled::Sampling>,
+    /// Where device time is measured.
+    devices: Option<DeviceTime>,
 }
 
 impl Default for AdvancedProfiler {
@@ -78,6 +81,7 @@ impl AdvancedProfiler {
             line_count_restriction: LineCountRestriction::default(),
             dump_stats: false,
             sampling: None,
+            devices: None,
         }
     }
 
@@ -98,6 +102,29 @@ impl AdvancedProfiler {
         self
     }
 
+    /// Whether the time that devices take for every action is measured beside the host's, by the devices' own
+    /// clocks; not by default. Rows of actions then have a column or a table `Device`, and in JSON
+    /// [`device`](crate::report::advanced::ActionProfile::device).
+    ///
+    /// *What is measured*: the span of the device's clock from the first work that a call hands to it to
+    /// the last, actions inside and pauses included. Calls that hand over nothing have none. Functions, spans
+    /// and modules are not measured: fused blocks would end at each of them.
+    ///
+    /// *Where*: on all CubeCL devices of burn (wgpu, CUDA, ROCm, Metal; feature `cubecl` of burn-plugin), and on CUDA
+    /// with candle and tch (feature `cuda` of their plugins). A device without timestamps is not measured,
+    /// since that would take a wait at each end of an action; the report has a note that says so.
+    ///
+    /// *Cost*: nothing while it is off but one comparison. Nobody waits for the device: times are read
+    /// when the report is made. On burn's devices its queue of ops is run empty at both ends of every action,
+    /// so that no fused block reaches over them. What it cost the host is in a note of the report. At
+    /// most [`max_pending_regions`](crate::hook::max_pending_regions) calls are under way; further ones are
+    /// counted in a note.
+    #[must_use]
+    pub fn measure_devices(mut self, measures: bool) -> Self {
+        self.devices = measures.then(|| DeviceTime::new(self.recorder.device_time_sink()));
+        self
+    }
+
     /// The numbers so far. Other threads may go on recording meanwhile. Regions of a device that are
     /// under way are waited for.
     pub fn snapshot(&self) -> AdvancedReport {
@@ -106,8 +133,20 @@ impl AdvancedProfiler {
         let report = summarize::summarize(self.recorder.collect(), &self.output.run());
         let mut report = AdvancedReport { samples, ..report };
         report.header.settings = vec![Setting::new("samples", self.sampling_in_words())];
+        if let Some(devices) = &self.devices {
+            report.header.settings.push(Setting::recorded("device time", true));
+            report.header.notes.extend(devices.notes());
+        }
         missing::note(&mut report);
         report
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stop_with_devices(&self, action: Action, devices: &DeviceTime) -> Result<(), NeverStarted> {
+        let stopped = self.recorder.stop(action);
+        devices.close(action);
+        stopped
     }
 
     /// Samples that follow belong to the session that has just begun.
@@ -126,10 +165,16 @@ impl Profiler for AdvancedProfiler {
     }
 
     fn start(&self, action: Action) {
+        if let Some(devices) = &self.devices {
+            devices.open(action);
+        }
         self.recorder.start(action);
     }
 
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        if let Some(devices) = &self.devices {
+            return self.stop_with_devices(action, devices);
+        }
         self.recorder.stop(action)
     }
 
@@ -168,6 +213,9 @@ impl Profiler for AdvancedProfiler {
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.output.setup(stage, run);
         self.recorder.begin(stage);
+        if let Some(devices) = &self.devices {
+            devices.reset();
+        }
         self.note_session();
     }
 

@@ -47,6 +47,10 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
         ));
     }
     let mut actions = in_seconds(profiles.tables, rate);
+    let devices = collected.device_times();
+    for profile in &mut actions {
+        profile.device = devices.get(&(profile.sub_stage, profile.action.clone())).copied();
+    }
     if let Some(startup) = header.startup {
         actions.push(startup_profile(startup));
         actions.sort_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
@@ -221,6 +225,7 @@ fn startup_profile(startup: StartupDurations) -> ActionProfile {
         calls: 1,
         total_seconds: startup.total_seconds,
         functions,
+        device: None,
     }
 }
 
@@ -238,6 +243,7 @@ fn in_seconds(
             calls: profile.calls,
             total_seconds: rate.seconds(profile.total),
             functions: functions(profile, rate),
+            device: None,
         })
         .collect()
 }

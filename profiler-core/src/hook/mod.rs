@@ -12,6 +12,7 @@
 //! | a device says how busy it is, or how warm | [`counter()`] |
 //! | a call that is known afterwards | [`driver_call`] |
 //! | memory is allocated or freed | [`memory`], or [`past_memory`] if it is known afterwards |
+//! | a device can time what is handed to it | [`register_device_clock`] |
 //! | it becomes known what a device is made of | [`describe_device`], [`declare_device_memory`] |
 //! | a framework can say what it is, and what it trains on | [`declare_framework`], [`declare_device`] |
 //! | a tensor is at hand whose numbers can be looked at | [`tensor`] |
@@ -28,9 +29,10 @@ mod parameters;
 mod reductions;
 mod without_ops;
 
+pub use crate::device_time::{DeviceClock, DeviceWindow, register_device_clock};
 #[doc(hidden)]
-pub use crate::source::set_region_delivery;
-pub use crate::source::{Source, SourceHandle};
+pub use crate::source::add_region_delivery;
+pub use crate::source::{Source, SourceHandle, max_pending_regions, set_max_pending_regions};
 pub use op::OpScope;
 pub use parameters::{Change, ParametersTold, TellTensor};
 #[doc(hidden)]

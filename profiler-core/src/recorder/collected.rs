@@ -1,10 +1,11 @@
 //! What a report is made of.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::regions::{self, Regions};
 use super::stack::Open;
-use crate::report::regions::DeviceRegion;
+use crate::report::regions::{DeviceRegion, DeviceTime};
 use crate::report::steps::StepSeries;
 use crate::{Stage, Unbound};
 use profiler_events::clock::Rate;
@@ -34,6 +35,8 @@ pub(crate) struct Collected<S> {
     pub(crate) parts: Vec<Part<S>>,
     /// Regions of devices, by the stage inside the reported one that they belong to.
     pub(crate) regions: Vec<(Option<Stage>, Regions)>,
+    /// Device time of actions, by the stage inside the reported one that they belong to.
+    pub(crate) device_time: Vec<(Option<Stage>, Regions)>,
     /// How long steps took, by stage.
     pub(crate) step_series: Vec<StepSeries>,
     pub(crate) lost: u64,
@@ -56,6 +59,13 @@ impl<S> Collected<S> {
     /// The regions of devices as a report shows them.
     pub(crate) fn device_regions(&self) -> Vec<DeviceRegion> {
         regions::statistics(self.regions.iter().map(|(stage, regions)| (*stage, regions)))
+    }
+
+    /// Returns the device time of an action, by the stage inside the reported one and its name.
+    pub(crate) fn device_times(&self) -> HashMap<(Option<Stage>, String), DeviceTime> {
+        let stages = self.device_time.iter().map(|(stage, regions)| (*stage, regions));
+        let rows = regions::statistics(stages).into_iter();
+        rows.map(|row| ((row.sub_stage, row.action.clone()), DeviceTime::of(&row))).collect()
     }
 
     /// The parts by the name of their threads, in order of first occurrence.

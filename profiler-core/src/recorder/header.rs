@@ -45,7 +45,10 @@ pub(crate) fn header<S>(
     notes.extend(collected.notes.iter().cloned());
     notes.extend(collected.unbound.iter().filter_map(|unbound| unbound.note()));
     for (_, regions) in &collected.regions {
-        notes.extend(regions.notes());
+        notes.extend(regions.notes("a device region", "device regions"));
+    }
+    for (_, regions) in &collected.device_time {
+        notes.extend(regions.notes("an action", "actions"));
     }
     ReportHeader {
         schema_version: SCHEMA_VERSION,

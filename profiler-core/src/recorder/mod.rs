@@ -352,17 +352,19 @@ impl<T: Table> Recorder<T> {
                 (&mut until[position], inside)
             }
         };
-        let (mut parts, mut regions) = (Vec::new(), Vec::new());
+        let (mut parts, mut regions, mut device_time) = (Vec::new(), Vec::new(), Vec::new());
         let startup = session.startup().or_else(|| inside.iter().find_map(Session::startup));
         session.collect_into(&mut parts, None);
-        session.add_regions(&mut regions, None);
+        session.add_regions(|it| &it.regions, &mut regions, None);
+        session.add_regions(|it| &it.device_time, &mut device_time, None);
         let (unbound, notes) = (session.unbound.clone(), session.notes.clone());
         let (stage, started, rate) = (session.stage, session.started, Rate::now());
         let step_series = session.steps.series(stage, started, |ticks| rate.seconds(ticks));
         for session in inside {
             let stage = session.stage;
             session.collect_into(&mut parts, stage);
-            session.add_regions(&mut regions, stage);
+            session.add_regions(|it| &it.regions, &mut regions, stage);
+            session.add_regions(|it| &it.device_time, &mut device_time, stage);
         }
         Collected {
             stage,
@@ -372,6 +374,7 @@ impl<T: Table> Recorder<T> {
             startup,
             parts,
             regions,
+            device_time,
             step_series,
             lost: self.lost.load(Ordering::Relaxed),
             unbound,

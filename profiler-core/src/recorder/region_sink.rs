@@ -12,20 +12,32 @@ use profiler_events::forking::{Mutex, apart_from_forks};
 impl<T: Table> Recorder<T> {
     /// Where regions go that are opened now, or later.
     pub(crate) fn region_sink(&self) -> Arc<dyn RegionSink> {
-        Arc::new(SessionsSink(self.sessions.clone()))
+        Arc::new(SessionsSink { sessions: self.sessions.clone(), regions: |it| &mut it.regions })
+    }
+
+    /// Where the device time of actions goes.
+    pub(crate) fn device_time_sink(&self) -> Arc<dyn RegionSink> {
+        Arc::new(SessionsSink {
+            sessions: self.sessions.clone(),
+            regions: |it| &mut it.device_time,
+        })
     }
 }
 
-/// The sessions of a recorder, as those see them who bring regions.
-struct SessionsSink<T: Table>(Arc<Mutex<Sessions<T>>>);
+/// The sessions of a recorder, for hooks that bring regions.
+struct SessionsSink<T: Table> {
+    sessions: Arc<Mutex<Sessions<T>>>,
+    /// The regions of a session that these are.
+    regions: fn(&mut Session<T>) -> &mut Regions,
+}
 
 impl<T: Table> RegionSink for SessionsSink<T> {
     fn region(&self, event: &DeviceEvent, nanoseconds: u64) {
         apart_from_forks(|| {
             let _closed = Closed::begin();
-            let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(session) = sessions.at(event.start.ticks()) {
-                session.regions.add(event.action, nanoseconds);
+                (self.regions)(session).add(event.action, nanoseconds);
             }
         });
     }
@@ -33,9 +45,9 @@ impl<T: Table> RegionSink for SessionsSink<T> {
     fn lost(&self, why: &str) {
         apart_from_forks(|| {
             let _closed = Closed::begin();
-            let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(session) = sessions.running.last_mut() {
-                session.regions.add_lost(why, 1);
+                (self.regions)(session).add_lost(why, 1);
             }
         });
     }
@@ -62,15 +74,16 @@ impl<T: Table> Sessions<T> {
 }
 
 impl<T: Table> Session<T> {
-    /// Its regions and those of stages inside it that are over.
+    /// Adds its regions and those of stages inside it that are over: the ones that `pick` returns.
     pub(super) fn add_regions(
         &self,
+        pick: fn(&Self) -> &Regions,
         regions: &mut Vec<(Option<Stage>, Regions)>,
         sub_stage: Option<Stage>,
     ) {
-        if !self.regions.is_empty() {
-            regions.push((sub_stage, self.regions.clone()));
+        if !pick(self).is_empty() {
+            regions.push((sub_stage, pick(self).clone()));
         }
-        self.inner.iter().for_each(|inner| inner.add_regions(regions, inner.stage));
+        self.inner.iter().for_each(|inner| inner.add_regions(pick, regions, inner.stage));
     }
 }

@@ -59,11 +59,11 @@ impl Regions {
         other.lost.iter().for_each(|(why, count)| self.add_lost(why, *count));
     }
 
-    /// How many regions have no time and why, in words.
-    pub(crate) fn notes(&self) -> impl Iterator<Item = String> + '_ {
-        self.lost.iter().map(|(why, count)| match count {
-            1 => format!("1 call of a device region has no device time: {why}"),
-            count => format!("{count} calls of device regions have no device time: {why}"),
+    /// Returns how many calls have no time and why, in words: calls of `one` (`an action`), or of `several`.
+    pub(crate) fn notes(&self, one: &str, several: &str) -> impl Iterator<Item = String> {
+        self.lost.iter().map(move |(why, count)| match count {
+            1 => format!("1 call of {one} has no device time: {why}"),
+            count => format!("{count} calls of {several} have no device time: {why}"),
         })
     }
 }
@@ -132,7 +132,7 @@ mod tests {
         for number in 0..100 {
             regions.add_lost(&format!("reason {}", number % 50), 1);
         }
-        let notes: Vec<_> = regions.notes().collect();
+        let notes: Vec<_> = regions.notes("a device region", "device regions").collect();
         assert_eq!(notes.len(), REASONS + 1);
         let other = "68 calls of device regions have no device time: other reasons";
         assert!(notes.iter().any(|note| note == other), "{notes:?}");

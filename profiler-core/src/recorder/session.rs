@@ -35,6 +35,8 @@ pub(super) struct Session<T: Table> {
     pub(super) ended_threads: HashMap<String, EndedThreads<T::Snapshot>>,
     /// Regions of devices, which are no thread's.
     pub(super) regions: Regions,
+    /// Device time of actions, where it is measured.
+    pub(super) device_time: Regions,
     /// How long steps took.
     pub(super) steps: Steps,
     /// What was told to nobody while the profiler was active.
@@ -77,6 +79,7 @@ impl<T: Table> Session<T> {
             tables: Vec::new(),
             ended_threads: HashMap::new(),
             regions: Regions::default(),
+            device_time: Regions::default(),
             steps: Steps::default(),
             unbound: Vec::new(),
             notes: Vec::new(),
@@ -94,6 +97,7 @@ impl<T: Table> Session<T> {
             && self.tables.is_empty()
             && self.ended_threads.is_empty()
             && self.regions.is_empty()
+            && self.device_time.is_empty()
     }
 
     /// Merges tables whose threads have ended, so that memory depends on the threads alive.

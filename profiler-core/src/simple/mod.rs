@@ -18,6 +18,7 @@ pub use self::distribution::Distribution;
 #[doc(hidden)]
 pub use self::durations::ActionDurations;
 use self::table::SimpleTable;
+use crate::device_time::DeviceTime;
 use crate::hook::{self, RegionSink};
 use crate::output::RenderedReport;
 use crate::recorder::Recorder;
@@ -59,6 +60,8 @@ pub struct SimpleProfiler {
     recorder: Recorder<SimpleTable>,
     output: Output,
     layout: Layout,
+    /// Where device time is measured.
+    devices: Option<DeviceTime>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -109,6 +112,7 @@ impl SimpleProfiler {
             recorder,
             output: Output::new().of_kind("simple"),
             layout: Layout::Lightning { extended: true },
+            devices: None,
         }
     }
 
@@ -129,6 +133,29 @@ impl SimpleProfiler {
         self
     }
 
+    /// Whether the time that devices take for every action is measured beside the host's, by the devices' own
+    /// clocks; not by default. Rows of actions then have a column or a table `Device`, and in JSON
+    /// [`device`](crate::report::simple::ActionStatistics::device).
+    ///
+    /// *What is measured*: the span of the device's clock from the first work that a call hands to it to
+    /// the last, actions inside and pauses included. Calls that hand over nothing have none. Functions, spans
+    /// and modules are not measured: fused blocks would end at each of them.
+    ///
+    /// *Where*: on all CubeCL devices of burn (wgpu, CUDA, ROCm, Metal; feature `cubecl` of burn-plugin), and on CUDA
+    /// with candle and tch (feature `cuda` of their plugins). A device without timestamps is not measured,
+    /// since that would take a wait at each end of an action; the report has a note that says so.
+    ///
+    /// *Cost*: nothing while it is off but one comparison. Nobody waits for the device: times are read
+    /// when the report is made. On burn's devices its queue of ops is run empty at both ends of every action,
+    /// so that no fused block reaches over them. What it cost the host is in a note of the report. At
+    /// most [`max_pending_regions`](crate::hook::max_pending_regions) calls are under way; further ones are
+    /// counted in a note.
+    #[must_use]
+    pub fn measure_devices(mut self, measures: bool) -> Self {
+        self.devices = measures.then(|| DeviceTime::new(self.recorder.device_time_sink()));
+        self
+    }
+
     /// The numbers so far. Other threads may go on recording meanwhile: a row then has all calls
     /// that it counts, and possibly the time of one more. Regions of a device that are under way are
     /// waited for.
@@ -136,7 +163,26 @@ impl SimpleProfiler {
         hook::deliver_regions();
         let mut report = summarize::summarize(self.recorder.collect(), &self.output.run());
         report.header.settings = settings(false, false);
+        self.note_devices(&mut report);
         report
+    }
+}
+
+impl SimpleProfiler {
+    /// Says what of device time was measured, and what not, where it is measured.
+    fn note_devices(&self, report: &mut SimpleReport) {
+        if let Some(devices) = &self.devices {
+            report.header.settings.push(Setting::recorded("device time", true));
+            report.header.notes.extend(devices.notes());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stop_with_devices(&self, action: Action, devices: &DeviceTime) -> Result<(), NeverStarted> {
+        let stopped = self.recorder.stop(action);
+        devices.close(action);
+        stopped
     }
 }
 
@@ -155,10 +201,16 @@ impl Profiler for SimpleProfiler {
     }
 
     fn start(&self, action: Action) {
+        if let Some(devices) = &self.devices {
+            devices.open(action);
+        }
         self.recorder.start(action);
     }
 
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
+        if let Some(devices) = &self.devices {
+            return self.stop_with_devices(action, devices);
+        }
         self.recorder.stop(action)
     }
 
@@ -193,6 +245,9 @@ impl Profiler for SimpleProfiler {
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.output.setup(stage, run);
         self.recorder.begin(stage);
+        if let Some(devices) = &self.devices {
+            devices.reset();
+        }
     }
 
     fn teardown(&self, stage: Option<Stage>) {

@@ -30,6 +30,10 @@ pub(super) fn summarize(
     let rate = collected.rate;
     let header = header(&collected, run, scopes, seconds_per_scope);
     let mut actions = statistics(all, rate);
+    let devices = collected.device_times();
+    for row in &mut actions {
+        row.device = devices.get(&(row.sub_stage, row.action.clone())).copied();
+    }
     if let Some(startup) = header.startup {
         actions.extend(startup_rows(startup));
         actions.sort_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
@@ -90,6 +94,7 @@ fn statistics(rows: Rows, rate: Rate) -> Vec<ActionStatistics> {
             rest: rest(&row, rate),
             io: None,
             cpu: None,
+            device: None,
         })
         .collect()
 }
@@ -107,6 +112,7 @@ fn startup_rows(startup: StartupDurations) -> impl Iterator<Item = ActionStatist
         rest: None,
         io: None,
         cpu: None,
+        device: None,
     };
     let whole = row(PROCESS_STARTUP, None, startup.total_seconds, startup.after_main_seconds());
     let before_main = startup

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 #[doc(hidden)]
-pub use regions::set_region_delivery;
+pub use regions::add_region_delivery;
+pub use regions::{max_pending_regions, set_max_pending_regions};
 
 pub(crate) use regions::deliver_regions;
 

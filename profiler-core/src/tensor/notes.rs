@@ -131,7 +131,7 @@ impl TensorProfiler {
         note_on_losses(&run.profile, &mut notes);
         note_on_devices(&run.profile, &mut notes);
         notes.extend(driver_overhead(&run.profile));
-        notes.extend(run.regions.notes());
+        notes.extend(run.regions.notes("a device region", "device regions"));
         notes.extend(run.unbound.iter().filter_map(|unbound| unbound.note()));
         for note in &run.notes {
             if !notes.contains(note) {

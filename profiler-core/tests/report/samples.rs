@@ -69,6 +69,7 @@ pub fn row(action: &str, durations: &[f64]) -> ActionStatistics {
         }),
         io: None,
         cpu: None,
+        device: None,
     }
 }
 
@@ -191,6 +192,7 @@ pub fn profile() -> ActionProfile {
         calls: 2_400,
         total_seconds: 18.887,
         functions,
+        device: None,
     }
 }
 

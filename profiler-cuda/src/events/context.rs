@@ -7,7 +7,7 @@ use super::anchor::Anchor;
 use super::delivery::{self, Delivery};
 use super::opened::{NotTimed, Opened};
 use crate::driver::{Driver, Failure, Handle};
-use profiler_core::hook::{DeviceActivity, DeviceEvent, Timestamp};
+use profiler_core::hook::{DeviceActivity, DeviceEvent, Timestamp, max_pending_regions};
 use profiler_events::clock::Rate;
 use profiler_events::uncounted;
 
@@ -128,7 +128,7 @@ impl Context {
             return Ok(pair);
         }
         let _beside = driver.beside_captures();
-        let most = delivery::max_pending_regions();
+        let most = max_pending_regions();
         if state.created >= most {
             self.read_those_over(state, driver, usize::MAX, |_| true, deliveries);
             return state.free.pop().ok_or(NotTimed::TooMany(most));

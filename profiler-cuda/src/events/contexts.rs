@@ -27,7 +27,7 @@ pub(super) fn context(driver: &Driver, handle: Handle) -> Result<Arc<Context>, F
     let number = contexts.len() as u32 + 1;
     let context = uncounted(|| Context::new(driver, handle, number).map(Arc::new))?;
     PROCESS.store(std::process::id(), Ordering::Relaxed);
-    hook::set_region_delivery(deliver_all);
+    hook::add_region_delivery(deliver_all);
     uncounted(|| contexts.push(context.clone()));
     Ok(context)
 }

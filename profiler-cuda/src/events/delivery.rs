@@ -1,25 +1,10 @@
 //! How regions come to the profilers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::driver::Failure;
 use profiler_core::hook::{DeviceEvent, RegionSink};
 use profiler_events::uncounted;
-
-static MAX_PENDING: AtomicUsize = AtomicUsize::new(4096);
-
-/// How many regions may be under way in each context: open, or not read yet.
-pub fn max_pending_regions() -> usize {
-    MAX_PENDING.load(Ordering::Relaxed)
-}
-
-/// Allows so many regions to be under way in each context, 4096 by default. Further ones have no
-/// device time, which the report says. *Memory*: two events of CUDA's and about 100 bytes for each
-/// that ever was.
-pub fn set_max_pending_regions(count: usize) {
-    MAX_PENDING.store(count, Ordering::Relaxed);
-}
 
 /// A region that was timed, or was not, and whom to tell.
 pub(super) struct Delivery {

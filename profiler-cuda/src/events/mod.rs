@@ -5,9 +5,11 @@
 //!
 //! * `stream` is whatever can be timed. `region` is one that is open.
 //! * `context` keeps, for each of the driver's contexts, the events, and the regions under way.
+//! * `actions` opens regions around actions, for profilers that measure devices.
 //! * `anchor` is what the host's and the device's time lines have in common.
 //! * `contexts` knows all of them, and `delivery` brings regions to the profilers that they were opened for.
 
+mod actions;
 mod anchor;
 mod context;
 mod contexts;
@@ -16,12 +18,14 @@ mod opened;
 mod region;
 mod stream;
 
+pub(super) use self::actions::ActionClock;
+pub use self::actions::measure_actions_on;
 pub(super) use self::context::set_numbering;
-pub use self::delivery::{max_pending_regions, set_max_pending_regions};
 pub use self::stream::Stream;
 
 use self::region::Region;
 use profiler_core::hook::with_active;
+pub use profiler_core::hook::{max_pending_regions, set_max_pending_regions};
 use profiler_core::{Action, ActiveScope, Interest, Profiler, ProfilerExt, Scope};
 
 /// Regions of a device for every profiler, owned or behind `Arc<dyn Profiler>`.

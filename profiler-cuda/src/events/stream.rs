@@ -8,6 +8,9 @@ use cudarc::driver::CudaStream;
 
 use crate::driver::{Driver, Failure, Handle};
 
+/// CUDA's name for the default stream of the calling thread.
+const PER_THREAD: usize = 2;
+
 /// A stream of CUDA's: a queue of a device's work, on which a region can be timed.
 ///
 /// | from | how |
@@ -20,7 +23,7 @@ use crate::driver::{Driver, Failure, Handle};
 /// torch works on the legacy default stream of its device's primary context, which is the thread's
 /// own from torch's first use of CUDA on. So with tch move something to the device first (a model,
 /// say), and open the region on the thread that calls torch.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stream<'stream> {
     pub(super) handle: Handle,
     /// Null: to be asked for.
@@ -37,6 +40,13 @@ impl Stream<'static> {
     /// The default stream of the context that the thread works in when the region is opened.
     pub const fn default_stream() -> Self {
         Self { handle: std::ptr::null_mut(), context: std::ptr::null_mut(), lives: PhantomData }
+    }
+
+    /// The stream of each thread by itself (`CU_STREAM_PER_THREAD`), on which candle works, in the context that
+    /// the thread works in when the region is opened.
+    pub const fn per_thread() -> Self {
+        let handle = std::ptr::without_provenance_mut(PER_THREAD);
+        Self { handle, context: std::ptr::null_mut(), lives: PhantomData }
     }
 
     /// The stream of this handle (a `CUstream`, or a `cudaStream_t`, which is the same); null is the

@@ -5,7 +5,7 @@ mod deep;
 use serde::{Deserialize, Serialize};
 
 use super::finding::Finding;
-use super::regions::DeviceRegion;
+use super::regions::{DeviceRegion, DeviceTime};
 use super::samples::Samples;
 use super::steps::StepSeries;
 use super::{OpenAction, ReportHeader};
@@ -56,6 +56,10 @@ pub struct ActionProfile {
     /// Functions, spans and nested actions, the action itself among them; longest cumulative
     /// time first.
     pub functions: Vec<FunctionStatistics>,
+    /// Device time, where it was measured (`AdvancedProfiler::measure_devices`), of actions that handed
+    /// work to a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceTime>,
 }
 
 impl ActionProfile {

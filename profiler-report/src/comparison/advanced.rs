@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Subject;
 use super::rows::{Rows, share};
-use super::simple::{append_regions, append_run};
+use super::simple::{append_device_times, append_regions, append_run};
 use super::spread::Sample;
 use crate::AdvancedReport;
 use profiler_events::ActionKind;
@@ -18,6 +18,8 @@ pub(super) fn append(rows: &mut Rows, report: &AdvancedReport) {
         rows.add(Subject::Actions, profile.label(), sample);
     }
     append_functions(rows, report, wall);
+    let devices = report.actions.iter().map(|profile| (profile.label(), profile.device));
+    append_device_times(rows, devices, wall);
     append_regions(rows, &report.device_regions, wall);
 }
 

@@ -134,6 +134,8 @@ pub enum Subject {
     Steps,
     /// Actions.
     Actions,
+    /// Actions, by the clocks of devices.
+    ActionsOnDevice,
     /// Regions of devices, by their clocks.
     DeviceRegions,
     /// Ops, by host time of their own.

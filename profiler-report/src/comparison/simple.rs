@@ -6,7 +6,7 @@ use super::uncertainty::Uncertainty;
 use super::{Limits, Subject, steps};
 use crate::ReportHeader;
 use crate::confidence::FEWEST;
-use crate::regions::DeviceRegion;
+use crate::regions::{DeviceRegion, DeviceTime};
 use crate::simple::{ActionStatistics, SimpleReport};
 
 pub(super) fn append(rows: &mut Rows, report: &SimpleReport) {
@@ -21,6 +21,8 @@ pub(super) fn append(rows: &mut Rows, report: &SimpleReport) {
     for row in report.actions.iter().filter(|row| !report.is_startup(row)) {
         rows.add(Subject::Actions, row.label(), sample(row, share(row.total_seconds, wall)));
     }
+    let devices = report.actions.iter().map(|row| (row.label(), row.device));
+    append_device_times(rows, devices, wall);
     append_regions(rows, &report.device_regions, wall);
 }
 
@@ -49,6 +51,20 @@ pub(super) fn append_run(rows: &mut Rows, header: &ReportHeader) {
         let seconds = startup.total_seconds;
         let sample = Sample::alone(seconds, 1, share(seconds, header.wall_seconds));
         rows.add(Subject::Run, "start-up of the process", sample);
+    }
+}
+
+/// Device time of actions: that of a call.
+pub(super) fn append_device_times(
+    rows: &mut Rows,
+    actions: impl Iterator<Item = (String, Option<DeviceTime>)>,
+    seconds: f64,
+) {
+    for (label, device) in actions {
+        let Some(device) = device else { continue };
+        let share = share(device.total_seconds, seconds);
+        let sample = Sample::alone(device.mean_seconds(), device.calls, share);
+        rows.add(Subject::ActionsOnDevice, label, sample);
     }
 }
 

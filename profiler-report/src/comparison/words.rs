@@ -11,6 +11,7 @@ impl Subject {
             Self::Run => "The run",
             Self::Steps => "Steps",
             Self::Actions => "Actions",
+            Self::ActionsOnDevice => "Actions, device time",
             Self::DeviceRegions => "Device regions",
             Self::Ops => "Ops, host time",
             Self::Kernels => "Ops and kernels, device time",
@@ -41,7 +42,9 @@ impl Subject {
             (Self::Steps, _) => "the median of steps",
             (Self::Actions, "Simple") => "the median of calls, but for the first one",
             (Self::Actions | Self::Memory, "Tensor") => "the mean of recorded steps",
-            (Self::Actions | Self::DeviceRegions | Self::Lines, _) => "the mean of calls",
+            (Self::Actions | Self::ActionsOnDevice | Self::DeviceRegions | Self::Lines, _) => {
+                "the mean of calls"
+            }
             (Self::Functions | Self::Memory | Self::Blocks, _) => "of their own, the mean of calls",
             (Self::Ops | Self::Kernels | Self::Modules | Self::ModulesOnDevice, _) => {
                 "of their own, the mean of recorded steps"
@@ -53,7 +56,8 @@ impl Subject {
     /// Whether numbers are of a call, so that how often it is called counts besides.
     pub(super) const fn is_of_calls(self) -> bool {
         match self {
-            Self::Actions | Self::DeviceRegions | Self::Functions | Self::Lines => true,
+            Self::Actions | Self::ActionsOnDevice | Self::DeviceRegions => true,
+            Self::Functions | Self::Lines => true,
             Self::Memory | Self::Blocks => true,
             Self::Run | Self::Steps | Self::Peak | Self::Ops | Self::Kernels => false,
             Self::Modules | Self::ModulesOnDevice => false,

@@ -52,6 +52,7 @@ pub(crate) fn row(action: &str, calls: u64, total_seconds: f64) -> ActionStatist
         }),
         io: None,
         cpu: None,
+        device: None,
     }
 }
 

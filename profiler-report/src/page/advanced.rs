@@ -5,7 +5,7 @@ use std::fmt::Write;
 use rustc_hash::FxHashMap;
 
 use super::limits::largest;
-use super::simple::write_regions;
+use super::simple::{write_device_times, write_regions};
 use super::table::{Cell, Column, Merge, Table, Unit};
 use super::tensor::word;
 use super::{Part, samples, text};
@@ -46,6 +46,8 @@ pub(super) fn write(html: &mut String, report: &AdvancedReport, part: &Part) {
     if let Some(samples) = &report.samples {
         samples::write(html, samples, part);
     }
+    let devices = report.actions.iter().filter_map(|it| Some((it.label(), it.device?)));
+    write_device_times(html, &devices.collect::<Vec<_>>(), part);
     write_regions(html, &report.device_regions, part);
 }
 

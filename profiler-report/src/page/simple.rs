@@ -8,10 +8,10 @@ use super::nesting::nested;
 use super::table::{Column, Merge, Table, Unit};
 use super::text;
 use super::threads;
-use crate::regions::DeviceRegion;
+use crate::regions::{DeviceRegion, DeviceTime};
 use crate::simple::{ActionStatistics, DurationStatistics, SimpleReport};
 
-const COLUMNS: [Column; 17] = [
+const COLUMNS: [Column; 19] = [
     Column::new("Action", Unit::Text, "What ran").merge(Merge::Key),
     Column::new("Calls", Unit::Count, "How many calls have ended").merge(Merge::Sum),
     Column::new("Total", Unit::Seconds, "All calls, with the actions inside")
@@ -45,6 +45,12 @@ const COLUMNS: [Column; 17] = [
     Column::new("Cores", Unit::Number, "How many cores the process kept busy meanwhile"),
     Column::new("Read", Unit::Bytes, "Bytes that calls read"),
     Column::new("Written", Unit::Bytes, "Bytes that calls wrote"),
+    Column::new(
+        "Device",
+        Unit::Seconds,
+        "All calls by the device's clock, each from the first work that it handed over to the last, with pauses",
+    ),
+    Column::new("Device mean", Unit::Seconds, "Device by the calls that handed over work"),
 ];
 
 /// Stands in the caption of tables with a column First.
@@ -104,10 +110,30 @@ fn write_actions(
             row.busy_cores().into(),
             row.io.map(|io| io.read_bytes as f64).into(),
             row.io.map(|io| io.written_bytes as f64).into(),
+            row.device.map(|device| device.total_seconds).into(),
+            row.device.map(|device| device.mean_seconds()).into(),
         ];
         table.row_at(depth, cells);
     }
     table.write(html, &format!("{caption}. {FIRST_APART}"));
+}
+
+/// Device time of actions, for reports whose table of actions has no columns for it.
+pub(super) fn write_device_times(html: &mut String, actions: &[(String, DeviceTime)], part: &Part) {
+    if actions.is_empty() {
+        return;
+    }
+    let as_region = |(action, device): &(String, DeviceTime)| DeviceRegion {
+        action: action.clone(),
+        sub_stage: None,
+        calls: device.calls,
+        total_seconds: device.total_seconds,
+        min_seconds: device.min_seconds,
+        max_seconds: device.max_seconds,
+    };
+    let rows: Vec<_> = actions.iter().map(as_region).collect();
+    part.heading(html, "device", "Device time of actions");
+    write_region_table(html, "Action", &rows, part);
 }
 
 /// Regions of devices.
@@ -115,8 +141,18 @@ pub(super) fn write_regions(html: &mut String, regions: &[DeviceRegion], part: &
     if regions.is_empty() {
         return;
     }
+    part.heading(html, "regions", "Device regions");
+    write_region_table(html, "Region", regions, part);
+}
+
+fn write_region_table(
+    html: &mut String,
+    title: &'static str,
+    regions: &[DeviceRegion],
+    part: &Part,
+) {
     let mut table = Table::new([
-        Column::new("Region", Unit::Text, "What ran").merge(Merge::Key),
+        Column::new(title, Unit::Text, "What ran").merge(Merge::Key),
         Column::new("Calls", Unit::Count, "How many have run"),
         Column::new("Total", Unit::Seconds, "All of them").bar(),
         Column::new("Mean", Unit::Seconds, "Total by calls"),
@@ -134,7 +170,6 @@ pub(super) fn write_regions(html: &mut String, regions: &[DeviceRegion], part: &
             region.max_seconds.into(),
         ]);
     }
-    part.heading(html, "regions", "Device regions");
     table.write(html, "Times of the device's clock: no part of the host's");
 }
 

@@ -29,6 +29,7 @@ fn action(name: &str, total_seconds: f64) -> ActionStatistics {
         rest: None,
         io: None,
         cpu: None,
+        device: None,
     }
 }
 

@@ -69,6 +69,8 @@ fn paint_actions(
     } else if report.actions.is_empty() {
         text.push('\n');
     }
+    let devices = shown.iter().map(|profile| (profile.label(), profile.device.as_ref()));
+    regions::append_actions(&mut text, devices);
     regions::append(&mut text, &report.device_regions);
     if let Some(note) = rows.note(shown.len(), report.actions.len()) {
         text.push_str(&note);

@@ -15,6 +15,10 @@ pub(super) fn declare() {
 /// Has reports say that tch trains on this device.
 pub(crate) fn trains_on(device: Device) {
     declare_device(NAME, &device_name(device));
+    #[cfg(feature = "cuda")]
+    if device.is_cuda() {
+        profiler_cuda::measure_actions_on(profiler_cuda::Stream::default_stream());
+    }
 }
 
 /// As PyTorch calls it.

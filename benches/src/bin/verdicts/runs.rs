@@ -119,5 +119,6 @@ fn action(action: String, mut rest: Vec<f64>) -> ActionStatistics {
         rest: Some(statistics),
         io: None,
         cpu: None,
+        device: None,
     }
 }

@@ -7,7 +7,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod costs;
+mod device_time;
 mod findings;
+mod graphs;
 mod numerics;
 mod ops;
 mod program;

@@ -17,7 +17,7 @@ use crate::output::RenderedReport;
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Part, Recorder};
 use crate::report::simple::ActionStatistics;
-use crate::report::{Report, SimpleReport};
+use crate::report::{Report, Setting, SimpleReport};
 use crate::{
     Action, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound, startup,
 };
@@ -125,6 +125,13 @@ impl<const IO: bool, const CPU: bool> SimpleCountersProfiler<IO, CPU> {
         SimpleCountersProfiler::around(self.simple)
     }
 
+    /// Whether device time is measured: see [`SimpleProfiler::measure_devices`].
+    #[must_use]
+    pub fn measure_devices(mut self, measures: bool) -> Self {
+        self.simple = self.simple.measure_devices(measures);
+        self
+    }
+
     /// Has no effect: counters are shown in the [detailed](SimpleProfiler::detailed) layout alone.
     /// It is here so that settings may stand in any order.
     #[must_use]
@@ -158,6 +165,9 @@ impl<const IO: bool, const CPU: bool> SimpleCountersProfiler<IO, CPU> {
         let seconds_per_scope = &mut report.header.overhead.seconds_per_scope;
         *seconds_per_scope = self::seconds_per_scope(|| Self::around(SimpleProfiler::aside()));
         report.header.settings = settings(IO, CPU);
+        if self.simple.devices.is_some() {
+            report.header.settings.push(Setting::recorded("device time", true));
+        }
         report
     }
 }

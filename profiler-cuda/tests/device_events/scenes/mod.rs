@@ -42,6 +42,7 @@ pub const ALL: &[Scene] = {
         scene("cost", Lean, timing::cost),
         scene("stages", Fake, profilers::stages),
         scene("tables", Fake, profilers::tables),
+        scene("actions", Fake, profilers::actions),
         scene("recorded steps", Fake, profilers::recorded_steps),
         scene("several profilers", Fake, profilers::several),
         scene("nobody listens", Fake, profilers::nobody_listens),

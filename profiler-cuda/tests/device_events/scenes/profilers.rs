@@ -8,7 +8,7 @@ use profiler_core::{
     AdvancedProfiler, Interest, IntoProfiler, NeverStarted, PassThroughProfiler, Profiler,
     ProfilerExt, Report, RunContext, Session, SimpleProfiler, Stage, TensorProfiler, activate,
 };
-use profiler_cuda::{DeviceProfilerExt, profile_device};
+use profiler_cuda::{DeviceProfilerExt, measure_actions_on, profile_device};
 
 use super::region;
 use crate::fake::Fake;
@@ -85,7 +85,7 @@ pub fn tables() {
     assert!(short.summary().contains(line), "{}", short.summary());
     for profiler in &profilers[1..] {
         let text = profiler.summary();
-        assert!(text.contains("\nDevice regions (CUDA events), longest first\n"), "{text}");
+        assert!(text.contains("\nDevice regions, longest first\n"), "{text}");
         let row = text.lines().find(|line| line.contains("1.500 ms") && line.contains("3.000 ms"));
         assert!(row.is_some_and(|row| row.ends_with("  training_step")), "{text}");
     }
@@ -98,6 +98,53 @@ pub fn tables() {
     drop(session);
     let text = std::fs::read_to_string(folder.path().join("fit-report.txt")).expect("a report");
     assert!(text.contains("|  forward [device]\t|  0.01 "), "{text}");
+}
+
+/// Rows of actions have the time of the streams that are named, on threads that work in a context.
+pub fn actions() {
+    let fake = Fake::with_context();
+    let (stream, other) = (fake.stream(), fake.stream());
+    let off = SimpleProfiler::new();
+    let profiler = Arc::new(SimpleProfiler::new().measure_devices(true));
+    let device = |profiler: &SimpleProfiler, action: &str| {
+        let report = profiler.snapshot();
+        let row = report.actions.iter().find(|row| row.action == action).expect("a row").device;
+        row.map(|device| (device.calls, (device.total_seconds * 1e9).round() as u64))
+    };
+    drop(profiler.profile("before"));
+    assert_eq!(device(&profiler, "before"), None, "no stream is named");
+    measure_actions_on(stream.stream());
+    measure_actions_on(stream.stream());
+    fake.take_record();
+    drop(off.profile("unmeasured"));
+    assert!(fake.take_record().is_empty(), "nothing is asked of the driver");
+    for nanoseconds in [1_000, 3_000] {
+        let _outer = profiler.profile("outer");
+        fake.launch(stream, 500);
+        let _inner = profiler.profile("inner");
+        fake.launch(stream, nanoseconds);
+    }
+    assert_eq!(device(&profiler, "inner"), Some((2, 4_000)));
+    assert_eq!(device(&profiler, "outer"), Some((2, 5_000)));
+    let report = profiler.snapshot();
+    assert!(report.device_regions.is_empty(), "the columns are no regions");
+    std::thread::scope(|threads| {
+        threads.spawn(|| drop(profiler.profile("without a context")));
+    });
+    assert_eq!(device(&profiler, "without a context"), None);
+    measure_actions_on(other.stream());
+    {
+        let _scope = profiler.profile("two streams");
+        fake.launch(stream, 70);
+        fake.launch(other, 30);
+    }
+    assert_eq!(device(&profiler, "two streams"), Some((1, 100)), "the sum of both");
+    fake.capture(stream, 1);
+    drop(profiler.profile("captured"));
+    fake.capture(stream, 0);
+    let notes = profiler.snapshot().header.notes.join("\n");
+    let note = "1 call of an action has no device time: the stream was being captured into a graph";
+    assert!(notes.contains(note), "{notes}");
 }
 
 /// In a trace regions stand on the device; in the table only what ran in them.
@@ -127,7 +174,7 @@ pub fn recorded_steps() {
     let rows = &report.key_averages.rows;
     assert!(rows.iter().any(|row| row.name == "training_step" && row.calls == 2), "{rows:?}");
     assert!(rows.iter().all(|row| !row.is_on_device && row.device_seconds == 0.0), "{rows:?}");
-    assert!(profiler.summary().contains("Device regions (CUDA events), longest first"));
+    assert!(profiler.summary().contains("Device regions, longest first"));
     let mut slices = 0;
     for file in std::fs::read_dir(folder.path()).expect("a folder").flatten() {
         let text = std::fs::read_to_string(file.path()).expect("a trace");

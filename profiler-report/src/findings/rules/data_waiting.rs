@@ -267,6 +267,7 @@ mod tests {
             calls: row.calls,
             total_seconds: row.total_seconds,
             functions: Vec::new(),
+            device: None,
         };
         let report = Report::Advanced(AdvancedReport {
             header: simple.header.clone(),

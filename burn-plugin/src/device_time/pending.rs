@@ -1,0 +1,89 @@
+//! Windows that are closed, until the device has answered.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use burn::cubecl::future::block_on;
+use burn::cubecl::logging::{ProfileDuration, ProfileTicks};
+use profiler_core::hook::max_pending_regions;
+
+use super::region::Region;
+use crate::lock::lock;
+
+type Ticks = Pin<Box<dyn Future<Output = Option<ProfileTicks>> + Send>>;
+
+struct Pending {
+    region: Region,
+    ticks: Ticks,
+    _place: Place,
+}
+
+/// In the order in which they were closed.
+static PENDING: Mutex<VecDeque<Pending>> = Mutex::new(VecDeque::new());
+/// Windows that are open or pending.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+
+/// Windows that are not read before the report. The answers of CUDA and ROCm are read by a wait, so only
+/// those are read earlier that have as many behind them as a stream can hold: the device is past them.
+const NOT_READ: usize = 1024;
+/// Windows that are read, if there is an answer, when another one is opened.
+const READ_AT_ONCE: usize = 4;
+
+/// One of the windows that may be under way.
+pub(super) struct Place(());
+
+/// There are as many windows under way as there may be.
+#[derive(Debug, thiserror::Error)]
+#[error("more than {0} regions were under way (set_max_pending_regions)")]
+pub(super) struct TooMany(usize);
+
+impl Place {
+    pub(super) fn take() -> Result<Self, TooMany> {
+        let most = max_pending_regions();
+        let taken = UNDER_WAY.fetch_add(1, Ordering::Relaxed);
+        let place = Self(());
+        if taken < most { Ok(place) } else { Err(TooMany(most)) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+pub(super) fn add(region: Region, place: Place, time: ProfileDuration) {
+    lock(&PENDING).push_back(Pending { region, ticks: time.into_future(), _place: place });
+}
+
+/// Reads a few windows that the device is past, where there are many.
+pub(super) fn read_some() {
+    for _ in 0..READ_AT_ONCE {
+        let first = {
+            let mut pending = lock(&PENDING);
+            let is_many = pending.len() > NOT_READ.min(max_pending_regions() / 2);
+            is_many.then(|| pending.pop_front()).flatten()
+        };
+        let Some(mut first) = first else { return };
+        let mut idle = Context::from_waker(Waker::noop());
+        let polled = catch_unwind(AssertUnwindSafe(|| first.ticks.as_mut().poll(&mut idle)));
+        match polled {
+            Ok(Poll::Ready(ticks)) => first.region.deliver(Ok(ticks)),
+            Ok(Poll::Pending) => return lock(&PENDING).push_front(first),
+            Err(_) => first.region.deliver(Err(())),
+        }
+    }
+}
+
+/// Reads all windows, waiting for the devices.
+pub(super) fn deliver_all() {
+    let pending = std::mem::take(&mut *lock(&PENDING));
+    for Pending { region, ticks, _place } in pending {
+        let ticks = catch_unwind(AssertUnwindSafe(|| block_on(ticks)));
+        region.deliver(ticks.map_err(|_| ()));
+    }
+}

@@ -1,0 +1,51 @@
+//! A region on its way to the profiler.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use burn::cubecl::logging::ProfileTicks;
+use profiler_core::Action;
+use profiler_core::hook::{DeviceActivity, DeviceEvent, RegionSink, Timestamp};
+
+/// What cubecl reports for a window that it could not read.
+const UNREADABLE: Duration = Duration::from_secs(3600);
+
+/// What is known of a region, except its time.
+#[derive(Clone)]
+pub(super) struct Region {
+    pub(super) action: Action,
+    /// The device's number.
+    pub(super) device: u32,
+    /// The stream of the calling thread.
+    pub(super) stream: u32,
+    /// When it was opened, by both of the host's clocks.
+    pub(super) opened: (Timestamp, Instant),
+    pub(super) sink: Arc<dyn RegionSink>,
+}
+
+impl Region {
+    /// Hands the time to the profiler. A window in which nothing ran has none.
+    pub(super) fn deliver(self, ticks: Result<Option<ProfileTicks>, ()>) {
+        let time = match ticks {
+            Ok(Some(ticks)) => ticks.duration(),
+            Ok(None) => return,
+            Err(()) => UNREADABLE,
+        };
+        if time == UNREADABLE {
+            return self.sink.lost("the device did not answer");
+        }
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        if nanoseconds == 0 {
+            return;
+        }
+        // The device's clock is not the host's, so the region stands where it was opened.
+        let (start, end) = (self.opened.0, Timestamp::at(self.opened.1 + time));
+        let event = DeviceEvent {
+            activity: DeviceActivity::Region,
+            device: self.device,
+            stream: self.stream,
+            ..DeviceEvent::new(self.action, start, end.max(start))
+        };
+        self.sink.region(&event, nanoseconds);
+    }
+}
