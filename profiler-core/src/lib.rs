@@ -51,6 +51,7 @@ pub mod build_settings;
 mod debug;
 #[doc(hidden)]
 pub mod driver_library;
+mod dynamic_library;
 mod environment;
 mod forked_child;
 pub mod future;
