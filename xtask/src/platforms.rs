@@ -22,6 +22,9 @@ const EVERYTHING: &str = "-p profiler-core -p profiler-train -p profiler-cuda -p
 /// The crates that know the operating system: the others compile where they do.
 const SYSTEM: &str =
     "-p profiler-train -p profiler-cuda -p profiler-live --features profiler-core/tracing";
+/// Of Windows this needs nothing that is not there: a step without a condition.
+const SYSTEM_AND_COMMAND: &str = "-p profiler-train -p profiler-cuda -p profiler-live -p profiler-cli \
+                                  --features profiler-core/tracing";
 /// WebAssembly has no threads and no processes: the command, burn's own training loop and the
 /// data loaders of burn need them.
 const WITHOUT_THREADS: &str = "-p profiler-train -p candle-plugin -p burn-plugin --no-default-features \
@@ -30,7 +33,7 @@ const WITHOUT_THREADS: &str = "-p profiler-train -p candle-plugin -p burn-plugin
 const IN_A_BROWSER: &str = "-p without-a-clock -p profiler-train -p candle-plugin -p burn-plugin --no-default-features \
                             --features burn-plugin/autodiff,without-a-clock/browser";
 
-const PLATFORMS: [Platform; 9] = [
+const PLATFORMS: [Platform; 10] = [
     Platform::of("aarch64-unknown-linux-gnu", EVERYTHING),
     Platform::of("aarch64-apple-darwin", EVERYTHING),
     Platform {
@@ -39,6 +42,7 @@ const PLATFORMS: [Platform; 9] = [
         needs: Some("x86_64-w64-mingw32-dlltool"),
         packages: EVERYTHING,
     },
+    Platform::of("x86_64-pc-windows-msvc", SYSTEM_AND_COMMAND),
     Platform::of("aarch64-linux-android", SYSTEM),
     Platform::of("x86_64-unknown-freebsd", SYSTEM),
     Platform::of("x86_64-unknown-netbsd", SYSTEM),
@@ -46,6 +50,9 @@ const PLATFORMS: [Platform; 9] = [
     Platform::of("wasm32-unknown-unknown", IN_A_BROWSER),
     Platform::of("wasm32-wasip1", WITHOUT_THREADS),
 ];
+
+/// Crates that are compiled from source. On WebAssembly panics abort.
+const STANDARD_LIBRARY: &str = "-Zbuild-std=std,panic_abort";
 
 /// Platform without a clock, threads, processes and files.
 const WITHOUT_A_CLOCK: &str = "wasm32-unknown-unknown";
@@ -58,7 +65,7 @@ impl Platform {
     fn step(&self) -> Step {
         let (target, packages) = (self.target, self.packages);
         let arguments = format!(
-            "run nightly cargo check -Zbuild-std --target {target} {packages} --target-dir"
+            "run nightly cargo check {STANDARD_LIBRARY} --target {target} {packages} --target-dir"
         );
         // For types any file does as the library that the command carries with it.
         Step::rustup(target, &arguments)
@@ -95,7 +102,7 @@ pub fn steps() -> Vec<Step> {
 /// Builds a program with scopes and profilers for [`WITHOUT_A_CLOCK`], and runs it.
 fn without_a_clock() -> Step {
     let arguments = format!(
-        "run nightly cargo build -Zbuild-std=std,panic_abort --target {WITHOUT_A_CLOCK} -p without-a-clock --target-dir"
+        "run nightly cargo build {STANDARD_LIBRARY} --target {WITHOUT_A_CLOCK} -p without-a-clock --target-dir"
     );
     Step::rustup("a program without a clock", &arguments)
         .argument(target_directory().join("platforms"))
