@@ -19,10 +19,10 @@ struct Platform {
 
 const EVERYTHING: &str = "-p profiler-core -p profiler-train -p profiler-cuda -p profiler-live -p profiler-macros \
                           -p profiler-cli -p candle-plugin -p burn-plugin --features burn-plugin/train";
-/// The crates that know the operating system: the others compile where they do.
-const SYSTEM: &str =
-    "-p profiler-train -p profiler-cuda -p profiler-live --features profiler-core/tracing";
-/// Of Windows this needs nothing that is not there: a step without a condition.
+/// Without the command and burn's own training loop.
+const LIBRARIES: &str = "-p profiler-train -p profiler-cuda -p profiler-live -p candle-plugin -p burn-plugin \
+                         --features profiler-core/tracing";
+/// Without the plugins. A step for the MSVC target needs no tool of Windows.
 const SYSTEM_AND_COMMAND: &str = "-p profiler-train -p profiler-cuda -p profiler-live -p profiler-cli \
                                   --features profiler-core/tracing";
 /// WebAssembly has no threads and no processes: the command, burn's own training loop and the
@@ -43,10 +43,10 @@ const PLATFORMS: [Platform; 10] = [
         packages: EVERYTHING,
     },
     Platform::of("x86_64-pc-windows-msvc", SYSTEM_AND_COMMAND),
-    Platform::of("aarch64-linux-android", SYSTEM),
-    Platform::of("x86_64-unknown-freebsd", SYSTEM),
-    Platform::of("x86_64-unknown-netbsd", SYSTEM),
-    Platform::of("x86_64-unknown-openbsd", SYSTEM),
+    Platform::of("aarch64-linux-android", LIBRARIES),
+    Platform::of("x86_64-unknown-freebsd", LIBRARIES),
+    Platform::of("x86_64-unknown-netbsd", LIBRARIES),
+    Platform::of("x86_64-unknown-openbsd", LIBRARIES),
     Platform::of("wasm32-unknown-unknown", IN_A_BROWSER),
     Platform::of("wasm32-wasip1", WITHOUT_THREADS),
 ];
