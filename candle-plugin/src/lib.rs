@@ -71,6 +71,13 @@
 //! [`CandleOptimizer::synchronize`], [`ProfiledOptimizer::synchronize`], or candle's own
 //! `Device::synchronize` at the end of a scope of yours.
 //!
+//! # Optimizers of other crates
+//!
+//! Every [`Optimizer`](candle_nn::Optimizer) of candle 0.11 can be measured and can train:
+//! [`CandleOptimizer::with_optimizer`]. The crate candle-optimisers has none yet: its newest version,
+//! 0.10.2, implements the trait of candle 0.10. Its L-BFGS could not train here in any version, since
+//! it calls the model itself, several times per step.
+//!
 //! # Seeds
 //!
 //! candle's random numbers [cannot be seeded on a CPU](seed_device). [`seeded_var_builder`] makes

@@ -3,8 +3,7 @@
 use std::ffi::{CStr, OsString};
 use std::sync::OnceLock;
 
-use libloading::Library;
-
+use crate::dynamic_library::Library;
 use profiler_events::environment::variable;
 use profiler_events::forking::made_once;
 

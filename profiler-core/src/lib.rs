@@ -52,6 +52,7 @@ mod debug;
 mod device_time;
 #[doc(hidden)]
 pub mod driver_library;
+mod dynamic_library;
 mod environment;
 mod forked_child;
 pub mod future;

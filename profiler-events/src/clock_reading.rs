@@ -1,5 +1,7 @@
 //! What the machine's clocks show at one moment: what puts the time lines of several processes together.
 
+use std::time::SystemTime;
+
 use crate::Timestamp;
 use crate::clock;
 
@@ -44,7 +46,8 @@ impl ClockReading {
 }
 
 fn realtime() -> i64 {
-    chrono::Utc::now().timestamp_nanos_opt().unwrap_or(0)
+    let since = clock::wall_time().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(0)
 }
 
 #[cfg(unix)]

@@ -13,16 +13,27 @@ pub fn keeping_errno<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-#[cfg(any(target_os = "macos", target_os = "ios", target_os = "freebsd"))]
+/// Returns where the calling thread's `errno` is. Each C library has a function of its own for that.
 fn errno() -> *mut c_int {
-    // SAFETY: every thread has one.
-    unsafe { libc::__error() }
-}
-
-#[cfg(not(any(target_os = "macos", target_os = "ios", target_os = "freebsd")))]
-fn errno() -> *mut c_int {
-    // SAFETY: every thread has one.
-    unsafe { libc::__errno_location() }
+    #[cfg(any(target_os = "solaris", target_os = "illumos"))]
+    use libc::___errno as location;
+    #[cfg(any(target_os = "android", target_os = "netbsd", target_os = "openbsd"))]
+    use libc::__errno as location;
+    #[cfg(any(target_vendor = "apple", target_os = "freebsd"))]
+    use libc::__error as location;
+    // glibc, musl, uClibc, DragonFly, Emscripten.
+    #[cfg(not(any(
+        target_vendor = "apple",
+        target_os = "freebsd",
+        target_os = "android",
+        target_os = "netbsd",
+        target_os = "openbsd",
+        target_os = "solaris",
+        target_os = "illumos",
+    )))]
+    use libc::__errno_location as location;
+    // SAFETY: the function has no precondition; every thread has an `errno`.
+    unsafe { location() }
 }
 
 #[cfg(all(test, not(loom)))]

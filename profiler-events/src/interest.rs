@@ -40,6 +40,12 @@ impl Interest {
         self.0 & other.0 == other.0
     }
 
+    /// Returns what of it can be measured on this platform: nothing where there is no clock.
+    #[doc(hidden)]
+    pub const fn measurable(self) -> Self {
+        if crate::clock::IS_THERE { self } else { Self::NONE }
+    }
+
     /// All of it as a number, which [`from_bits`](Self::from_bits) reads.
     pub const fn bits(self) -> u16 {
         self.0

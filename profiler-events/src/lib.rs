@@ -42,6 +42,7 @@ pub mod own_thread;
 #[doc(hidden)]
 pub mod panics;
 mod phase;
+mod process_id;
 #[doc(hidden)]
 pub mod progress;
 mod region;
@@ -99,6 +100,8 @@ pub use context::{ContextTable, OpenActions};
 pub use description::{descriptions, device_memory, platform};
 #[doc(hidden)]
 pub use framework::{ask_frameworks, declare_evaluated_outputs, frameworks};
+#[doc(hidden)]
+pub use process_id::process_id;
 #[doc(hidden)]
 pub use shapes::ShapeCache;
 #[doc(hidden)]

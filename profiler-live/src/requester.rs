@@ -68,7 +68,7 @@ impl fmt::Display for Busy {
             Self::UnderWay { requester, since, has_begun } => {
                 let seconds = since.as_secs_f64();
                 let state = if *has_begun { "" } else { " (it has not begun)" };
-                let process = std::process::id();
+                let process = profiler_events::process_id();
                 write!(
                     f,
                     "cannot record: a recording that {requester} requested {seconds:.1} s ago is not over{state}; try again later, or \

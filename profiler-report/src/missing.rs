@@ -14,6 +14,8 @@ use crate::number::grouped;
 pub enum Missing {
     /// Everything: the profiler heard of nothing.
     Everything,
+    /// Everything: the platform has no clock.
+    Clock,
     /// Steps: `step()` was not called.
     AnyStep {
         /// The first step that was to be kept.
@@ -113,6 +115,11 @@ impl Display for Missing {
             Self::Everything => text.write_str(
                 "the profiler heard of nothing: give it to a trainer (`.profiler(…)`), or hold \
                  `activate(profiler.clone())` while the work runs",
+            ),
+            Self::Clock => write!(
+                text,
+                "nothing is measured: {} without an operating system has no clock",
+                std::env::consts::ARCH
             ),
             Self::AnyStep { first_active: 0 } | Self::AnyStepOfProgram => {
                 text.write_str("step() was never called: all that was recorded is one step")

@@ -29,7 +29,7 @@ pub fn program_name() -> Option<String> {
 
 /// What a process calls itself in file names: `{host}_{process number}`.
 pub fn worker_name() -> String {
-    format!("{}_{}", host_name(), std::process::id())
+    format!("{}_{}", host_name(), profiler_events::process_id())
 }
 
 #[cfg(all(test, not(loom)))]

@@ -107,6 +107,28 @@ pub trait TrainOptimizer {
         Err("the optimizer does not implement TrainOptimizer::load_state".into())
     }
 
+    /// Returns the state of the framework's random number generators for a checkpoint, so that
+    /// dropout draws the same numbers in a resumed training. `None` (the default) if the framework
+    /// does not show it.
+    ///
+    /// # Errors
+    ///
+    /// The framework's errors. The checkpoint is then written without the state.
+    fn random_state(&self) -> Result<Option<SavedState>> {
+        Ok(None)
+    }
+
+    /// Restores what [`random_state`](Self::random_state) returned. Generators that the state does
+    /// not contain keep theirs. By default nothing is restored.
+    ///
+    /// # Errors
+    ///
+    /// If a generator does not accept its state.
+    fn load_random_state(&mut self, state: &SavedState) -> Result<()> {
+        let _ = state;
+        Ok(())
+    }
+
     /// The learning rate.
     fn learning_rate(&self) -> f64;
 

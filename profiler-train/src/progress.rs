@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::io::IsTerminal;
-use std::time::Instant;
 
 use indicatif::ProgressStyle;
 
@@ -11,6 +10,7 @@ use super::error::{BoxError, Result};
 use super::state::TrainerState;
 use profiler_core::Stage;
 use profiler_core::output::say;
+use profiler_events::clock::Stopwatch;
 
 /// Epoch, steps per second and loss: a bar on a terminal, a line per epoch elsewhere.
 ///
@@ -18,7 +18,7 @@ use profiler_core::output::say;
 #[derive(Debug)]
 pub struct ProgressBar {
     bar: Option<indicatif::ProgressBar>,
-    began: Instant,
+    began: Stopwatch,
     batches: usize,
     /// What the running training epoch is called; validation is then a part of it.
     epoch: Option<String>,
@@ -36,12 +36,12 @@ impl ProgressBar {
         let bar = std::io::stderr()
             .is_terminal()
             .then(|| indicatif::ProgressBar::no_length().with_style(style(false)));
-        Self { bar, began: Instant::now(), batches: 0, epoch: None }
+        Self { bar, began: Stopwatch::start(), batches: 0, epoch: None }
     }
 
     /// A pass over the data begins.
     fn begin(&mut self, title: &str, trainer: &TrainerState) {
-        self.began = Instant::now();
+        self.began = Stopwatch::start();
         self.batches = 0;
         if let Some(bar) = &self.bar {
             bar.set_style(style(trainer.num_batches().is_some()));

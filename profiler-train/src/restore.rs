@@ -4,7 +4,7 @@ use std::path::Path;
 
 use profiler_core::ProfilerExt;
 
-use crate::checkpoint::{Checkpoint, METRICS, OPTIMIZER, SCHEDULE, TRAINER};
+use crate::checkpoint::{Checkpoint, METRICS, OPTIMIZER, RANDOM, SCHEDULE, TRAINER};
 use crate::error::{Result, TrainError};
 use crate::listener::Which;
 use crate::module::TrainModule;
@@ -138,6 +138,10 @@ impl<M: TrainModule> Run<'_, M> {
             let loaded = callback.load_state(state);
             earlier.push((place, before));
             loaded.map_err(|reason| format!("{key}: {reason}"))?;
+        }
+        // The file has the numbers of rank 0, and the ranks draw different ones.
+        if let (Some(random), 0) = (checkpoint.section(RANDOM), self.state.run.rank) {
+            configured(&mut self.optimizers).load_random_state(random)?;
         }
         self.module.load_weights(checkpoint.weights()?)
     }

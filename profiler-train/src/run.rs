@@ -1,7 +1,6 @@
 //! One stage while it runs: the module, the callbacks, and how their hooks are called.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::actions::{CallbackActions, RunActions};
 use super::callback::Callback;
@@ -15,6 +14,7 @@ use super::outcome::StopReason;
 use super::settings::Settings;
 use super::state::TrainerState;
 use profiler_core::{Profiler, ProfilerExt, Session};
+use profiler_events::clock::Stopwatch;
 
 /// One stage while it runs.
 pub(super) struct Run<'run, M: TrainModule> {
@@ -33,7 +33,7 @@ pub(super) struct Run<'run, M: TrainModule> {
     pub(super) actions: RunActions,
     pub(super) state: TrainerState,
     pub(super) session: &'run Session,
-    pub(super) began: Instant,
+    pub(super) began: Stopwatch,
 }
 
 /// The hooks of callbacks, then of the module, each measured. At the end of a training epoch

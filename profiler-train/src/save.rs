@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use profiler_core::ProfilerExt;
 use profiler_core::output::write_whole_at;
 
-use crate::checkpoint::{Checkpoint, METRICS, OPTIMIZER, SCHEDULE, TRAINER, VERSION, WEIGHTS};
+use crate::checkpoint::{
+    Checkpoint, METRICS, OPTIMIZER, RANDOM, SCHEDULE, TRAINER, VERSION, WEIGHTS,
+};
 use crate::checkpoint_requests::Request;
 use crate::error::{Result, TrainError};
 use crate::listener::Which;
@@ -92,6 +94,11 @@ impl<M: TrainModule> Run<'_, M> {
                     state.set(UNAVAILABLE, reason);
                     state
                 });
+        }
+        let random = self.optimizers.as_ref().map(|all| all.optimizer.random_state());
+        // Without the state all but the random numbers goes on as before.
+        if let Some(Ok(Some(random))) = random {
+            *checkpoint.section_mut(RANDOM) = random;
         }
         let metrics = checkpoint.section_mut(METRICS);
         self.state.metrics().iter().for_each(|(name, value)| metrics.set(name, value));

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::actions::RunActions;
 use super::callback::Callback;
@@ -23,6 +22,7 @@ use profiler_core::{
     Interrupt, IntoProfiler, PassThroughProfiler, Profiler, RunContext, Session, Stage,
     UnknownProfiler,
 };
+use profiler_events::clock::Stopwatch;
 
 /// Trains, validates, tests and predicts with a [`TrainModule`], and ends each with the report of
 /// its profiler. Settings and their defaults are Lightning's; see the [module](super).
@@ -347,7 +347,7 @@ impl Trainer {
             ),
             session: &session,
             settings: &settings,
-            began: Instant::now(),
+            began: Stopwatch::start(),
         };
         running.state.overfits = settings.overfit_batches.is_some();
         running.state.gradient_clip_algorithm = settings.gradient_clip_algorithm;

@@ -31,9 +31,8 @@ ProfilerConfig config_of(bool shapes, bool memory, bool all_threads) {
 }
 
 void enable(const ProfilerConfig& config) {
-  profiler::enableProfiler(config, activities(),
-                           {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
-                            at::RecordScope::USER_SCOPE});
+  // No scopes are named, as by torch.profiler: all are recorded.
+  profiler::enableProfiler(config, activities(), {});
 }
 
 }  // namespace

@@ -112,6 +112,14 @@
 //! # libtorch
 //!
 //! Works with tch 0.22 to 0.26, each with the libtorch that it asks for (2.9 for 0.22).
+//!
+//! # rusttorch
+//!
+//! rusttorch 0.4 is built on tch 0.26 and uses its tensors, so this crate works beside it. Ops are
+//! recorded, forward and backward, [`ProfiledBackward`] measures the backward pass of its losses, and
+//! [`saved_weights`] takes the variables of its models. Its layers and optimizers are types of its
+//! own: [`profile!`](profiler_core::profile!) around `forward` and `try_step` measures them. Give
+//! rusttorch `default-features = false` where it should not download libtorch.
 
 // Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]

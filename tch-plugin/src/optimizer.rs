@@ -9,7 +9,7 @@ use tch::{COptimizer, Device, TchError, Tensor, no_grad_guard};
 
 use crate::device::synchronize;
 use crate::grad_scaler::GradScaler;
-use crate::saved::optimizer;
+use crate::saved::{optimizer, random};
 use crate::{numerics, ops};
 
 /// So that gradients of norm 0 are not divided by 0; the same number as in PyTorch.
@@ -312,6 +312,14 @@ impl TrainOptimizer for TchOptimizer {
         // Of the groups, the rates of which may differ, only the first one is told.
         self.learning_rate = state.get_option("lr/0")?.unwrap_or(self.learning_rate);
         Ok(())
+    }
+
+    fn random_state(&self) -> Result<Option<SavedState>> {
+        random::state(&numerics::named(&self.lock())).map(Some)
+    }
+
+    fn load_random_state(&mut self, state: &SavedState) -> Result<()> {
+        random::load(&numerics::named(&self.lock()), state)
     }
 
     /// The rate that was set last for all variables.

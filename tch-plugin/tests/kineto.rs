@@ -11,19 +11,20 @@ use profiler_core::hook::TensorShape;
 use profiler_core::tensor::TensorProfiler;
 use profiler_core::{Profiler, activate};
 use recorded::{Op, Recorded, collecting, record, turn};
-use tch::{Tensor, kind::FLOAT_CPU};
+use tch::nn::VarStore;
+use tch::{CModule, Device, Tensor, TrainableCModule, kind::FLOAT_CPU};
 use tch_plugin::floor::Floor;
 use tch_plugin::kineto::{Kineto, KinetoEvent};
 
 const STEPS: usize = 5;
 
 /// The same steps under both, ours inside.
-fn under_both(training: &mut Training, kineto: Kineto) -> (Recorded, Vec<KinetoEvent>) {
+fn under_both(kineto: Kineto, mut step: impl FnMut()) -> (Recorded, Vec<KinetoEvent>) {
     let running = kineto.start().expect("Kineto starts");
     let profiler = TensorProfiler::new().record_shapes(kineto.shapes);
     let ours = record(profiler, || {
         for _ in 0..STEPS {
-            training.step();
+            step();
         }
     });
     let theirs = running.stop().expect("Kineto stops").events();
@@ -88,7 +89,9 @@ fn compare(mut training: Training) {
         training.step();
     }
     let kineto = Kineto { shapes: true, ..Kineto::default() };
-    let (ours, theirs) = under_both(&mut training, kineto);
+    let (ours, theirs) = under_both(kineto, || {
+        training.step();
+    });
     assert_eq!(ours.dropped, 0);
     let our_counts = counts(ours.only_ops().map(|op| op.name.to_owned()));
     assert_eq!(our_counts, counts(theirs.iter().map(|event| event.name.clone())));
@@ -122,10 +125,40 @@ fn without_shapes_the_same_ops_are_seen() {
     let _turn = turn();
     let mut training = transformer(2, 4);
     training.step();
-    let (ours, theirs) = under_both(&mut training, Kineto::default());
+    let (ours, theirs) = under_both(Kineto::default(), || {
+        training.step();
+    });
     let our_counts = counts(ours.only_ops().map(|op| op.name.to_owned()));
     assert_eq!(our_counts, counts(theirs.iter().map(|event| event.name.clone())));
     assert!(ours.only_ops().all(|op| op.inputs.is_none()));
+}
+
+#[test]
+fn functions_of_torch_script_are_seen_as_kineto_sees_them() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("traced.pt");
+    let input = Tensor::ones([4, 4], FLOAT_CPU);
+    let mut doubled = |inputs: &[Tensor]| vec![(&inputs[0] + &inputs[0]).relu()];
+    let traced = CModule::create_by_tracing("Doubled", "forward", &[input.copy()], &mut doubled);
+    let traced = traced.expect("it can be traced");
+    traced.save(&path).expect("it can be saved");
+    let store = VarStore::new(Device::Cpu);
+    let loaded = TrainableCModule::load(&path, store.root()).expect("it can be loaded");
+    let kineto = Kineto { shapes: true, ..Kineto::default() };
+    let (ours, theirs) = under_both(kineto, || {
+        drop(traced.forward_ts(&[&input]).expect("it runs"));
+        drop(loaded.forward_ts(&[&input]).expect("it runs"));
+    });
+    let mut our_words: Vec<_> = ours.only_ops().map(our_word).collect();
+    let mut their_words: Vec<_> = theirs.iter().map(their_word).collect();
+    our_words.sort();
+    their_words.sort();
+    assert_eq!(our_words, their_words);
+    // Both the call of the method and the running of its graph are scopes of this name.
+    assert_eq!(ours.of_name("forward").count(), 4 * STEPS, "{our_words:#?}");
+    let inside = |op: &&Op| op.name == "aten::relu" && op.depth > 0;
+    assert_eq!(ours.only_ops().filter(inside).count(), 2 * STEPS, "{our_words:#?}");
 }
 
 #[test]

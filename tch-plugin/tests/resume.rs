@@ -17,6 +17,8 @@ struct Learner<Config> {
     net: Net,
     config: Config,
     stops_at: Option<usize>,
+    /// Share of the inputs that each step leaves out, by chance.
+    dropout: f64,
 }
 
 impl<Config: OptimizerConfig + Copy> TrainModule for Learner<Config> {
@@ -34,7 +36,8 @@ impl<Config: OptimizerConfig + Copy> TrainModule for Learner<Config> {
         batch: &Self::Batch,
         _trainer: &mut TrainerState,
     ) -> TrainResult<Tensor> {
-        Ok(self.net.loss(batch))
+        let inputs = batch.0.dropout(self.dropout, true);
+        Ok(self.net.loss(&(inputs, batch.1.shallow_clone())))
     }
 
     fn on_train_batch_end(&mut self, trainer: &mut TrainerState) -> TrainResult<()> {
@@ -57,26 +60,32 @@ fn trainer() -> Trainer {
     Trainer::new().max_epochs(3).seed(5).progress_bar(false)
 }
 
-fn is_the_same_after_an_interruption<Config: OptimizerConfig + Copy + Debug>(config: Config) {
+fn is_the_same_after_an_interruption<Config: OptimizerConfig + Copy + Debug>(
+    config: Config,
+    dropout: f64,
+) {
     let start = Net::new();
     let learner = |stops_at| {
         let mut net = Net::new();
         net.store.copy(&start.store).expect("the same variables");
-        Learner { net, config, stops_at }
+        Learner { net, config, stops_at, dropout }
     };
     let (inputs, classes) = data(48);
     let train = TensorLoader::new(inputs, classes, 8).expect("equal numbers").shuffled();
     let mut whole = learner(None);
+    tch::manual_seed(7);
     trainer().fit(&mut whole, &train, None).expect("trained");
     // In the middle of an epoch, and at the end of one.
     for steps in [8, 12] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut killed = learner(Some(steps));
+        tch::manual_seed(7);
         trainer().checkpoint_dir(folder.path()).fit(&mut killed, &train, None).expect("trained");
         assert_ne!(killed.net.weights(), whole.net.weights());
         let path = folder.path().join(format!("epoch=1-step={steps}.safetensors"));
         // It begins with other weights.
-        let mut resumed = Learner { net: Net::new(), config, stops_at: None };
+        let mut resumed = Learner { net: Net::new(), config, stops_at: None, dropout };
+        tch::manual_seed(9);
         let fit = trainer().prepare(&mut resumed).ckpt_path(&path).fit(&train, None);
         let outcome = fit.expect("resumed");
         assert_eq!((outcome.epochs, outcome.steps), (3, 18));
@@ -85,15 +94,21 @@ fn is_the_same_after_an_interruption<Config: OptimizerConfig + Copy + Debug>(con
 }
 
 #[test]
+fn dropout_goes_on_with_the_same_random_numbers() {
+    let _turn = turn();
+    is_the_same_after_an_interruption(nn::Adam::default(), 0.5);
+}
+
+#[test]
 fn a_resumed_training_has_the_weights_of_one_that_was_not_interrupted() {
     let _turn = turn();
-    is_the_same_after_an_interruption(nn::Adam::default());
-    is_the_same_after_an_interruption(nn::Adam { amsgrad: true, ..Default::default() });
-    is_the_same_after_an_interruption(nn::AdamW::default());
-    is_the_same_after_an_interruption(nn::Sgd::default());
-    is_the_same_after_an_interruption(nn::Sgd { momentum: 0.9, ..Default::default() });
+    is_the_same_after_an_interruption(nn::Adam::default(), 0.0);
+    is_the_same_after_an_interruption(nn::Adam { amsgrad: true, ..Default::default() }, 0.0);
+    is_the_same_after_an_interruption(nn::AdamW::default(), 0.0);
+    is_the_same_after_an_interruption(nn::Sgd::default(), 0.0);
+    is_the_same_after_an_interruption(nn::Sgd { momentum: 0.9, ..Default::default() }, 0.0);
     let centered = nn::RmsProp { momentum: 0.5, centered: true, ..Default::default() };
-    is_the_same_after_an_interruption(centered);
+    is_the_same_after_an_interruption(centered, 0.0);
 }
 
 fn one_batch() -> TensorLoader {
@@ -103,7 +118,7 @@ fn one_batch() -> TensorLoader {
 
 /// The sentence with which a checkpoint is refused.
 fn refusal(path: &Path, config: impl OptimizerConfig + Copy, net: Net) -> String {
-    let mut learner = Learner { net, config, stops_at: None };
+    let mut learner = Learner { net, config, stops_at: None, dropout: 0.0 };
     let before = learner.net.weights();
     let mut trainer = trainer();
     let fit = trainer.prepare(&mut learner).ckpt_path(path);
@@ -117,7 +132,8 @@ fn refusal(path: &Path, config: impl OptimizerConfig + Copy, net: Net) -> String
 fn another_optimizer_and_another_model_are_refused() {
     let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
-    let mut learner = Learner { net: Net::new(), config: nn::Adam::default(), stops_at: None };
+    let mut learner =
+        Learner { net: Net::new(), config: nn::Adam::default(), stops_at: None, dropout: 0.0 };
     let mut trainer = trainer().max_epochs(1).checkpoint_dir(folder.path());
     trainer.fit(&mut learner, &one_batch(), None).expect("trained");
     let path = folder.path().join("epoch=0-step=1.safetensors");

@@ -29,6 +29,7 @@ impl Listed {
     }
 
     /// `program`: its file name, if that can be seen from outside.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "nobody is asked"))]
     pub(super) fn unanswered(name: ProcessName, program: Option<String>, why: String) -> Self {
         let state = ProcessState {
             version: VERSION,

@@ -4,11 +4,15 @@ use crate::ActionKind;
 use crate::report::AdvancedReport;
 use crate::report::advanced::CallTreeNode;
 use crate::report::internals::{Missing, note_missing};
+use profiler_events::clock;
 
 /// Functions are what this profiler is chosen for; samples stand in for them.
 pub(super) fn of(report: &AdvancedReport) -> Vec<Missing> {
     if let Some(samples) = &report.samples {
         return samples.missing().into_iter().collect();
+    }
+    if !clock::IS_THERE {
+        return vec![Missing::Clock];
     }
     let mut todo: Vec<&CallTreeNode> =
         report.threads.iter().flat_map(|thread| &thread.roots).collect();

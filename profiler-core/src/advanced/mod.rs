@@ -187,7 +187,7 @@ impl Profiler for AdvancedProfiler {
     }
 
     fn interest(&self) -> Interest {
-        Interest::ACTIONS | Interest::FUNCTIONS
+        (Interest::ACTIONS | Interest::FUNCTIONS).measurable()
     }
 
     fn observe(&self, observation: &Observation<'_>) {

@@ -45,13 +45,13 @@
 //! drop(watch); // from here on Ctrl-C ends the process again
 //! ```
 //!
-//! *Elsewhere than on Unix* there are only watches, for Ctrl-C, and [`Interrupt::Return`]; otherwise
-//! the process ends without a report.
+//! *On Windows* there are only watches, for Ctrl-C, and [`Interrupt::Return`]; otherwise the process
+//! ends without a report. *On WebAssembly* there are no signals, and a watch never sees a request.
 
 #[cfg(unix)]
 mod end;
-#[cfg(not(unix))]
-mod not_unix;
+#[cfg(not(any(unix, windows)))]
+mod no_signals;
 mod reports;
 #[cfg(unix)]
 mod service;
@@ -59,12 +59,16 @@ mod service;
 mod signals;
 #[cfg(unix)]
 mod wakeup;
+#[cfg(windows)]
+mod windows;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-#[cfg(not(unix))]
-use not_unix as signals;
+#[cfg(not(any(unix, windows)))]
+use no_signals as signals;
+#[cfg(windows)]
+use windows as signals;
 
 #[cfg(target_os = "linux")]
 pub(crate) use end::drops_signals;

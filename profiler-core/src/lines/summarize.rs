@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::time::Instant;
 
 use super::block::{Block, LineSnapshot, now};
 use super::{DeclaredFunction, registry, source_hash};
@@ -10,7 +9,7 @@ use crate::report::internals::{Missing, counted_were, note_missing};
 use crate::report::lines::{FunctionLines, LineStatistics};
 use crate::report::{LinesReport, Overhead, ReportHeader, SCHEMA_VERSION, Setting, Units};
 use crate::{RunContext, allocation};
-use profiler_events::clock::{self, Rate};
+use profiler_events::clock::{self, Rate, Stopwatch};
 use profiler_events::files::read;
 
 /// What makes two functions one: a generic one may have been built several times.
@@ -186,7 +185,7 @@ fn seconds_per_line() -> f64 {
     const LINES: u32 = 1000;
     let block = Block::new(2);
     let round = || {
-        let started = Instant::now();
+        let started = Stopwatch::start();
         for line in 0..LINES {
             std::hint::black_box(&block).at(line % 2);
         }

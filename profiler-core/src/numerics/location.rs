@@ -42,10 +42,9 @@ fn has_room() -> bool {
     let program = program.map_or(0, |it| usize::try_from(it.len()).unwrap_or(usize::MAX));
     // Mapped once, and unpacked where it is compressed.
     let bytes = program.saturating_mul(4).saturating_add(LIBRARIES);
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: asks for pages that are nobody's. They are never touched, so they take no memory.
-    let pages = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: asks for new pages without access, which take addresses and no memory.
+    let pages = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, kind, -1, 0) };
     if pages == libc::MAP_FAILED {
         return false;
     }

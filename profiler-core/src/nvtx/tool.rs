@@ -10,6 +10,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::dynamic_library::{Error, Library};
 use profiler_events::environment::variable;
 use profiler_events::forking::made_once;
 
@@ -230,9 +231,9 @@ impl Tool {
     fn attach() -> Result<Self, NotAttached> {
         let path = variable(INJECTION_VARIABLE).filter(|path| !path.is_empty());
         let path = path.ok_or(NotAttached::NoTool)?;
-        let cannot = |error: libloading::Error| NotAttached::Library(error.to_string());
+        let cannot = |error: Error| NotAttached::Library(error.to_string());
         // SAFETY: the user has named the library for this purpose.
-        let library = unsafe { libloading::Library::new(path) }.map_err(cannot)?;
+        let library = unsafe { Library::new(path) }.map_err(cannot)?;
         // SAFETY: the function of this name has this type.
         let initialize = unsafe { library.get::<Initialize>(b"InitializeInjectionNvtx2\0") };
         // SAFETY: it is given what it is to be given.

@@ -2,7 +2,7 @@
 
 use super::Collected;
 use crate::RunContext;
-use crate::report::internals::counted_were;
+use crate::report::internals::{Missing, counted_were};
 use crate::report::{OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, StartupDurations, Units};
 use profiler_events::clock;
 
@@ -15,6 +15,9 @@ pub(crate) fn header<S>(
 ) -> ReportHeader {
     let unfinished: u64 = collected.parts.iter().map(|part| part.unfinished).sum();
     let mut notes = Vec::new();
+    if !clock::IS_THERE {
+        notes.push(Missing::Clock.to_string());
+    }
     if unfinished > 0 {
         notes.push(format!(
             "{} still open when their threads ended; they are not in the rows",

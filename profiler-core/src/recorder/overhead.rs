@@ -3,9 +3,9 @@
 use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
-use std::time::Instant;
 
 use crate::{Action, Profiler, ProfilerExt};
+use profiler_events::clock::Stopwatch;
 use profiler_events::forking::Mutex;
 
 const ROUNDS: usize = 8;
@@ -27,7 +27,7 @@ pub(crate) fn seconds_per_scope<P: Profiler + 'static>(make: impl FnOnce() -> P)
 fn measure(profiler: &impl Profiler) -> f64 {
     let action: Action = "mlprof_calibration".into();
     let round = || {
-        let started = Instant::now();
+        let started = Stopwatch::start();
         for _ in 0..SCOPES {
             let _scope = profiler.profile(action);
         }

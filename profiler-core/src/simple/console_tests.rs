@@ -53,7 +53,8 @@ fn the_mean_of_recursive_calls_is_between_the_shortest_and_the_longest() {
     let rest = row.rest.expect("84 calls");
     assert!(rest.min_seconds <= rest.mean_seconds, "{row:?}");
     assert!(rest.mean_seconds <= rest.max_seconds, "{row:?}");
-    // Half of the time is counted twice: in the outer calls and in the inner ones.
+    // What the inner calls spin is counted twice: in the outer calls and in the inner ones. Between
+    // them the thread may lose its processor for any time.
     let all = row.first_seconds + 83.0 * rest.mean_seconds;
-    assert!(all > 1.5 * row.total_seconds, "{row:?}");
+    assert!(all > row.total_seconds + 0.9 * 80.0 * 100e-6, "{row:?}");
 }

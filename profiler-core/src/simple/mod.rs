@@ -24,7 +24,9 @@ use crate::output::RenderedReport;
 use crate::recorder::Recorder;
 use crate::recorder::steps::Boundary;
 use crate::report::{Report, Setting, SimpleReport, detailed, lightning};
-use crate::{Action, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound};
+use crate::{
+    Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound,
+};
 use profiler_events::uncounted;
 
 /// Counts and times actions; the counterpart of Lightning's `SimpleProfiler`, selected by
@@ -216,6 +218,10 @@ impl Profiler for SimpleProfiler {
 
     fn is_open(&self, action: Action) -> bool {
         self.recorder.is_open(action)
+    }
+
+    fn interest(&self) -> Interest {
+        Interest::ACTIONS.measurable()
     }
 
     fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {

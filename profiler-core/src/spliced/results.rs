@@ -17,7 +17,7 @@ pub(super) fn claim_name(settings: &RunSettings) -> ClaimedName {
     let program = program.file_stem().unwrap_or_default().to_string_lossy();
     // What follows the name, as its kind, must not be cut off.
     let program = shortened(&program, LONGEST_PROGRAM);
-    let name = format!("{program}-{}", std::process::id());
+    let name = format!("{program}-{}", profiler_events::process_id());
     ClaimedName::within(&settings.directory, &name, is_result)
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::environment;
 use super::lines_and_samples::LinesAndSamples;
@@ -21,6 +21,7 @@ use crate::several::Several;
 use crate::{
     Activated, Output, Profiler, Report, allocation, forked_child, hook, lines, output, watcher,
 };
+use profiler_events::clock::Stopwatch;
 use profiler_events::environment::variable;
 use profiler_events::forking::{Mutex, MutexGuard, this_process};
 use profiler_events::panics::contain;
@@ -41,7 +42,7 @@ struct Run {
     activated: Option<Activated>,
     /// Also held, for a moment, by who writes what there is so far.
     lines_and_samples: Arc<LinesAndSamples>,
-    began: Instant,
+    began: Stopwatch,
     /// What its files are called.
     name: ClaimedName,
 }
@@ -129,7 +130,7 @@ fn begin(settings: RunSettings, replaced: Option<Arc<dyn Profiler>>) -> bool {
         profiler,
         activated,
         lines_and_samples: Arc::new(lines_and_samples),
-        began: Instant::now(),
+        began: Stopwatch::start(),
         name,
     });
     signals::watch(|signal| finish(Some(signal)), spill);
@@ -292,7 +293,7 @@ fn spill() -> Option<Duration> {
         }
         _ => return None,
     };
-    let began = Instant::now();
+    let began = Stopwatch::start();
     for part in &parts {
         // It is said when the report is made in earnest.
         let _ = contain(|| spill_part(&**part));
@@ -337,7 +338,7 @@ fn spill_report(output: &Output, mut report: Report) {
 /// What is to be said of the process's end.
 fn notes(signal: Option<i32>) -> Vec<String> {
     let signal = signal.map(|signal| {
-        let name = signal_hook::low_level::signal_name(signal);
+        let name = signals::name(signal);
         let name = name.map_or_else(|| format!("signal {signal}"), str::to_owned);
         format!("the process was ended by {name}: numbers are those until then")
     });

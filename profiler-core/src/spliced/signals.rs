@@ -10,13 +10,16 @@ mod elsewhere {
 
     pub(in crate::spliced) fn watch(_finish: fn(i32), _spill: fn() -> Option<Duration>) {}
     pub(in crate::spliced) fn leave() {}
+    pub(in crate::spliced) fn name(_signal: i32) -> Option<&'static str> {
+        None
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::{leave, watch};
+pub(super) use elsewhere::{leave, name, watch};
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{leave, watch};
+pub(super) use linux::{leave, name, watch};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -27,6 +30,7 @@ mod linux {
 
     use signal_hook::consts::SIGQUIT;
     use signal_hook::low_level;
+    pub(in crate::spliced) use signal_hook::low_level::signal_name as name;
 
     use super::FIRST_SPILL;
     use crate::interrupt::{self, AtTheEnd, Waiter};

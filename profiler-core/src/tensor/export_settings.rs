@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use super::trace_formats::TraceFormats;
 use super::{Cycle, TensorProfiler};
 use crate::trace;
+use profiler_events::clock::wall_time;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ExportSettings {
@@ -69,7 +70,7 @@ impl TensorProfiler {
 
 /// Now, in nanoseconds of Unix time.
 pub(super) fn unix_nanoseconds() -> u128 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
+    wall_time().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
 /// For [`on_trace_ready`](TensorProfiler::on_trace_ready): writes every cycle to

@@ -34,7 +34,7 @@ use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
     Unbound,
 };
-use profiler_events::clock::Clock;
+use profiler_events::clock::{self, Clock};
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::uncounted;
 use profiler_events::{Observation, OpStart, RegionSink};
@@ -161,6 +161,9 @@ impl TensorProfiler {
     /// The number of the recording to record into, if there is one.
     #[inline(always)]
     fn number(&self) -> Option<u64> {
+        if !clock::IS_THERE {
+            return None;
+        }
         match self.recording.load(Ordering::Relaxed) {
             NOT_RECORDING => None,
             NOT_BEGUN => uncounted(|| self.begin()),

@@ -6,7 +6,7 @@ use crate::ActionKind;
 use crate::report::internals::{Missing, note_missing};
 use crate::report::number::{duration, grouped};
 use crate::{Stage, allocation, hook};
-use profiler_events::clock::Rate;
+use profiler_events::clock::{self, Rate};
 use profiler_events::{Schedule, ShapeList};
 use profiler_trace::internals::Profile;
 
@@ -40,6 +40,9 @@ impl TensorProfiler {
 
     /// What was asked for and is not in the numbers of `run`.
     pub(super) fn missing(&self, run: &StageRun, around: &Surroundings) -> Vec<Missing> {
+        if !clock::IS_THERE {
+            return vec![Missing::Clock];
+        }
         if !around.has_begun {
             return vec![Missing::Everything];
         }

@@ -1,7 +1,6 @@
 //! The report of the Tensor profiler: values, text, and what a reader of them must know.
 
 use std::sync::OnceLock;
-use std::time::Instant;
 
 use super::control::StageRun;
 use super::{GroupBy, TensorProfiler, writer};
@@ -11,7 +10,7 @@ use crate::report::internals::Missing;
 use crate::report::tensor::{KeyAverages, TensorReport, finest_rows};
 use crate::report::{Overhead, ReportHeader, SCHEMA_VERSION, Units, tensor_page};
 use crate::{Action, RunContext};
-use profiler_events::clock::{self, Clock, Rate};
+use profiler_events::clock::{self, Clock, Rate, Stopwatch};
 use profiler_events::forking::made_once;
 
 impl TensorProfiler {
@@ -131,7 +130,7 @@ fn seconds_per_scope() -> f64 {
         ));
         let op = OpStart::new(Action::op("mlprof_calibration"));
         let round = || {
-            let started = Instant::now();
+            let started = Stopwatch::start();
             for _ in 0..SCOPES {
                 let known = || Some(recording.clone());
                 writer::start(recording.number, known, &op, &clock);

@@ -89,6 +89,9 @@ mod segments {
         segments
     }
 
+    /// `PF_W` of ELF's headers, which libc does not have for Android.
+    const WRITABLE: u32 = 2;
+
     /// Adds the segments of one file.
     unsafe extern "C" fn add(
         file: *mut libc::dl_phdr_info,
@@ -104,7 +107,7 @@ mod segments {
         let headers =
             unsafe { std::slice::from_raw_parts(file.dlpi_phdr, usize::from(file.dlpi_phnum)) };
         for header in headers {
-            if header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W == 0 {
+            if header.p_type == libc::PT_LOAD && header.p_flags & WRITABLE == 0 {
                 let start = (file.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
                 segments.push(start..start.saturating_add(header.p_memsz as usize));
             }

@@ -8,7 +8,10 @@
 
 mod interruption;
 mod readings;
+mod system;
 mod timeline;
+#[cfg(any(miri, all(target_family = "wasm", target_os = "unknown")))]
+mod without_counter;
 
 use std::sync::{OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,33 +21,11 @@ use chrono::{DateTime, Utc};
 #[cfg(unix)]
 pub(crate) use self::readings::read;
 use self::readings::{Reading, read_together};
+pub use self::system::{IS_THERE, Stopwatch, wall_time};
 use self::timeline::{MINIMAL_BASE, Timeline};
+#[cfg(any(miri, all(target_family = "wasm", target_os = "unknown")))]
+use self::without_counter as quanta;
 use crate::forking::{Mutex, MutexGuard, made_once};
-
-/// Miri, which looks for undefined behaviour, knows no instruction that reads a counter.
-#[cfg(miri)]
-mod quanta {
-    use std::sync::OnceLock;
-    use std::time::Instant;
-
-    #[derive(Debug, Clone)]
-    pub(super) struct Clock;
-
-    impl Clock {
-        pub(super) fn new() -> Self {
-            Self
-        }
-
-        pub(super) fn raw(&self) -> u64 {
-            static FIRST: OnceLock<Instant> = OnceLock::new();
-            1 + FIRST.get_or_init(Instant::now).elapsed().as_nanos() as u64
-        }
-
-        pub(super) fn delta_as_nanos(&self, start: u64, end: u64) -> u64 {
-            end - start
-        }
-    }
-}
 
 /// Once the machine seems to have been suspended, the rate is measured anew over this long, to tell
 /// what the counter did meanwhile.
@@ -97,7 +78,7 @@ impl Origin {
     /// Measures the rate anew; `None` if the machine is suspended meanwhile.
     fn measure(&self) -> Option<f64> {
         let first = self.read();
-        std::thread::sleep(FRESH_BASE);
+        system::sleep(FRESH_BASE);
         let last = self.read();
         let ticks = last.ticks.checked_sub(first.ticks).filter(|ticks| *ticks > 0)?;
         let awake = last.awake.checked_sub(first.awake)?;
@@ -243,7 +224,7 @@ impl Rate {
     pub fn measured() -> Self {
         let origin = origin();
         let passed = origin.read().awake.saturating_sub(origin.timeline().first().awake);
-        std::thread::sleep(MINIMAL_BASE.saturating_sub(passed));
+        system::sleep(MINIMAL_BASE.saturating_sub(passed));
         Self::now()
     }
 

@@ -1,8 +1,10 @@
 //! The operating system's clocks, read beside the counter.
 
-#[cfg(any(miri, not(unix)))]
-use std::time::Instant;
 use std::time::{Duration, SystemTime};
+
+#[cfg(any(miri, not(unix)))]
+use super::system::Stopwatch;
+use super::system::wall_time;
 
 /// What the counter and the clocks showed at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub(super) struct Reading {
 impl Reading {
     /// Reads all clocks, `attempts` times.
     pub(super) fn now(counter: impl Fn() -> u64, attempts: usize) -> Self {
-        let clocks = || (awake(), total(), SystemTime::now());
+        let clocks = || (awake(), total(), wall_time());
         let (ticks, (awake, total, wall)) = read_together(counter, clocks, attempts);
         Self { ticks, awake, total, wall }
     }
@@ -66,8 +68,8 @@ fn awake() -> Duration {
 
 #[cfg(any(miri, not(unix)))]
 fn awake() -> Duration {
-    static FIRST: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    FIRST.get_or_init(Instant::now).elapsed()
+    static FIRST: std::sync::OnceLock<Stopwatch> = std::sync::OnceLock::new();
+    FIRST.get_or_init(Stopwatch::start).elapsed()
 }
 
 #[cfg(all(not(miri), any(target_os = "linux", target_vendor = "apple")))]

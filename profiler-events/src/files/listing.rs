@@ -3,7 +3,9 @@
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::clock::Stopwatch;
 
 /// Entries that are looked at in one folder, at most.
 const MOST_ENTRIES: usize = 20_000;
@@ -28,13 +30,14 @@ pub struct Listing {
 ///
 /// If the folder cannot be opened.
 pub fn list(folder: &Path) -> io::Result<Listing> {
-    list_within(folder, MOST_ENTRIES, Instant::now() + LONGEST)
+    list_within(folder, MOST_ENTRIES, LONGEST)
 }
 
-fn list_within(folder: &Path, most: usize, until: Instant) -> io::Result<Listing> {
+fn list_within(folder: &Path, most: usize, longest: Duration) -> io::Result<Listing> {
+    let stopwatch = Stopwatch::start();
     let mut entries = Vec::new();
     for (index, entry) in fs::read_dir(folder)?.enumerate() {
-        if index >= most || index % PER_LOOK == PER_LOOK - 1 && Instant::now() > until {
+        if index >= most || index % PER_LOOK == PER_LOOK - 1 && stopwatch.elapsed() > longest {
             return Ok(Listing { entries, is_complete: false });
         }
         entries.extend(entry.ok());
@@ -52,14 +55,13 @@ mod tests {
         for number in 0..200 {
             fs::write(folder.path().join(number.to_string()), "").expect("written");
         }
-        let later = Instant::now() + Duration::from_secs(3600);
-        let look = |most, until| {
-            let listing = list_within(folder.path(), most, until).expect("a folder");
+        let hour = Duration::from_secs(3600);
+        let look = |most, longest| {
+            let listing = list_within(folder.path(), most, longest).expect("a folder");
             (listing.entries.len(), listing.is_complete)
         };
-        assert_eq!(look(1000, later), (200, true));
-        assert_eq!(look(150, later), (150, false));
-        let past = Instant::now().checked_sub(Duration::from_secs(1)).expect("it runs for longer");
-        assert_eq!(look(1000, past), (PER_LOOK - 1, false));
+        assert_eq!(look(1000, hour), (200, true));
+        assert_eq!(look(150, hour), (150, false));
+        assert_eq!(look(1000, Duration::ZERO), (PER_LOOK - 1, false));
     }
 }

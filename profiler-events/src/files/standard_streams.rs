@@ -68,7 +68,8 @@ fn size_limit() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid `rlimit` that lives until the call returns.
     let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
-    (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+    #[allow(clippy::unnecessary_cast, reason = "FreeBSD's limits are signed")]
+    (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as u64)
 }
 
 /// Refuses text that is longer than half of what `limit` leaves of a regular file.

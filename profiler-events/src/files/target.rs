@@ -18,6 +18,7 @@ enum Kind {
     /// A pipe, a device or a socket.
     Special,
     /// One of the process's own open files, by its name in `/dev` or `/proc`.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "links are not followed"))]
     OpenFile,
     Folder,
 }

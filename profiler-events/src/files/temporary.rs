@@ -159,7 +159,10 @@ impl TemporaryFolder {
         let file = file.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         // Windows flushes only what is open for writing.
         #[cfg(windows)]
-        let file = fs::OpenOptions::new().write(true).open(self.path().join(name))?;
+        let file = {
+            drop(file);
+            fs::OpenOptions::new().write(true).open(self.path().join(name))?
+        };
         // What its writer did not report: files are often closed without a look at the outcome.
         durability::sync(&file)?;
         if let Some(mode) = permissions::kept_mode(&folder.path().join(to)) {

@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 mod lock;
 
 pub use self::lock::{Mutex, MutexGuard};
+use crate::process_id;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Keeps work and forks apart: the number of the thread that forks (0: none) above the number of
@@ -105,7 +106,7 @@ pub fn made_once<T>(once: &'static OnceLock<T>, make: impl FnOnce() -> T) -> &'s
 ///
 /// May be called in a signal handler. *Cost*: one system call.
 pub fn this_process() -> u64 {
-    u64::from(forks()) << 32 | u64::from(std::process::id())
+    u64::from(forks()) << 32 | u64::from(process_id())
 }
 
 /// Forks that lie between the process that began to [watch](watch()) and this one. *Cost*: one

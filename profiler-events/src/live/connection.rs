@@ -53,11 +53,10 @@ pub struct Peer {
 /// # Errors
 ///
 /// What the system says.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
-    // SAFETY: a plain structure, for which all-zero is valid.
-    let mut peer: libc::ucred = unsafe { std::mem::zeroed() };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    let mut peer = Credentials::default();
+    let mut length = size_of::<Credentials>() as libc::socklen_t;
     // SAFETY: both are good during the call, and `length` says how much there is.
     let result = unsafe {
         libc::getsockopt(
@@ -71,7 +70,17 @@ pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(Peer { user: peer.uid, process: u32::try_from(peer.pid).ok().filter(|it| *it > 0) })
+    Ok(Peer { user: peer.user, process: u32::try_from(peer.process).ok().filter(|it| *it > 0) })
+}
+
+/// The kernel's `ucred`, which libc does not have for Android.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[repr(C)]
+#[derive(Default)]
+struct Credentials {
+    process: i32,
+    user: u32,
+    _group: u32,
 }
 
 /// Returns the process at the other end: the one that connected, or that called `listen`.
@@ -79,7 +88,7 @@ pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
 /// # Errors
 ///
 /// What the system says.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     let (mut user, mut group) = (0, 0);
     // SAFETY: both are good during the call.

@@ -3,13 +3,12 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::ProcessIdentity;
-use super::user::is_own_user;
 
 const SOCKET: &str = "sock";
 /// Ending of the files with the tokens for metrics, which lie beside the sockets.
@@ -204,6 +203,10 @@ impl Address {
 /// Opens a folder of this user.
 #[cfg(target_os = "linux")]
 fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::user::is_own_user;
+
     let path = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: `path` is a C string that lives until the call returns.
@@ -235,6 +238,7 @@ fn too_long(path: &Path) -> io::Error {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::os::unix::fs::MetadataExt;
 
     use super::*;
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::files;
+use crate::{files, process_id};
 
 /// Bytes of a record that are read, at most: a line per program that the process has been, and a
 /// few more.
@@ -99,7 +99,7 @@ impl ProcessRecord {
 
 /// What this process's record is called. Its number alone would not do: another container has it, too.
 fn name() -> String {
-    let process = std::process::id();
+    let process = process_id();
     own_namespace()
         .map_or_else(|| process.to_string(), |container| format!("{process}-{container}"))
 }

@@ -51,6 +51,7 @@ pub struct RunSettings {
     pub has_steps: bool,
     /// Variables of the environment as they were before `mlprof run` set them for the build; `None`
     /// for one that was not there. The process gets them back.
+    #[cfg_attr(not(any(unix, windows)), serde(skip))]
     pub environment: BTreeMap<String, Option<OsString>>,
 }
 

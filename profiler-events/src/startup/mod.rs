@@ -41,6 +41,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::forking::apart_from_forks;
+use crate::process_id;
 
 /// The row of the whole start-up. Its self time is what came after [the part before
 /// `main`](PROCESS_STARTUP_BEFORE_MAIN).
@@ -81,7 +82,7 @@ static FIRST_ACTION: OnceLock<Noted> = OnceLock::new();
 pub fn process_startup() -> Option<ProcessStartup> {
     let noted = FIRST_ACTION.get()?;
     // A forked child has its parent's memory, but not its parent's start.
-    noted.startup.filter(|_| noted.process == std::process::id())
+    noted.startup.filter(|_| noted.process == process_id())
 }
 
 /// Ends start-up now, if no action has ended it before. For profilers of your own, at their first
@@ -91,7 +92,7 @@ pub fn note_first_action() {
         return;
     }
     apart_from_forks(|| {
-        FIRST_ACTION.get_or_init(|| Noted { process: std::process::id(), startup: measure() })
+        FIRST_ACTION.get_or_init(|| Noted { process: process_id(), startup: measure() })
     });
 }
 

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use super::Output;
 use crate::Report;
 use crate::number::duration;
 use crate::ranks::{held_up, numbers, stages_of_reports, stragglers};
 use chrono::TimeDelta;
+use profiler_events::clock::{self, Stopwatch};
 use profiler_events::{Stage, files};
 
 /// So long rank 0 waits for the others' reports unless it is told otherwise.
@@ -42,7 +43,12 @@ impl Output {
         let run = self.run();
         let patience = self.patience.unwrap_or(PATIENCE);
         self.directory()?;
-        if run.rank != 0 || run.world_size < 2 || !self.writes_json || patience.is_zero() {
+        if run.rank != 0
+            || run.world_size < 2
+            || !self.writes_json
+            || patience.is_zero()
+            || !clock::IS_THERE
+        {
             return None;
         }
         own.step_series().first()?;
@@ -58,7 +64,7 @@ impl Output {
         let mut written: BTreeMap<u32, Option<SystemTime>> = BTreeMap::new();
         let mut missing: Vec<u32> = (1..run.world_size).collect();
         let mut others = Vec::new();
-        let began = Instant::now();
+        let began = Stopwatch::start();
         loop {
             missing.retain(|rank| {
                 if began.elapsed() > patience + READING {

@@ -32,7 +32,7 @@ impl Tracks {
         let worked = cycle.device_events.iter().map(|event| event.device);
         let asked = cycle.device_counters.iter().map(|sample| sample.device);
         let devices: BTreeSet<u32> = worked.chain(asked).collect();
-        let process = u64::from(std::process::id());
+        let process = u64::from(profiler_events::process_id());
         // In a container the process may have the number of a device.
         let is_device = devices.iter().any(|device| u64::from(*device) == process);
         let process = if is_device { process + FIRST_OWN } else { process };

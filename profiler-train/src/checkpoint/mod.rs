@@ -17,13 +17,15 @@ pub(crate) const WEIGHTS: &str = "weights";
 pub(crate) const OPTIMIZER: &str = "optimizer";
 /// Section of a learning rate schedule that follows a metric.
 pub(crate) const SCHEDULE: &str = "schedule";
+/// Section of the framework's random number generators.
+pub(crate) const RANDOM: &str = "random";
 /// Section of the means of passes that have ended.
 pub(crate) const METRICS: &str = "metrics";
 
 /// A training at one point: the module's weights, and the state of optimizer, loop and callbacks.
 ///
-/// It is a set of sections by name. `trainer`, `weights`, `optimizer`, `schedule`, `metrics` and those that begin
-/// with `callback` are the trainer's; hooks can add others in
+/// It is a set of sections by name. `trainer`, `weights`, `optimizer`, `schedule`, `random`, `metrics` and those
+/// that begin with `callback` are the trainer's; hooks can add others in
 /// [`on_save_checkpoint`](super::TrainModule::on_save_checkpoint) and read them in
 /// [`on_load_checkpoint`](super::TrainModule::on_load_checkpoint).
 ///

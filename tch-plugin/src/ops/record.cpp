@@ -294,14 +294,12 @@ Starts starts_with(Inputs inputs, bool outputs) {
 }
 
 void add_callback(Inputs inputs, bool outputs) {
-  // The scopes that torch's own profiler shows.
+  // Scopes of all kinds, among them functions of TorchScript: torch's own profiler shows all of them.
   callback = at::addGlobalCallback(
       at::RecordFunctionCallback(starts_with(inputs, outputs),
                                  outputs ? &op_ends_with_outputs : &op_ends)
           .needsInputs(outputs || inputs != Inputs::NONE)
-          .needsOutputs(outputs)
-          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
-                   at::RecordScope::USER_SCOPE}));
+          .needsOutputs(outputs));
   end_before_libtorch();
 }
 

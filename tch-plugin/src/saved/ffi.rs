@@ -33,7 +33,12 @@ unsafe extern "C" {
         tensors: *const *const C_tensor,
     ) -> bool;
     fn mlprof_tch_optimizer_clear(optimizer: *mut c_void);
+    fn mlprof_tch_generator_read(cuda: i32) -> *mut C_tensor;
+    fn mlprof_tch_generator_write(cuda: i32, state: *const C_tensor) -> bool;
 }
+
+/// The CPU's generator; others are those of the CUDA devices with these numbers.
+pub(super) const CPU: i32 = -1;
 
 /// State of one parameter.
 #[derive(Debug)]
@@ -127,4 +132,18 @@ pub(super) fn write(
 pub(super) fn clear(optimizer: &mut COptimizer) {
     // SAFETY: the optimizer is borrowed exclusively.
     unsafe { mlprof_tch_optimizer_clear(inner(optimizer)) }
+}
+
+/// Returns the state of a generator; `None` if there is no such generator.
+pub(super) fn read_generator(generator: i32) -> Option<Tensor> {
+    // SAFETY: the function accepts any number.
+    let state = unsafe { mlprof_tch_generator_read(generator) };
+    // SAFETY: a pointer that is not null is a new tensor, which belongs to its receiver.
+    (!state.is_null()).then(|| unsafe { Tensor::from_ptr(state) })
+}
+
+/// Sets the state of a generator. False if libtorch refuses.
+pub(super) fn write_generator(generator: i32, state: &Tensor) -> bool {
+    // SAFETY: the function accepts any number, and only reads the tensor, which is borrowed.
+    unsafe { mlprof_tch_generator_write(generator, state.as_ptr()) }
 }

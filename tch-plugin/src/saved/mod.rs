@@ -1,9 +1,11 @@
-//! Weights and state of optimizers in checkpoints.
+//! Weights, state of optimizers and random numbers in checkpoints.
 
 #[cfg(records_ops)]
 mod ffi;
 #[cfg_attr(not(records_ops), path = "without_libtorch.rs")]
 pub(crate) mod optimizer;
+#[cfg_attr(not(records_ops), path = "random_without_libtorch.rs")]
+pub(crate) mod random;
 mod tensors;
 
 use profiler_train::{Result, SavedState};

@@ -1,7 +1,10 @@
-// Reads and writes the state of libtorch's optimizers: tch shows none of it.
+// Reads and writes the state of libtorch's optimizers and random number generators: tch shows none
+// of it.
 //
 // All entry points are `noexcept`: an exception of libtorch becomes the result `false`.
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/optimizer.h>
@@ -10,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -158,6 +162,13 @@ void copy_options(Kind kind, torch::optim::OptimizerOptions& options, double* va
   }
 }
 
+// The generator that ops draw from by default: of a CUDA device, or of the CPU for negative numbers.
+at::Generator generator(int32_t cuda) {
+  if (cuda < 0) return at::detail::getDefaultCPUGenerator();
+  const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(cuda));
+  return at::globalContext().defaultGenerator(device);
+}
+
 }  // namespace
 
 extern "C" {
@@ -220,4 +231,27 @@ bool mlprof_tch_optimizer_write(Optimizer* optimizer, const at::Tensor* paramete
 
 // Forgets the state of all parameters.
 void mlprof_tch_optimizer_clear(Optimizer* optimizer) noexcept { optimizer->state().clear(); }
+
+// The state of a generator, which belongs to the caller; null if there is no such generator.
+at::Tensor* mlprof_tch_generator_read(int32_t cuda) noexcept {
+  try {
+    at::Generator own = generator(cuda);
+    const std::lock_guard<std::mutex> guard(own.mutex());
+    return new at::Tensor(own.get_state());
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+// Sets the state of a generator.
+bool mlprof_tch_generator_write(int32_t cuda, const at::Tensor* state) noexcept {
+  try {
+    at::Generator own = generator(cuda);
+    const std::lock_guard<std::mutex> guard(own.mutex());
+    own.set_state(*state);
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
 }

@@ -26,6 +26,8 @@ const ADDRESS: Sanitizer = Sanitizer {
     options: ("ASAN_OPTIONS", "detect_stack_use_after_return=0:detect_leaks=0"),
     left_out: &[
         ("shared libraries", "AddressSanitizer brings a qsort of its own"),
+        ("small alternate stacks", "watched functions need more stack than there is"),
+        ("forked children", "each of 30 works for seconds when watched"),
         ("advanced::tests::large", "minutes each when watched"),
     ],
 };

@@ -109,6 +109,7 @@ fn text(state: &ProcessState, is_json: bool) -> Result<String, Error> {
     Ok(json + "\n")
 }
 
+#[cfg_attr(not(unix), expect(unreachable_code, reason = "there are no clients"))]
 fn only_one(mut all: Vec<Client>) -> Result<Client, Error> {
     match all.len() {
         0 => Err(Error::NoneListens),

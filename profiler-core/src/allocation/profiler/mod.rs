@@ -222,7 +222,7 @@ impl Profiler for AllocationProfiler {
     }
 
     fn interest(&self) -> Interest {
-        self.interest
+        self.interest.measurable()
     }
 
     fn observe(&self, observation: &Observation<'_>) {

@@ -19,7 +19,8 @@ use crate::recorder::{Part, Recorder};
 use crate::report::simple::ActionStatistics;
 use crate::report::{Report, Setting, SimpleReport};
 use crate::{
-    Action, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound, startup,
+    Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound,
+    startup,
 };
 
 /// A [`SimpleProfiler`] that also asks the operating system, at every start and stop, what it has
@@ -211,6 +212,10 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
         // It has the same scopes open, so it has nothing else to say.
         let _ = self.recorder.stop(action);
         stopped
+    }
+
+    fn interest(&self) -> Interest {
+        self.simple.interest()
     }
 
     fn observe(&self, observation: &Observation<'_>) {

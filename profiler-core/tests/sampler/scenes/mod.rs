@@ -17,7 +17,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("alternate stacks", disturbance::alternate_stacks),
     ("64 threads", disturbance::many_threads),
     ("threads that come and go", disturbance::threads_that_come_and_go),
-    ("fork", disturbance::fork),
+    ("forked children", disturbance::fork),
     ("allocation", disturbance::allocation),
     ("start and stop", disturbance::start_and_stop),
     ("small alternate stacks", limits::small_alternate_stacks),

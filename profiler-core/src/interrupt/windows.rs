@@ -1,4 +1,4 @@
-//! Where signals are not Unix's: watches for Ctrl-C.
+//! Windows: watches for Ctrl-C.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};

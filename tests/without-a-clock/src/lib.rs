@@ -1,0 +1,62 @@
+//! A training without a framework, under each profiler, for a host that gives a program nothing:
+//! `run.mjs` loads it and looks at the reports.
+
+use std::sync::OnceLock;
+
+use profiler_core::{
+    PROFILER_NAMES, Profiler, ProfilerExt, RunContext, Session, Stage, interrupt, profile, startup,
+};
+
+/// Steps of each training.
+const STEPS: u64 = 3;
+
+/// Separates the reports.
+const SEPARATOR: &str = "\n---\n";
+
+fn step(profiler: &dyn Profiler, batch: u64) -> u64 {
+    let _scope = profile!("training_step");
+    let _inner = profiler.profile("forward");
+    batch + 1
+}
+
+/// Returns the profiler's report of a whole stage.
+fn report(name: &str) -> String {
+    let session = match Session::try_begin(name, Stage::Fit, &RunContext::default()) {
+        Ok(session) => session,
+        Err(error) => return format!("{name}: {error}"),
+    };
+    let profiler = session.profiler().clone();
+    let watch = interrupt::watch();
+    let mut sum = 0;
+    for batch in profiler.profile_iterable(0..STEPS, "train_dataloader_next") {
+        sum += step(&*profiler, batch);
+        profiler.step();
+    }
+    assert!(sum == 6 && !watch.requested());
+    let text = profiler.summary();
+    drop(session);
+    format!("{name}: {text}")
+}
+
+fn reports() -> &'static str {
+    static REPORTS: OnceLock<String> = OnceLock::new();
+    REPORTS.get_or_init(|| {
+        assert_eq!(startup::process_startup(), None);
+        let reports: Vec<_> = PROFILER_NAMES.iter().map(|name| report(name)).collect();
+        reports.join(SEPARATOR)
+    })
+}
+
+/// Runs all trainings; returns the address of the reports' text.
+// SAFETY: no other function of the program has this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn run() -> *const u8 {
+    reports().as_ptr()
+}
+
+/// Returns the length of the reports' text in bytes.
+// SAFETY: no other function of the program has this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn length() -> usize {
+    reports().len()
+}
