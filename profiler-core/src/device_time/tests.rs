@@ -219,9 +219,10 @@ fn every_form_of_a_report_shows_device_time() {
     assert_eq!(cells("host only")[6..8], ["-", "-"]);
     assert!(text.contains("\nDevice: time of the device's clock"), "{text}");
     let report = profiler.report().expect("a report");
-    let page = page::html(std::slice::from_ref(&report));
+    let reports = std::slice::from_ref(&report);
+    let page = page::html(reports);
     assert!(page.contains("Device mean"), "the page has the column");
-    let compared = compare(&[report.clone()], &[report]).expect("reports of one kind");
+    let compared = compare(reports, reports).expect("reports of one kind");
     let mut tables = compared.parts.iter().flat_map(|part| &part.tables);
     assert!(tables.any(|table| table.subject == Subject::ActionsOnDevice), "{compared:?}");
 
