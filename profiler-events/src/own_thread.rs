@@ -1,5 +1,6 @@
 //! Threads of ours.
 
+use std::cell::Cell;
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
@@ -8,11 +9,23 @@ use crate::uncounted;
 /// What the names of all threads of ours begin with: they are not the program's.
 pub const NAME_PREFIX: &str = "mlprof-";
 
+thread_local!(static IS_OWN: Cell<bool> = const { Cell::new(false) });
+
+/// Returns whether the calling thread was started by [`spawn`].
+pub fn is_own() -> bool {
+    IS_OWN.try_with(Cell::get).unwrap_or(false)
+}
+
 /// Starts one. What it allocates is not counted as the program's, and signals are left to the
 /// program's own threads, from its first moment on.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let builder = Builder::new().name(name.to_owned());
-    without_signals(|| builder.spawn(move || uncounted(work)))
+    without_signals(|| {
+        builder.spawn(move || {
+            IS_OWN.set(true);
+            uncounted(work);
+        })
+    })
 }
 
 /// A thread begins with the mask of the one that starts it.

@@ -1,6 +1,6 @@
 //! The clock of actions: all devices together.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use burn::tensor::Device;
 use profiler_core::Action;
@@ -9,6 +9,7 @@ use profiler_core::hook::{self, DeviceClock, DeviceWindow, RegionSink};
 use super::device::{self, TimedDevice, can_time, devices};
 use super::pending;
 use super::window::Window;
+use crate::lock::lock;
 
 /// Has `device` timed from here on, whenever a profiler measures devices. Returns `None` if it is none of
 /// CubeCL's.
@@ -52,9 +53,13 @@ struct Windows {
 
 impl DeviceWindow for Windows {}
 
-/// Brings the times of all windows that are closed to the profilers. Waits for the devices.
+/// Brings the times of all windows that are closed to the profilers. Waits for the devices, if there are any.
 fn deliver_all() {
-    if can_time() {
+    /// One at a time: who comes second finds everything delivered.
+    static DELIVERING: Mutex<()> = Mutex::new(());
+
+    if can_time() && pending::is_any() {
+        let _alone = lock(&DELIVERING);
         devices().iter().for_each(|device| device.finish());
         pending::deliver_all();
     }

@@ -56,6 +56,11 @@ impl Drop for Place {
     }
 }
 
+/// Whether a window is open or pending.
+pub(super) fn is_any() -> bool {
+    UNDER_WAY.load(Ordering::Relaxed) > 0
+}
+
 pub(super) fn add(region: Region, place: Place, time: ProfileDuration) {
     lock(&PENDING).push_back(Pending { region, ticks: time.into_future(), _place: place });
 }

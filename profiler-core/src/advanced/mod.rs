@@ -126,10 +126,11 @@ impl AdvancedProfiler {
     }
 
     /// The numbers so far. Other threads may go on recording meanwhile. Regions of a device that are
-    /// under way are waited for.
+    /// under way are waited for; by threads of mlprof's own, which answer and which end a training, for 4 s at
+    /// most.
     pub fn snapshot(&self) -> AdvancedReport {
         let samples = self.samples();
-        hook::deliver_regions();
+        let is_whole = hook::deliver_regions();
         let report = summarize::summarize(self.recorder.collect(), &self.output.run());
         let mut report = AdvancedReport { samples, ..report };
         report.header.settings = vec![Setting::new("samples", self.sampling_in_words())];
@@ -137,6 +138,7 @@ impl AdvancedProfiler {
             report.header.settings.push(Setting::recorded("device time", true));
             report.header.notes.extend(devices.notes());
         }
+        report.header.notes.extend((!is_whole).then(|| hook::STILL_AT_WORK.to_owned()));
         missing::note(&mut report);
         report
     }

@@ -56,7 +56,7 @@ pub use reductions::{assert_reduces_as_read, numbers_to_reduce};
 pub use without_ops::{WITHOUT_OPS_OF, reason_without_ops};
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 
-pub(crate) use crate::source::deliver_regions;
+pub(crate) use crate::source::{STILL_AT_WORK, deliver_regions};
 pub(crate) use without_ops::frameworks_without_ops;
 
 use std::sync::Arc;

@@ -160,12 +160,13 @@ impl SimpleProfiler {
 
     /// The numbers so far. Other threads may go on recording meanwhile: a row then has all calls
     /// that it counts, and possibly the time of one more. Regions of a device that are under way are
-    /// waited for.
+    /// waited for; by threads of mlprof's own, which answer and which end a training, for 4 s at most.
     pub fn snapshot(&self) -> SimpleReport {
-        hook::deliver_regions();
+        let is_whole = hook::deliver_regions();
         let mut report = summarize::summarize(self.recorder.collect(), &self.output.run());
         report.header.settings = settings(false, false);
         self.note_devices(&mut report);
+        report.header.notes.extend((!is_whole).then(|| hook::STILL_AT_WORK.to_owned()));
         report
     }
 }

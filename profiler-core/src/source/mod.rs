@@ -1,5 +1,6 @@
 //! Hooks that can be turned on and off, and what they have under way.
 
+mod patience;
 mod regions;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +10,13 @@ use std::sync::{Arc, OnceLock, PoisonError, Weak};
 pub use regions::add_region_delivery;
 pub use regions::{max_pending_regions, set_max_pending_regions};
 
+pub(crate) use patience::STILL_AT_WORK;
 pub(crate) use regions::deliver_regions;
 
 use profiler_events::forking::{Mutex, MutexGuard};
 use profiler_events::{Context, Interest};
+
+use patience::wait_for_devices;
 
 /// A hook that can be turned on and off, and may have work under way.
 ///
@@ -149,10 +153,10 @@ pub(crate) fn announce(read: impl FnOnce() -> Interest) {
 
 /// Has all sources deliver what is under way, and regions of devices besides.
 pub(crate) fn flush() {
-    deliver_regions();
-    for source in sources() {
-        source.flush();
-    }
+    wait_for_devices(|| {
+        regions::deliver_all();
+        sources().for_each(|source| source.flush());
+    });
 }
 
 /// Whether some source wants to know which actions are open.

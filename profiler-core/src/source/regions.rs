@@ -3,6 +3,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::patience::wait_for_devices;
+
 /// Hooks that measure regions: CUDA's events, burn's devices.
 const HOOKS: usize = 4;
 
@@ -22,9 +24,14 @@ pub fn add_region_delivery(deliver: fn()) {
     }
 }
 
-/// Brings all regions to their sinks whose guards have been dropped. Waits for the device, if any is
-/// under way.
-pub(crate) fn deliver_regions() {
+/// Brings all regions to their sinks whose guards have been dropped. [Waits for the device](wait_for_devices),
+/// if any is under way; returns whether it was over with all of them.
+pub(crate) fn deliver_regions() -> bool {
+    // Hooks take the places from the first on.
+    DELIVERIES[0].get().is_none() || wait_for_devices(deliver_all)
+}
+
+pub(super) fn deliver_all() {
     DELIVERIES.iter().filter_map(OnceLock::get).for_each(|deliver| deliver());
 }
 
