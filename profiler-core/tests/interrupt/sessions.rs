@@ -62,8 +62,10 @@ fn all_trainings_report_once_before_the_process_ends() {
     let (output, status, errors) = program.end_with_output();
     assert_eq!(status.signal(), Some(SIGINT), "{errors}");
     assert_eq!(output.matches("first model").count(), 1, "{output}");
+    // The signal may come between two stages of the second one, or before it opens its action.
     let reports = output.matches("FIT Profiler Report").count();
-    assert_eq!(output.matches("second model").count(), reports - 1, "one each");
+    let second = output.matches("second model").count();
+    assert!((1..=2).contains(&reports) && second < reports, "{output}");
 }
 
 #[test]
