@@ -1,5 +1,8 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::Duration;
+
+use profiler_events::own_thread;
 
 use super::{DeviceClock, DeviceWindow, register_device_clock};
 use crate::hook::{DeviceEvent, RegionSink, Timestamp};
@@ -7,6 +10,7 @@ use crate::report::comparison::{Subject, compare};
 use crate::report::{Report, SimpleReport, page};
 use crate::{
     Action, ActionKind, AdvancedProfiler, Profiler, ProfilerExt, RunContext, SimpleProfiler, Stage,
+    hook,
 };
 
 /// A device that takes a microsecond for each window closed on it before, starting with one; and answers
@@ -230,4 +234,29 @@ fn every_form_of_a_report_shows_device_time() {
     drop(other.profile("host only"));
     let page = page::html(&other.report().into_iter().collect::<Vec<_>>());
     assert!(!page.contains("Device mean"), "no column where nothing was measured");
+}
+
+/// Whoever asks a training about which nobody knows whether it hangs.
+#[test]
+fn a_report_for_somebody_outside_does_not_wait_for_a_device_that_hangs() {
+    static HANGS: AtomicBool = AtomicBool::new(false);
+    fn deliver() {
+        while HANGS.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    hook::add_region_delivery(deliver);
+    let profiler = Arc::new(SimpleProfiler::new());
+    drop(profiler.profile("an action"));
+    HANGS.store(true, Ordering::Relaxed);
+    let (sender, reports) = mpsc::channel();
+    let asked = profiler.clone();
+    let answer = move || sender.send(asked.snapshot()).expect("somebody waits for it");
+    own_thread::spawn("mlprof-test", answer).expect("a thread");
+    let report = reports.recv_timeout(Duration::from_secs(60)).expect("an answer");
+    HANGS.store(false, Ordering::Relaxed);
+    assert_eq!(report.actions[0].action, "an action");
+    assert_eq!(report.header.notes, [hook::STILL_AT_WORK]);
+    assert!(profiler.snapshot().header.notes.is_empty(), "the program waits for its devices");
 }
