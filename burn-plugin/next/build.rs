@@ -1,4 +1,4 @@
-//! Tells the sources, which are those of burn-plugin, that burn is 0.23.
+//! Tells the sources, which are those of mlprof-burn, that burn is 0.23.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -26,12 +26,12 @@
 //! | `teardown` | ending the loop: waiting for checkpoints to be written, freeing loaders | loop |
 
 #[cfg(feature = "train")]
-use profiler_core::Action;
-pub use profiler_core::names::{
+use mlprof_core::Action;
+pub use mlprof_core::names::{
     BACKWARD, LR_SCHEDULER_STEP, OPTIMIZER_UPDATE, RUN_TRAINING_BATCH, RUN_TRAINING_EPOCH,
     SAVE_CHECKPOINT, TEST_NEXT, TRAIN_DATALOADER_NEXT, VAL_NEXT,
 };
-use profiler_core::names::{hook, short_type_name};
+use mlprof_core::names::{hook, short_type_name};
 
 /// From `launch` until the fit starts.
 pub const SETUP: &str = "setup";

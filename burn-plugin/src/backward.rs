@@ -1,7 +1,7 @@
 //! Backward, told apart from forward.
 
 use burn::tensor::{Gradients, Tensor};
-use profiler_core::profile;
+use mlprof_core::profile;
 
 use crate::direction::Inside;
 use crate::numerics;
@@ -12,11 +12,11 @@ use crate::numerics;
 /// into. Write this in the step where `loss.backward()` stood, and the report shows `backward`
 /// inside `training_step`; the self time of `training_step` is then forward (and the loss). The ops
 /// called in it count as [backward](crate::ops#forward-and-backward), and
-/// [`NumericsProfiler`](profiler_core::NumericsProfiler) looks at the loss.
+/// [`NumericsProfiler`](mlprof_core::NumericsProfiler) looks at the loss.
 ///
 /// ```
 /// use burn::prelude::*;
-/// use burn_plugin::prelude::*;
+/// use mlprof_burn::prelude::*;
 ///
 /// let device = Device::flex().autodiff();
 /// let weight = Tensor::<1>::from_floats([3.0], &device).require_grad();

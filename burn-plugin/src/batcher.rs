@@ -2,7 +2,7 @@
 
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::Device;
-use profiler_core::{Action, ActiveScope, Binding, Interest};
+use mlprof_core::{Action, ActiveScope, Binding, Interest};
 
 use crate::actions;
 
@@ -14,7 +14,7 @@ use crate::actions;
 /// use burn::data::dataloader::{DataLoaderBuilder, batcher::Batcher};
 /// use burn::data::dataset::InMemDataset;
 /// use burn::tensor::{Device, Tensor};
-/// use burn_plugin::ProfiledBatcher;
+/// use mlprof_burn::ProfiledBatcher;
 ///
 /// struct Points;
 /// impl Batcher<f32, Tensor<1>> for Points {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use profiler_core::hook::Direction;
+use mlprof_core::hook::Direction;
 
 thread_local! {
     static INSIDE: Cell<u32> = const { Cell::new(0) };

@@ -1,7 +1,7 @@
 //! What burn says of itself, for reports.
 
 use burn::tensor::Device;
-use profiler_core::hook::{Framework, declare_device, declare_framework};
+use mlprof_core::hook::{Framework, declare_device, declare_framework};
 
 const NAME: &str = "burn";
 

@@ -8,14 +8,14 @@ use burn::backend::StreamId;
 use burn::backend::ir::OperationIr;
 use burn::tensor::{Device, Graph};
 use burn_fusion::observer::{BlockOperations, FusionObservation, FusionObserver};
-use profiler_core::{Action, ActiveScope, Interest};
+use mlprof_core::{Action, ActiveScope, Interest};
 
 /// A [`Graph`] whose replays are actions of the active profiler.
 ///
 /// burn replays a captured graph in one go, and its observers see neither ops nor kernels. So each replay is a
 /// call of an action that names what it hides: `[Graph]replay of 12 ops captured at src/main.rs:57`. How
 /// often it ran, and how long, is its row in every report; the device's time with
-/// [`measure_devices`](profiler_core::SimpleProfiler::measure_devices).
+/// [`measure_devices`](mlprof_core::SimpleProfiler::measure_devices).
 ///
 /// On a device that cannot capture, burn runs the closure again: the action is then `[Graph]replay by running the
 /// closure of src/main.rs:57 again`, and its ops are seen like all others.
@@ -34,7 +34,7 @@ pub struct ProfiledGraph<T, F> {
 ///
 /// let device = Device::flex(); // cannot capture: runs the closure again
 /// let input = Tensor::<1>::ones([4], &device);
-/// let mut graph = burn_plugin::capture(&device, move || input.clone() + 1.0);
+/// let mut graph = mlprof_burn::capture(&device, move || input.clone() + 1.0);
 /// // SAFETY: the closure owns the tensor that it reads.
 /// let output = unsafe { graph.replay() };
 /// assert_eq!(output.dims(), [4]);

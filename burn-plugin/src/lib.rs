@@ -3,7 +3,7 @@
 //! ```no_run
 //! use burn::train::{Learner, LearnerModel, LearningResult, SupervisedTraining};
 //! use burn::train::{TrainLoader, ValidLoader};
-//! use burn_plugin::prelude::*;
+//! use mlprof_burn::prelude::*;
 //!
 //! fn train<M: LearnerModel>(
 //!     learner: Learner<M>,
@@ -22,7 +22,7 @@
 //! name is a panic before anything is trained, and the type stays burn's. Where burn's own `Evaluator`
 //! is returned, what it returned is profiled: [`evaluator.profiled("simple")`](ProfileEvaluator).
 //!
-//! Supported and tested: burn 0.22 (0.22.1). The package `burn-plugin-next`, in the folder `next`, is this
+//! Supported and tested: burn 0.22 (0.22.1). The package `mlprof-burn-next`, in the folder `next`, is this
 //! crate built with burn 0.23.0-pre.1. It has the same items, and no features `cubecl` and `cuda`.
 //!
 //! # Features
@@ -66,7 +66,7 @@
 //! - Forward and backward run inside one call of burn's `TrainStep::step`. Write
 //!   [`loss.backward_profiled()`](ProfiledBackward::backward_profiled) in it instead of
 //!   `loss.backward()`.
-//! - Whatever happens inside the model: [`profile!`](profiler_core::profile!) and `#[profiled]`
+//! - Whatever happens inside the model: [`profile!`](mlprof_core::profile!) and `#[profiled]`
 //!   report to the training's profiler while it runs.
 //! - Reading items and batching them (the move to the device included): wrap the batcher in a
 //!   [`ProfiledBatcher`].
@@ -77,18 +77,18 @@
 //! devices (wgpu, CUDA, …), with this crate's feature `cubecl`, also every op with its shapes, fused
 //! blocks and kernels: see [`ops`]. Each training batch is a step of its schedule, on several
 //! devices together, and each batch of an evaluation; the validation between epochs is none. A
-//! training strategy of your own calls [`Profiler::step`](profiler_core::Profiler::step) itself.
+//! training strategy of your own calls [`Profiler::step`](mlprof_core::Profiler::step) itself.
 //!
 //! # Device time
 //!
-//! With the feature `cubecl` a profiler that [measures devices](profiler_core::SimpleProfiler::measure_devices)
+//! With the feature `cubecl` a profiler that [measures devices](mlprof_core::SimpleProfiler::measure_devices)
 //! has the device's time beside the host's for each action, and `profile_device` times one region. Both
 //! need neither `fusion` nor the Tensor profiler; a loop of your own calls [`ops::install`] first. Replays of
 //! captured graphs are actions where `capture` of this crate captures them.
 //!
 //! # Numbers
 //!
-//! [`NumericsProfiler`](profiler_core::NumericsProfiler) (`.profiler("numerics")`) sees what modules return that are
+//! [`NumericsProfiler`](mlprof_core::NumericsProfiler) (`.profiler("numerics")`) sees what modules return that are
 //! [`profiled`](ProfileModule::profiled), the loss, and gradients, parameters and their updates by the names that
 //! they have in the model. On flex they are read in place. On other devices each is reduced where it is, by some thirty
 //! ops that no other profiler counts, and what came of that is read when the batch has ended: what is not finite is
@@ -119,7 +119,7 @@
 //! # burn's feature `tracing`
 //!
 //! With this crate's feature `tracing`, beside burn's own, burn's spans are rows, once
-//! [`profiler_core`]'s `ProfilerLayer` is part of a subscriber that is installed before `launch`. (burn's
+//! [`mlprof_core`]'s `ProfilerLayer` is part of a subscriber that is installed before `launch`. (burn's
 //! own logger then finds its place taken, and `experiment.log` stays empty; where burn's comes first,
 //! installing another one fails.) They tell of data that is moved, not of ops: those come as
 //! said above. On flex there are:
@@ -230,7 +230,7 @@ pub use test_model::TestModel;
 #[cfg(feature = "train")]
 pub use training::{MetricTuple, ProfileTraining, ProfiledTraining, TextMetricTuple};
 
-/// What a program that profiles its burn code usually needs; [`profiler_core::prelude`] is part of
+/// What a program that profiles its burn code usually needs; [`mlprof_core::prelude`] is part of
 /// it.
 ///
 /// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
@@ -248,28 +248,28 @@ pub mod prelude {
     pub use crate::{ProfiledBackward, ProfiledOptimizerStep};
     #[cfg(feature = "dataset")]
     pub use crate::{ProfiledBatcher, profiled_loader};
-    pub use profiler_core::UnknownProfiler;
-    pub use profiler_core::prelude::*;
+    pub use mlprof_core::UnknownProfiler;
+    pub use mlprof_core::prelude::*;
     // By name, so that it is this one and not the attribute.
     #[cfg(feature = "cubecl")]
     pub use crate::DeviceProfilerExt;
-    pub use profiler_core::profile;
+    pub use mlprof_core::profile;
 }
 
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
 /// settings, reports as values.
-pub use profiler_core;
-pub use profiler_core::{profile, profile_collective, profile_dynamic};
+pub use mlprof_core;
+pub use mlprof_core::{profile, profile_collective, profile_dynamic};
 
 /// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
 #[cfg(feature = "cuda")]
-pub use profiler_cuda as cuda;
+pub use mlprof_cuda as cuda;
 /// The doors into a training that runs: `MLPROF_LIVE=1`, or [`live::start`]; with the feature `capture` TensorBoard's, too:
 /// `MLPROF_CAPTURE_PORT=6009`, or `live::capture`; with `metrics` Prometheus': `MLPROF_METRICS_PORT=9464`, or `live::metrics`;
 /// with `otlp` OpenTelemetry's: `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318`.
-pub use profiler_live as live;
+pub use mlprof_live as live;
 
-/// The examples of the front page, run as tests; that for candle in candle-plugin.
+/// The examples of the front page, run as tests; that for candle in mlprof-candle.
 #[cfg(all(doctest, feature = "train"))]
 #[doc = include_str!("../../README.md")]
 struct FrontPage;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::tensor::Device;
-use profiler_core::{Action, Profiler, ProfilerExt};
+use mlprof_core::{Action, Profiler, ProfilerExt};
 
 use crate::ops;
 #[cfg(feature = "train")]
@@ -28,10 +28,10 @@ use crate::stop::StopSignal;
 /// ```
 /// # use std::sync::Arc;
 /// # use burn::data::dataloader::DataLoader;
-/// # use profiler_core::{Profiler, SimpleProfiler};
+/// # use mlprof_core::{Profiler, SimpleProfiler};
 /// # fn epoch<B: 'static>(loader: Arc<dyn DataLoader<B>>) {
 /// let profiler: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
-/// let loader = burn_plugin::profiled_loader(loader, profiler.clone(), "train_dataloader_next");
+/// let loader = mlprof_burn::profiled_loader(loader, profiler.clone(), "train_dataloader_next");
 /// for batch in loader.iter() {
 ///     // … the training step …
 /// #   drop(batch);

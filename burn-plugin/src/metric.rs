@@ -4,7 +4,7 @@ use burn::tensor::TensorReadError;
 use burn::train::metric::{
     Metric, MetricAttributes, MetricMetadata, MetricName, Numeric, NumericEntry, SerializedEntry,
 };
-use profiler_core::{Action, ActiveScope, Binding, Interest};
+use mlprof_core::{Action, ActiveScope, Binding, Interest};
 
 use crate::actions;
 

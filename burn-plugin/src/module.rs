@@ -4,8 +4,8 @@ use std::any::Any;
 use std::cell::RefCell;
 
 use burn::module::Module;
-use profiler_core::names::short_type_name;
-use profiler_core::{Action, ActiveScope, Interest, hook};
+use mlprof_core::names::short_type_name;
+use mlprof_core::{Action, ActiveScope, Interest, hook};
 
 use crate::numerics;
 
@@ -19,7 +19,7 @@ use crate::numerics;
 /// ```
 /// use burn::nn::{Linear, LinearConfig};
 /// use burn::prelude::*;
-/// use burn_plugin::prelude::*;
+/// use mlprof_burn::prelude::*;
 ///
 /// #[derive(Module, Debug)]
 /// struct Encoder {
@@ -49,7 +49,7 @@ use crate::numerics;
 /// view has the device time and the operations of its ops. *Cost* without an active profiler: one
 /// relaxed load; with one, some 0.2 µs for the name.
 ///
-/// *Numbers*: [`NumericsProfiler`](profiler_core::NumericsProfiler) looks at what the forward returns, if that is a tensor, a pair
+/// *Numbers*: [`NumericsProfiler`](mlprof_core::NumericsProfiler) looks at what the forward returns, if that is a tensor, a pair
 /// of tensors of one rank, what burn's recurrent layers return, or an `MhaOutput`; of more than one tensor at the first, or the
 /// hidden state, or the context. A note in its report names modules that return something else.
 pub trait ProfileModule: Module {
@@ -59,14 +59,14 @@ pub trait ProfileModule: Module {
         if is_measured() { measured(self, path, None, forward) } else { forward(self) }
     }
 
-    /// The same for a forward whose input the profiler may see, too: then [`NumericsProfiler`](profiler_core::NumericsProfiler) can
+    /// The same for a forward whose input the profiler may see, too: then [`NumericsProfiler`](mlprof_core::NumericsProfiler) can
     /// tell whether what is not finite was made here, and `mlprof compare-numerics` whether two runs part here. The method itself will do as a
     /// forward:
     ///
     /// ```
     /// # use burn::nn::{Linear, LinearConfig};
     /// # use burn::prelude::*;
-    /// # use burn_plugin::prelude::*;
+    /// # use mlprof_burn::prelude::*;
     /// # let device = Device::flex();
     /// # let (head, features) = (LinearConfig::new(4, 8).init(&device), Tensor::<2>::ones([2, 4], &device));
     /// let scores = head.profiled_forward("head", features, Linear::forward);
@@ -163,7 +163,7 @@ mod tests {
 
     use burn::nn::{Linear, LinearConfig};
     use burn::tensor::Device;
-    use profiler_core::{NeverStarted, Profiler, activate};
+    use mlprof_core::{NeverStarted, Profiler, activate};
 
     use super::*;
 

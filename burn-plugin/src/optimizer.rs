@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::optim::{
     GradientsParams, ModuleOptimizer, lr_scheduler::module_lr_scheduler::ModuleLearningRate,
 };
-use profiler_core::profile;
+use mlprof_core::profile;
 
 use crate::actions;
 use crate::numerics::StepTold;
@@ -13,13 +13,13 @@ use crate::numerics::StepTold;
 ///
 /// A training that burn runs under a profiler needs none of this. In a loop of your own it is written where
 /// `optimizer.step(…)` stood: the report has a row `Optimizer.step`, and
-/// [`NumericsProfiler`](profiler_core::NumericsProfiler) sees gradients, parameters and updates by their names in the model.
+/// [`NumericsProfiler`](mlprof_core::NumericsProfiler) sees gradients, parameters and updates by their names in the model.
 ///
 /// ```
 /// use burn::nn::{Linear, LinearConfig};
 /// use burn::optim::{GradientsParams, SgdConfig};
 /// use burn::prelude::*;
-/// use burn_plugin::prelude::*;
+/// use mlprof_burn::prelude::*;
 ///
 /// let device = Device::flex().autodiff();
 /// let mut model: Linear = LinearConfig::new(3, 1).init(&device);
@@ -31,7 +31,7 @@ use crate::numerics::StepTold;
 /// model = optimizer.step_profiled(0.1, model, gradients);
 /// # drop(active);
 /// # let report = profiler.snapshot();
-/// # let is_update = |row: &&profiler_core::report::numerics::TensorRow| row.role.name() == "update";
+/// # let is_update = |row: &&mlprof_core::report::numerics::TensorRow| row.role.name() == "update";
 /// # let updates: Vec<_> = report.tensors.iter().filter(is_update).map(|row| &*row.name).collect();
 /// # assert_eq!(updates, ["weight", "bias"]);
 /// ```

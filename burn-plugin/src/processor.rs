@@ -14,7 +14,7 @@ use burn::train::{
     AsyncProcessorTraining, EventProcessorError, EventProcessorTraining, InferenceStep,
     LearnerEvent, LearnerModel, SupervisedTrainingEventProcessor, TrainStep,
 };
-use profiler_core::{Action, Profiler, ProfilerExt};
+use mlprof_core::{Action, Profiler, ProfilerExt};
 
 use crate::actions;
 

@@ -1,7 +1,7 @@
 //! Progress loggers that are measured.
 
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
-use profiler_core::{Action, ActiveScope, Binding, Bound, Interest};
+use mlprof_core::{Action, ActiveScope, Binding, Bound, Interest};
 
 use crate::actions;
 

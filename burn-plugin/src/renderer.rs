@@ -9,7 +9,7 @@ use burn::train::renderer::{
     EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation,
     MetricsRendererTraining,
 };
-use profiler_core::{Action, ActiveScope, Binding, Bound, Interest};
+use mlprof_core::{Action, ActiveScope, Binding, Bound, Interest};
 
 use crate::actions;
 

@@ -6,7 +6,7 @@
 //! ```no_run
 //! use burn::rl::SliceAccess;
 //! use burn::train::{OffPolicyConfig, RLComponentsTypes, RLResult, RLStrategies, RLTraining};
-//! use burn_plugin::prelude::*;
+//! use mlprof_burn::prelude::*;
 //!
 //! fn train<RLC>(training: RLTraining<RLC>, agent: RLC::LearningAgent) -> RLResult<RLC::Policy>
 //! where
@@ -54,8 +54,8 @@ use burn::train::{
     RLComponents, RLComponentsTypes, RLEvent, RLEventProcessorType, RLResult, RLStrategies,
     RLStrategy,
 };
-use profiler_core::names::{hook, short_type_name};
-use profiler_core::{
+use mlprof_core::names::{hook, short_type_name};
+use mlprof_core::{
     Action, Interrupt, IntoProfiler, Observation, Profiler, ProfilerExt, UnknownProfiler,
 };
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use profiler_core::{Action, Interrupt, IntoProfiler, Profiler, RunContext, Session, Stage};
+use mlprof_core::{Action, Interrupt, IntoProfiler, Profiler, RunContext, Session, Stage};
 
 use crate::screen::MainScreen;
 
@@ -11,8 +11,8 @@ use crate::screen::MainScreen;
 /// [`ProfileStrategy::profiler_with`](crate::ProfileStrategy::profiler_with).
 ///
 /// ```
-/// use burn_plugin::StageSettings;
-/// use profiler_core::Interrupt;
+/// use mlprof_burn::StageSettings;
+/// use mlprof_core::Interrupt;
 ///
 /// let settings = StageSettings::new().on_interrupt(Interrupt::Return).log_dir("/tmp/run");
 /// ```
@@ -45,7 +45,7 @@ impl StageSettings {
     }
 
     /// The seed of the program's random numbers, for the record of the
-    /// [`NumericsProfiler`](profiler_core::NumericsProfiler). Seeds nothing.
+    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler). Seeds nothing.
     pub fn seeded_with(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
@@ -76,7 +76,7 @@ pub(crate) fn begin_session(
 
 /// The same profiler, with whoever may look in from here on beside it.
 pub(crate) fn listening(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-    profiler_core::watcher::listen();
+    mlprof_core::watcher::listen();
     // A profiler is no unknown name.
     profiler.clone().into_profiler().unwrap_or(profiler)
 }

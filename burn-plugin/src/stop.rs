@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use burn::data::dataset::DatasetError;
 use burn::train::Interrupter;
-use profiler_core::interrupt::{Watch, watch};
-use profiler_core::{Interrupt, Profiler};
+use mlprof_core::interrupt::{Watch, watch};
+use mlprof_core::{Interrupt, Profiler};
 
 /// The reason that a fit gives when Ctrl-C (or a termination request) ended it: with
-/// [`Interrupt::Return`](profiler_core::Interrupt::Return).
+/// [`Interrupt::Return`](mlprof_core::Interrupt::Return).
 pub const INTERRUPTED: &str = "interrupted from outside (Ctrl-C or a termination signal)";
 
 /// With [`Interrupt::Return`], while it or a clone lives, the first Ctrl-C asks the stage to end; the

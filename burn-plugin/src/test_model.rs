@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
 use burn::tensor::Device;
 use burn::train::InferenceStep;
-use profiler_core::{Action, ActiveScope, Interest};
+use mlprof_core::{Action, ActiveScope, Interest};
 
 use crate::actions;
 

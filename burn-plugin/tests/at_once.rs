@@ -13,9 +13,9 @@ use burn::tensor::Device;
 use burn::train::metric::LossMetric;
 use burn::train::renderer::CliMetricsRenderer;
 use burn::train::{ExecutionStrategy, MultiDeviceOptim};
-use burn_plugin::prelude::*;
 use common::event_log::EventLog;
 use common::{Items, Recorder, alone, items, learner, loader, training_on};
+use mlprof_burn::prelude::*;
 
 const EPOCHS: usize = 2;
 /// With `training_on`'s 32 items to validate.

@@ -10,10 +10,10 @@ use std::path::Path;
 use burn::data::dataset::DatasetError;
 use burn::train::metric::LossMetric;
 use burn::train::{Evaluator, EvaluatorBuilder, EvaluatorComponentTypesMarker};
-use burn_plugin::ProfiledMetric;
-use burn_plugin::prelude::*;
 use common::{Mlp, Recorder, alone, hooked_loader, interrupt, items, learner, loader};
-use profiler_core::Stage;
+use mlprof_burn::ProfiledMetric;
+use mlprof_burn::prelude::*;
+use mlprof_core::Stage;
 
 #[test]
 fn everything_is_counted_exactly() {
@@ -98,7 +98,7 @@ fn an_evaluator_of_burns_own_type_is_ended_by_ctrl_c() {
         .profiled(recorder.clone())
         .on_interrupt(Interrupt::Return)
         .eval("test", hooked_loader(20, interrupt));
-    assert!(result.error.unwrap().to_string().contains(burn_plugin::INTERRUPTED));
+    assert!(result.error.unwrap().to_string().contains(mlprof_burn::INTERRUPTED));
     assert_eq!(recorder.calls("run_test_batch"), 2);
     recorder.assert_balanced();
 }
@@ -124,5 +124,5 @@ fn errors_and_ctrl_c_still_give_a_report() {
     assert!(error.contains("bad disk"), "{error}");
     let (batches, error) = evaluate(interrupt);
     assert_eq!(batches, 2);
-    assert!(error.contains(burn_plugin::INTERRUPTED), "{error}");
+    assert!(error.contains(mlprof_burn::INTERRUPTED), "{error}");
 }

@@ -17,10 +17,10 @@ use burn::train::{
     EvaluatorBuilder, ExecutionStrategy, Interrupter, MetricEarlyStoppingStrategy,
     MultiDeviceOptim, StoppingCondition, SupervisedTraining, TrainingStrategy,
 };
-use burn_plugin::prelude::*;
 use common::event_log::EventLog;
 use common::local::{Local, learner};
 use common::{Batch, Recorder, alone, hooked_loader, items, loader};
+use mlprof_burn::prelude::*;
 
 /// A training as a user sets it up, and what its fit did.
 #[derive(Clone)]

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use burn::train::metric::LossMetric;
 use burn::train::metric::store::{Aggregate, Direction, Split};
 use burn::train::{MetricEarlyStoppingStrategy, StoppingCondition, SupervisedTraining};
-use burn_plugin::prelude::*;
 use common::{Mlp, Recorder, alone, learner, training};
-use profiler_core::Stage;
+use mlprof_burn::prelude::*;
+use mlprof_core::Stage;
 
 /// How often an epoch waits for the metrics' thread: from burn 0.23 on before and after the event
 /// that ends a split.

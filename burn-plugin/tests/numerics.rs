@@ -9,9 +9,9 @@ use std::sync::Arc;
 use burn::tensor::Device;
 use burn::train::metric::LossMetric;
 use burn::train::{ExecutionStrategy, LearningResult, MultiDeviceOptim, TrainingStrategy};
-use burn_plugin::prelude::*;
 use common::{Mlp, PANIC, alone, items, learner, loader, training, training_on};
-use profiler_core::report::numerics::NumericsReport;
+use mlprof_burn::prelude::*;
+use mlprof_core::report::numerics::NumericsReport;
 
 fn fit(
     profiler: impl IntoProfiler,
@@ -82,7 +82,7 @@ fn several_devices_tell_of_their_losses_and_of_what_the_optimizer_does() {
         let report = profiler.snapshot();
         let of = |role: &str, name: &str| {
             let is_it = |row: &&_| {
-                let row: &profiler_core::report::numerics::TensorRow = row;
+                let row: &mlprof_core::report::numerics::TensorRow = row;
                 row.role.name() == role && row.name == name
             };
             report.tensors.iter().find(is_it).map(|row| row.tensors)

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use burn::data::dataset::DatasetError;
 use burn::train::metric::LossMetric;
-use burn_plugin::prelude::*;
 use common::{
     PANIC, Recorder, alone, hooked_loader, interrupt, items, learner, loader, training, training_on,
 };
+use mlprof_burn::prelude::*;
 
 #[test]
 fn a_panic_in_a_step_is_reported_and_goes_on() {
@@ -26,7 +26,7 @@ fn a_panic_in_a_step_is_reported_and_goes_on() {
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"a step that panics"));
     assert_eq!(recorder.calls("[TrainStep]Mlp.training_step"), 3);
     assert_eq!(recorder.reports(), 1);
-    assert!(profiler_core::active().is_none(), "nothing stays active");
+    assert!(mlprof_core::active().is_none(), "nothing stays active");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn ctrl_c_ends_the_fit_after_the_batch_with_a_report_if_asked_to() {
     let training = training_on(directory.path(), loader).profiler(recorder.clone()).unwrap();
     let result = training.on_interrupt(Interrupt::Return).launch(learner(1e-2));
     let reason = result.interrupted.unwrap().reason;
-    assert_eq!(reason.as_deref(), Some(burn_plugin::INTERRUPTED));
+    assert_eq!(reason.as_deref(), Some(mlprof_burn::INTERRUPTED));
     recorder.assert_balanced();
     assert_eq!(recorder.calls("run_training_batch"), 2, "the second batch is finished");
     assert_eq!(recorder.reports(), 1);
@@ -100,7 +100,7 @@ fn ctrl_c_ends_a_fit_without_a_profiler_too_if_asked_to() {
     let training = training.num_epochs(1000).profiler(None::<&str>).unwrap();
     let result = training.on_interrupt(Interrupt::Return).launch(learner(1e-2));
     let reason = result.interrupted.unwrap().reason;
-    assert_eq!(reason.as_deref(), Some(burn_plugin::INTERRUPTED));
+    assert_eq!(reason.as_deref(), Some(mlprof_burn::INTERRUPTED));
 }
 
 #[test]

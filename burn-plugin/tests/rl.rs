@@ -22,10 +22,10 @@ use burn::train::{
     OffPolicyConfig, RLComponents, RLComponentsMarker, RLComponentsTypes, RLEventProcessorType,
     RLResult, RLStrategies, RLStrategy, RLTraining,
 };
-use burn_plugin::INTERRUPTED;
-use burn_plugin::prelude::*;
 use common::{Recorder, alone, interrupt};
-use profiler_core::{Action, NeverStarted, Stage, profile};
+use mlprof_burn::INTERRUPTED;
+use mlprof_burn::prelude::*;
+use mlprof_core::{Action, NeverStarted, Stage, profile};
 
 /// A row of numbers, as an observation, an action or what an action is chosen by.
 #[derive(Clone, Debug)]

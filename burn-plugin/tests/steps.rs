@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::Device;
 use burn::train::{EvaluatorBuilder, ExecutionStrategy, MultiDeviceOptim};
-use burn_plugin::prelude::*;
 use common::{Mlp, alone, items, learner, loader, training};
-use profiler_core::tensor::Schedule;
-use profiler_core::{Action, NeverStarted, Observation, TensorProfiler};
+use mlprof_burn::prelude::*;
+use mlprof_core::tensor::Schedule;
+use mlprof_core::{Action, NeverStarted, Observation, TensorProfiler};
 
 /// Counts steps, and looks at what runs while they are paused.
 #[derive(Default)]

@@ -17,13 +17,13 @@ use burn::train::{
     SupervisedTrainingEventProcessor, TrainLoader, TrainingComponents, TrainingStrategy,
     ValidLoader,
 };
-use burn_plugin::prelude::*;
-use burn_plugin::{INTERRUPTED, ProfiledTraining};
 use common::{
     Items, Mlp, Recorder, alone, hooked_loader, interrupt, items, learner, learner_on, loader,
     training, training_on,
 };
-use profiler_core::Stage;
+use mlprof_burn::prelude::*;
+use mlprof_burn::{INTERRUPTED, ProfiledTraining};
+use mlprof_core::Stage;
 
 fn is_checkpointing(device: &Device) -> bool {
     let expected = Device::flex().autodiff().gradient_checkpointing();

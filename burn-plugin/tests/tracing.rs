@@ -6,9 +6,9 @@ mod common;
 
 use burn::train::SupervisedTraining;
 use burn::train::metric::LossMetric;
-use burn_plugin::prelude::*;
 use common::{Recorder, alone, items, learner, loader};
-use profiler_core::tracing_layer::ProfilerLayer;
+use mlprof_burn::prelude::*;
+use mlprof_core::tracing_layer::ProfilerLayer;
 use tracing_subscriber::prelude::*;
 
 /// With burn's own logger, which finds the place of the subscriber taken.

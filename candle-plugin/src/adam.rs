@@ -4,7 +4,7 @@
 use candle_core::backprop::GradStore;
 use candle_core::{Result, Tensor, Var};
 use candle_nn::{AdamW, ParamsAdamW};
-use profiler_train::{self as train, SavedState};
+use mlprof_train::{self as train, SavedState};
 
 use crate::named_vars::NamedVars;
 use crate::weights::{restored, saved};

@@ -32,4 +32,4 @@ pub enum Error {
     },
 }
 
-profiler_core::debug_as_display!(Error);
+mlprof_core::debug_as_display!(Error);

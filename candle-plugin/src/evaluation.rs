@@ -1,8 +1,8 @@
 //! What candle remembers for a backward pass while a network is evaluated.
 
 use candle_core::{Result, Tensor};
-use profiler_core::Evaluation;
-use profiler_core::hook::EvaluatedOutputsCounter;
+use mlprof_core::Evaluation;
+use mlprof_core::hook::EvaluatedOutputsCounter;
 
 /// Of all profiled layers.
 pub(crate) static OUTPUTS: EvaluatedOutputsCounter = EvaluatedOutputsCounter::new();

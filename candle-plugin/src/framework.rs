@@ -1,9 +1,7 @@
 //! What candle says of itself, for reports.
 
 use candle_core::{Device, DeviceLocation, utils};
-use profiler_core::hook::{
-    Framework, declare_device, declare_evaluated_outputs, declare_framework,
-};
+use mlprof_core::hook::{Framework, declare_device, declare_evaluated_outputs, declare_framework};
 
 use crate::evaluation;
 
@@ -17,7 +15,7 @@ const VERSION: &str = "0.11";
 pub(crate) fn declare() {
     declare_framework(read);
     declare_evaluated_outputs(NAME, &evaluation::OUTPUTS);
-    profiler_core::hook::announce_without_ops(NAME);
+    mlprof_core::hook::announce_without_ops(NAME);
 }
 
 /// Has reports say that candle trains on this device.
@@ -25,7 +23,7 @@ pub(crate) fn trains_on(device: &Device) {
     declare_device(NAME, &device_name(device));
     #[cfg(feature = "cuda")]
     if device.is_cuda() {
-        profiler_cuda::measure_actions_on(profiler_cuda::Stream::per_thread());
+        mlprof_cuda::measure_actions_on(mlprof_cuda::Stream::per_thread());
     }
 }
 

@@ -36,7 +36,7 @@ pub fn seed_device(device: &Device, seed: u64) -> Result<()> {
 /// ```
 /// use candle_core::{DType, Device};
 /// use candle_nn::{VarMap, linear};
-/// use candle_plugin::seeded_var_builder;
+/// use mlprof_candle::seeded_var_builder;
 ///
 /// let weights = || {
 ///     let vars = VarMap::new();
@@ -77,7 +77,7 @@ pub fn vars_by_name(vars: &VarMap) -> Vec<Var> {
 /// ```
 /// use candle_core::{DType, Device, Module, Tensor};
 /// use candle_nn::{VarMap, linear};
-/// use candle_plugin::{detached_var_builder, seeded_var_builder};
+/// use mlprof_candle::{detached_var_builder, seeded_var_builder};
 ///
 /// let vars = VarMap::new();
 /// let learning = linear(3, 2, seeded_var_builder(&vars, 42, DType::F32, &Device::Cpu).pp("head"))?;

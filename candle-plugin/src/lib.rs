@@ -3,13 +3,13 @@
 //!
 //! # With the trainer
 //!
-//! candle has no trainer; [`profiler_train`] has one. Write a [`TrainModule`] with a
+//! candle has no trainer; [`mlprof_train`] has one. Write a [`TrainModule`] with a
 //! [`CandleOptimizer`], and every part of the training is measured:
 //!
 //! ```
 //! use candle_core::{DType, Device, Module, Tensor};
 //! use candle_nn::{AdamW, Linear, ParamsAdamW, VarMap, linear, loss::mse};
-//! use candle_plugin::prelude::*;
+//! use mlprof_candle::prelude::*;
 //!
 //! /// Learns y = 2x + 1.
 //! struct Line { vars: VarMap, layer: Profiled<Linear> }
@@ -50,7 +50,7 @@
 //! # In a loop of your own
 //!
 //! Nothing of the trainer is needed. Each of these reports to the active profiler, the one of a
-//! [`Session`](profiler_core::Session) or of [`activate`](profiler_core::activate), and costs one
+//! [`Session`](mlprof_core::Session) or of [`activate`](mlprof_core::activate), and costs one
 //! relaxed load when there is none:
 //!
 //! | write | to measure |
@@ -60,7 +60,7 @@
 //! | [`vb.profiled(\|vb\| linear(64, 10, vb))?`](ProfileBuilder) | each forward of a layer, as `[module]Linear: encoder.head` |
 //! | [`layer.profiled("encoder.head")`](ProfileModule), [`profiled_t`](ProfileModuleT) | the same of a layer, closure or `Sequential` that exists; of an [`RNN`](ProfileRnn), too |
 //! | [`Profiled::measure`] | a forward that is no `Module`'s |
-//! | [`profile!`](profiler_core::profile!), [`#[profiled]`](profiler_core::prelude::profiled) | anything else |
+//! | [`profile!`](mlprof_core::profile!), [`#[profiled]`](mlprof_core::prelude::profiled) | anything else |
 //! | [`tell_batch`] | for the profiler of numbers: which batch a step has learned from |
 //!
 //! # Host time is not device time
@@ -104,43 +104,43 @@ mod weights;
 
 pub use error::Error;
 pub use init::{detached_var_builder, seed_device, seeded_var_builder, vars_by_name};
+#[cfg(feature = "tracing")]
+pub use mlprof_core::tracing_layer::{self, ProfilerLayer};
 pub use module::{
     ModulePath, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileRnn, Profiled, ProfiledT,
 };
 pub use numerics::tell_batch;
 pub use optimizer::CandleOptimizer;
 pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
-#[cfg(feature = "tracing")]
-pub use profiler_core::tracing_layer::{self, ProfilerLayer};
 pub use transfer::ToDevice;
 pub use weights::{load_weights, saved_weights};
 
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
 /// settings, reports as values.
-pub use profiler_core;
-pub use profiler_core::{profile, profile_collective, profile_dynamic};
+pub use mlprof_core;
+pub use mlprof_core::{profile, profile_collective, profile_dynamic};
 /// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
 #[cfg(feature = "cuda")]
-pub use profiler_cuda as cuda;
+pub use mlprof_cuda as cuda;
 /// The doors into a training that runs: `MLPROF_LIVE=1`, or [`live::start`]; with the feature `capture` TensorBoard's, too:
 /// `MLPROF_CAPTURE_PORT=6009`, or `live::capture`; with `metrics` Prometheus': `MLPROF_METRICS_PORT=9464`, or `live::metrics`;
 /// with `otlp` OpenTelemetry's: `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318`.
-pub use profiler_live as live;
+pub use mlprof_live as live;
 /// The training loop.
-pub use profiler_train as train;
+pub use mlprof_train as train;
 
 #[cfg(doc)]
-use profiler_train::TrainModule;
+use mlprof_train::TrainModule;
 
-/// What a program that profiles its candle code usually needs; [`profiler_core::prelude`] and
-/// [`profiler_train::prelude`] are part of it.
+/// What a program that profiles its candle code usually needs; [`mlprof_core::prelude`] and
+/// [`mlprof_train::prelude`] are part of it.
 ///
 /// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
 /// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
 /// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro:
 ///
 /// ```
-/// use candle_plugin::prelude::*;
+/// use mlprof_candle::prelude::*;
 ///
 /// #[profiled]
 /// fn load() -> u32 {
@@ -159,8 +159,8 @@ pub mod prelude {
         tell_batch, vars_by_name,
     };
     #[cfg(feature = "cuda")]
-    pub use profiler_cuda::DeviceProfilerExt;
-    pub use profiler_train::prelude::*;
+    pub use mlprof_cuda::DeviceProfilerExt;
+    pub use mlprof_train::prelude::*;
 }
 
 /// The front page's example for candle, run as a test here: there it stands beside one for burn.

@@ -1,9 +1,9 @@
 //! What memory is for, where the host's allocator tells of it.
 
 use candle_core::{CpuStorage, Storage, Tensor};
-use profiler_core::Interest;
-use profiler_core::allocation::{KeptBlock, is_installed, kept_by};
-use profiler_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
+use mlprof_core::Interest;
+use mlprof_core::allocation::{KeptBlock, is_installed, kept_by};
+use mlprof_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
 
 use crate::named_vars::NamedVars;
 

@@ -3,18 +3,18 @@
 use candle_core::{Module, ModuleT, Result, Tensor};
 use candle_nn::RNN;
 use candle_nn::var_builder::{Backend, VarBuilderArgs};
-use profiler_core::names::short_type_name;
+use mlprof_core::names::short_type_name;
 
 use crate::{evaluation, framework, numerics};
 
-profiler_core::layer_wrappers! {
+mlprof_core::layer_wrappers! {
     /// `.profiled(path)` for every [`Module`]: layers, closures, a `Sequential` and what is put in it.
     /// `path` is text, or the `VarBuilder` that the layer was built with.
     ///
     /// ```
     /// # use candle_core::{DType, Device, Module, Tensor};
     /// use candle_nn::{VarBuilder, linear, seq};
-    /// use candle_plugin::prelude::*;
+    /// use mlprof_candle::prelude::*;
     ///
     /// # let vb = VarBuilder::zeros(DType::F32, &Device::Cpu).pp("decoder");
     /// let net = seq()
@@ -32,7 +32,7 @@ profiler_core::layer_wrappers! {
     /// ```
     /// # use candle_core::{DType, Device, ModuleT, Tensor};
     /// use candle_nn::Dropout;
-    /// use candle_plugin::prelude::*;
+    /// use mlprof_candle::prelude::*;
     ///
     /// let dropout = Dropout::new(0.5).profiled_t("encoder.dropout"); // [module]Dropout: encoder.dropout
     /// # let x = Tensor::ones((2, 64), DType::F32, &Device::Cpu)?;
@@ -47,7 +47,7 @@ profiler_core::layer_wrappers! {
     /// ```
     /// # use candle_core::{DType, Device, Tensor};
     /// use candle_nn::{RNN, VarBuilder, lstm};
-    /// use candle_plugin::prelude::*;
+    /// use mlprof_candle::prelude::*;
     ///
     /// # let vb = VarBuilder::zeros(DType::F32, &Device::Cpu).pp("encoder");
     /// let lstm = lstm(8, 16, Default::default(), vb.pp("lstm"))?.profiled(vb.pp("lstm"));
@@ -64,7 +64,7 @@ profiler_core::layer_wrappers! {
     ///
     /// ```
     /// # use candle_core::{Device, Result, Tensor};
-    /// # use candle_plugin::Profiled;
+    /// # use mlprof_candle::Profiled;
     /// struct Attention;
     /// impl Attention {
     ///     fn forward(&self, queries: &Tensor, keys: &Tensor) -> Result<Tensor> {
@@ -96,7 +96,7 @@ impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {
 /// ```
 /// # use candle_core::{DType, Device, ModuleT, Module, Tensor};
 /// use candle_nn::{VarBuilder, batch_norm, linear};
-/// use candle_plugin::prelude::*;
+/// use mlprof_candle::prelude::*;
 ///
 /// # let vb = VarBuilder::zeros(DType::F32, &Device::Cpu);
 /// let vb = vb.pp("decoder");
@@ -139,7 +139,7 @@ impl<B: Backend> ProfileBuilder for VarBuilderArgs<'_, B> {
 
 impl<M> Profiled<M> {
     /// As [`measure`](Self::measure), of a forward that makes one tensor of another: whose numbers
-    /// [`NumericsProfiler`](profiler_core::NumericsProfiler) looks at then.
+    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler) looks at then.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use candle_core::{DType, Device};
     use candle_nn::VarBuilder;
-    use profiler_core::Action;
+    use mlprof_core::Action;
 
     #[test]
     fn names_hold_the_type_and_the_path() {

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, DeviceLocation, Tensor, Var};
 use candle_nn::{AdamW, Optimizer, SGD};
-use profiler_core::names::short_type_name;
-use profiler_train::{self as train, SavedState, TrainOptimizer};
+use mlprof_core::names::short_type_name;
+use mlprof_train::{self as train, SavedState, TrainOptimizer};
 
 use crate::adam::Adam;
 use crate::gradients::{norm, scale_to_norm};
@@ -25,7 +25,7 @@ use crate::{Error, framework, numerics};
 /// ```
 /// use candle_core::{DType, Device, Tensor, Var};
 /// use candle_nn::SGD;
-/// use candle_plugin::prelude::*;
+/// use mlprof_candle::prelude::*;
 ///
 /// let weight = Var::new(&[1f32, 2.], &Device::Cpu)?;
 /// let mut optimizer = CandleOptimizer::<SGD>::new(vec![weight.clone()], 0.5)?;
@@ -39,7 +39,7 @@ use crate::{Error, framework, numerics};
 ///
 /// # Memory
 ///
-/// Where a [`TrackingAllocator`](profiler_core::allocation::TrackingAllocator) tells a profiler of the
+/// Where a [`TrackingAllocator`](mlprof_core::allocation::TrackingAllocator) tells a profiler of the
 /// host's memory, the variables are labelled as parameters at each step, and what the optimizer keeps as
 /// its state, also if it was made long before the recording: if [`new`](Self::new) made it.
 ///
@@ -119,10 +119,10 @@ impl<O: Optimizer + 'static> CandleOptimizer<O> {
     /// ```
     /// # use candle_core::{Device, Var};
     /// # use candle_nn::AdamW;
-    /// # use candle_plugin::CandleOptimizer;
+    /// # use mlprof_candle::CandleOptimizer;
     /// # let vars = vec![Var::new(0f32, &Device::Cpu)?];
     /// let optimizer = CandleOptimizer::<AdamW>::new(vars, Default::default())?.synchronize(true);
-    /// # Ok::<(), candle_plugin::Error>(())
+    /// # Ok::<(), mlprof_candle::Error>(())
     /// ```
     #[must_use]
     pub fn synchronize(mut self, waits: bool) -> Self {
@@ -163,7 +163,7 @@ impl<O: Optimizer + 'static> CandleOptimizer<O> {
     /// ```
     /// # use candle_core::{Device, Tensor, Var};
     /// # use candle_nn::SGD;
-    /// # use candle_plugin::prelude::*;
+    /// # use mlprof_candle::prelude::*;
     /// # let weight = Var::new(&[1f32, -2.], &Device::Cpu)?;
     /// # let mut optimizer = CandleOptimizer::<SGD>::new(vec![weight.clone()], 0.5)?;
     /// # optimizer.backward(&weight.sqr()?.sum_all()?, 1.0)?;

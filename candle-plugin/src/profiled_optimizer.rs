@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use candle_core::backprop::GradStore;
 use candle_core::{Device, Result, Tensor, Var};
 use candle_nn::Optimizer;
-use profiler_core::profile;
+use mlprof_core::profile;
 
 use crate::memory::OptimizerMemory;
 use crate::named_vars::NamedVars;
@@ -18,7 +18,7 @@ pub trait ProfileOptimizer: Optimizer {
     /// ```
     /// # use candle_core::{Device, Var};
     /// use candle_nn::{AdamW, Optimizer};
-    /// use candle_plugin::prelude::*;
+    /// use mlprof_candle::prelude::*;
     ///
     /// # let weight = Var::new(&[1f32, 2.], &Device::Cpu)?;
     /// # let vars = vec![weight.clone()];
@@ -136,7 +136,7 @@ impl<O> DerefMut for ProfiledOptimizer<O> {
 ///
 /// ```
 /// # use candle_core::{Device, Var};
-/// use candle_plugin::prelude::*;
+/// use mlprof_candle::prelude::*;
 ///
 /// let weight = Var::new(3f32, &Device::Cpu)?;
 /// let gradients = weight.sqr()?.backward_profiled()?;

@@ -3,14 +3,14 @@
 use candle_core::{Device, Result, Tensor};
 
 /// Moves everything in a batch to a device: what a module's
-/// [`transfer_batch_to_device`](profiler_train::TrainModule::transfer_batch_to_device) calls.
+/// [`transfer_batch_to_device`](mlprof_train::TrainModule::transfer_batch_to_device) calls.
 ///
 /// For tensors and for tuples, vectors and options of such; implement it for a batch of
 /// your own by its parts. What is there already is not copied.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
-/// use candle_plugin::ToDevice;
+/// use mlprof_candle::ToDevice;
 ///
 /// let batch = (Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?, Tensor::new(&[0u32, 1], &Device::Cpu)?);
 /// let (images, classes) = batch.move_to(&Device::Cpu)?;

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use candle_core::{Tensor, Var};
 use candle_nn::VarMap;
-use profiler_train::{self as train, SavedState, SavedTensor};
+use mlprof_train::{self as train, SavedState, SavedTensor};
 
 /// Returns all variables of a map, for a checkpoint: what
 /// [`TrainModule::weights`](train::TrainModule::weights) returns.
@@ -12,7 +12,7 @@ use profiler_train::{self as train, SavedState, SavedTensor};
 /// ```
 /// use candle_core::{DType, Device};
 /// use candle_nn::{VarMap, linear};
-/// use candle_plugin::{load_weights, saved_weights, seeded_var_builder};
+/// use mlprof_candle::{load_weights, saved_weights, seeded_var_builder};
 ///
 /// let vars = VarMap::new();
 /// let layer = linear(3, 2, seeded_var_builder(&vars, 42, DType::F32, &Device::Cpu).pp("head"))?;

@@ -9,8 +9,8 @@ use std::thread;
 
 use candle_core::{Result, Tensor};
 use candle_nn::{AdamW, Optimizer, SGD};
-use candle_plugin::prelude::*;
-use profiler_core::{bound, profile};
+use mlprof_candle::prelude::*;
+use mlprof_core::{bound, profile};
 
 use common::{HIDDEN_ROW, Net, OUT_ROW, Points, batches, calls, take_turn};
 
@@ -20,7 +20,7 @@ impl TrainModule for Learner {
     type Batch = Points;
     type Optimizer = CandleOptimizer<SGD>;
 
-    fn configure_optimizers(&mut self) -> profiler_train::Result<Optimizers<Self::Optimizer>> {
+    fn configure_optimizers(&mut self) -> mlprof_train::Result<Optimizers<Self::Optimizer>> {
         Ok(CandleOptimizer::new(vars_by_name(&self.0.vars), 0.5)?.into())
     }
 
@@ -28,7 +28,7 @@ impl TrainModule for Learner {
         &mut self,
         batch: &Points,
         _: &mut TrainerState,
-    ) -> profiler_train::Result<Tensor> {
+    ) -> mlprof_train::Result<Tensor> {
         let _scope = profile!("loss");
         Ok(self.0.loss(batch)?)
     }

@@ -5,8 +5,8 @@ mod common;
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::{AdamW, ParamsAdamW, SGD};
-use candle_plugin::Error;
-use candle_plugin::prelude::*;
+use mlprof_candle::Error;
+use mlprof_candle::prelude::*;
 
 use common::{Net, bits, points};
 
@@ -135,7 +135,7 @@ fn a_variable_that_is_given_twice_steps_once() -> TestResult {
     fn stepped<O: candle_nn::Optimizer + 'static>(
         config: O::Config,
         is_twice: bool,
-    ) -> profiler_train::Result<f32> {
+    ) -> mlprof_train::Result<f32> {
         let (weight, other) = (Var::new(3f32, &Device::Cpu)?, Var::new(1f32, &Device::Cpu)?);
         let mut vars = vec![weight.clone(), other.clone()];
         vars.extend(is_twice.then(|| weight.clone()));

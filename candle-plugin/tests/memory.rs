@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::{AdamW, Linear, Optimizer, ParamsAdamW, VarMap, linear};
-use candle_plugin::prelude::*;
-use profiler_core::Report;
-use profiler_core::allocation::TrackingAllocator;
-use profiler_core::hook::MemoryCategory;
-use profiler_core::trace::memory::MemoryTimeline;
+use mlprof_candle::prelude::*;
+use mlprof_core::Report;
+use mlprof_core::allocation::TrackingAllocator;
+use mlprof_core::hook::MemoryCategory;
+use mlprof_core::trace::memory::MemoryTimeline;
 
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
@@ -70,7 +70,7 @@ fn what_adamw_keeps_is_known_from_the_beginning_of_a_recording() -> Result<()> {
     let mut optimizer =
         CandleOptimizer::<AdamW>::new(vars_by_name(&vars), config()).expect("variables");
     let (timeline, notes) = third_step(|| {
-        let _step = profiler_core::profile!("optimizer_step");
+        let _step = mlprof_core::profile!("optimizer_step");
         optimizer.zero_grad().expect("nothing to fail");
         optimizer.backward(&loss()?, 1.0).expect("reached");
         optimizer.step().expect("stepped");

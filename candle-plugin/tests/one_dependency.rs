@@ -1,16 +1,16 @@
 //! A program needs this crate alone for `profile!` and `#[profile]`.
 
-#[path = "../../profiler-macros/tests/one_dependency/mod.rs"]
+#[path = "../../mlprof-macros/tests/one_dependency/mod.rs"]
 mod one_dependency;
 
 #[test]
 fn a_program_may_name_this_crate_alone() {
-    one_dependency::compiles("candle_plugin");
+    one_dependency::compiles("mlprof_candle");
 }
 
 /// Linked with what this test is linked with: cargo would build all of it once more for another package.
 #[test]
 fn a_program_with_this_dependency_alone_measures_itself() {
-    let said = one_dependency::runs("candle_plugin");
+    let said = one_dependency::runs("mlprof_candle");
     assert!(said.contains("all of it was measured"), "{said}");
 }

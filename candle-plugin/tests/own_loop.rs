@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, IndexOp, ModuleT, Result, Tensor, Var};
 use candle_nn::{AdamW, Dropout, Module, Optimizer, RNN, SGD, VarBuilder, seq};
-use candle_plugin::prelude::*;
+use mlprof_candle::prelude::*;
 
 use common::{HIDDEN_ROW, Net, OUT_ROW, batches, calls, take_turn};
 

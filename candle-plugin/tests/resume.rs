@@ -8,8 +8,8 @@ use std::path::Path;
 
 use candle_core::Tensor;
 use candle_nn::{AdamW, Optimizer, ParamsAdamW, SGD};
-use candle_plugin::prelude::*;
-use profiler_train::{Result, SavedState, TrainError};
+use mlprof_candle::prelude::*;
+use mlprof_train::{Result, SavedState, TrainError};
 
 use common::{Net, Points, batches};
 

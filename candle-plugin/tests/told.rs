@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Module, Result, Tensor, Var};
 use candle_nn::{Linear, Optimizer, SGD};
-use candle_plugin::prelude::*;
-use profiler_core::Report;
+use mlprof_candle::prelude::*;
+use mlprof_core::Report;
 
 /// The notes of a report in which four steps of a loop of one's own were recorded.
 fn notes(profiler: TensorProfiler) -> Result<Vec<String>> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 use candle_nn::SGD;
-use candle_plugin::prelude::*;
-use profiler_train::{Result, TrainError};
+use mlprof_candle::prelude::*;
+use mlprof_train::{Result, TrainError};
 
 use common::{HIDDEN_ROW, Net, OUT_ROW, Points, batches, calls, points, take_turn};
 

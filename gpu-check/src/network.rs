@@ -7,7 +7,7 @@ use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
 use burn::optim::{GradientsParams, ModuleOptimizer, SgdConfig};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, DeviceIndex, Distribution, Tensor};
-use burn_plugin::ProfiledBackward;
+use mlprof_burn::ProfiledBackward;
 
 /// The first GPU, with derivatives.
 pub fn device() -> Device {

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use profiler_core::hook::{
+use mlprof_core::hook::{
     DeviceActivity, DeviceEvent, Observation, OpStart, RegionSink, TimingMethod,
 };
-use profiler_core::report::tensor::TensorReport;
-use profiler_core::tensor::{Cycle, Dropped, Schedule};
-use profiler_core::{
+use mlprof_core::report::tensor::TensorReport;
+use mlprof_core::tensor::{Cycle, Dropped, Schedule};
+use mlprof_core::{
     Action, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage, TensorProfiler,
     activate,
 };

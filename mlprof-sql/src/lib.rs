@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use profiler_events::files::{StandardStream, print};
+use mlprof_events::files::{StandardStream, print};
 
 pub use self::error::Error;
 use self::output::Format;

@@ -16,7 +16,7 @@ use datafusion::parquet::basic::{Compression, ZstdLevel};
 use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::prelude::DataFrame;
 use futures::StreamExt;
-use profiler_events::files::{StandardStream, WholeFile};
+use mlprof_events::files::{StandardStream, WholeFile};
 
 use crate::Error;
 

@@ -8,7 +8,7 @@ use crate::{
     AdvancedProfiler, NumericsProfiler, Profiler, Several, SimpleCountersProfiler, SimpleProfiler,
     TensorProfiler,
 };
-use profiler_events::names::short_name_of;
+use mlprof_events::names::short_name_of;
 
 /// Prints the name of the profiler's type, and its parts if it has some. So a model that keeps its
 /// profiler can derive `Debug`.
@@ -16,7 +16,7 @@ use profiler_events::names::short_name_of;
 /// # Examples
 ///
 /// ```
-/// use profiler_core::{Profiler, SimpleProfiler};
+/// use mlprof_core::{Profiler, SimpleProfiler};
 /// use std::sync::Arc;
 ///
 /// #[derive(Debug)]

@@ -4,8 +4,8 @@ use std::ffi::{CStr, OsString};
 use std::sync::OnceLock;
 
 use crate::dynamic_library::Library;
-use profiler_events::environment::variable;
-use profiler_events::forking::made_once;
+use mlprof_events::environment::variable;
+use mlprof_events::forking::made_once;
 
 /// Where the library is, if not where the system looks.
 const OVERRIDE: &str = "MLPROF_CUDA_DRIVER";

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use crate::Profiler;
 use crate::output::say;
 use crate::profiler_names::{by_name, check};
-use profiler_events::environment::Environment;
-use profiler_events::forking::{Mutex, made_once};
+use mlprof_events::environment::Environment;
+use mlprof_events::forking::{Mutex, made_once};
 
 /// A profiler of the program, and the one that measures in its place.
 struct Replacement {

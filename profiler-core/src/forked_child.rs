@@ -8,9 +8,9 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use profiler_events::forking::is_at_work;
-use profiler_events::panics::contain;
-use profiler_report::output::say;
+use mlprof_events::forking::is_at_work;
+use mlprof_events::panics::contain;
+use mlprof_report::output::say;
 
 /// The work of a child that has not been done yet.
 static IS_DUE: AtomicBool = AtomicBool::new(false);

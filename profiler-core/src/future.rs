@@ -24,7 +24,7 @@ pin_project! {
     /// `#[profile]` on an `async fn` makes one. By hand, for futures of other makes:
     ///
     /// ```
-    /// use profiler_core::future::ProfiledFuture;
+    /// use mlprof_core::future::ProfiledFuture;
     ///
     /// # async fn download() -> u32 { 42 }
     /// let batch = ProfiledFuture::new("download", download());
@@ -140,7 +140,7 @@ pub trait BindFuture: Future + Sized {
     /// [`Binding::current`].
     ///
     /// ```standalone_crate
-    /// use profiler_core::{BindFuture, Binding, Profiler, SimpleProfiler, activate, profile};
+    /// use mlprof_core::{BindFuture, Binding, Profiler, SimpleProfiler, activate, profile};
     /// use std::sync::Arc;
     ///
     /// async fn train(profiler: Arc<SimpleProfiler>) {

@@ -6,9 +6,9 @@ use std::sync::{Arc, PoisonError, Weak};
 use crate::output::{Output, RenderedReport, say};
 use crate::report::Report;
 use crate::{Action, NeverStarted, Profiler};
-use profiler_events::forking::Mutex;
-use profiler_events::panics::contain;
-use profiler_events::{
+use mlprof_events::forking::Mutex;
+use mlprof_events::panics::contain;
+use mlprof_events::{
     DeviceEvent, Interest, Observation, OpStart, RegionSink, RunContext, Stage, Unbound,
     note_interest_change, uncounted,
 };

@@ -4,7 +4,7 @@
 //! A *report* formats finished numbers. This crate knows no ML framework.
 //!
 //! ```
-//! use profiler_core::{Profiler, ProfilerExt, SimpleProfiler};
+//! use mlprof_core::{Profiler, ProfilerExt, SimpleProfiler};
 //!
 //! let profiler = SimpleProfiler::new();
 //! for batch in profiler.profile_iterable(0..3, "train_dataloader_next") {
@@ -37,7 +37,7 @@
 //! | write a hook for a framework's ops | the module [`hook`] |
 //! | measure functions and ops that nobody instrumented | the command `mlprof run`, see [`spliced`] |
 //! | know what Ctrl-C does to a program that is measured, or end politely | the module [`interrupt`] |
-//! | have a profiled training loop | the crate `profiler-train`, through a framework's plugin |
+//! | have a profiled training loop | the crate `mlprof-train`, through a framework's plugin |
 
 // Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
@@ -89,24 +89,24 @@ pub use active::{Activated, ActiveScope, Binding, Bound, active, bound};
 pub use advanced::AdvancedProfiler;
 pub use future::BindFuture;
 pub use interrupt::Interrupt;
-pub use numerics::NumericsProfiler;
-pub use pass_through::PassThroughProfiler;
-pub use profiler::{NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
 #[doc(hidden)]
-pub use profiler_events::evaluation::Evaluation;
-pub use profiler_events::{
+pub use mlprof_events::evaluation::Evaluation;
+pub use mlprof_events::{
     Action, ActionKind, Callsite, Interest, Observation, RunContext, Stage, Unbound, action, names,
     startup,
 };
 #[doc(hidden)]
-pub use profiler_events::{before_main, debug_as_display, progress};
+pub use mlprof_events::{before_main, debug_as_display, progress};
 #[doc(inline)]
-pub use profiler_report as report;
-pub use profiler_report::{Output, Report, output};
+pub use mlprof_report as report;
+pub use mlprof_report::{Output, Report, output};
 #[doc(inline)]
-pub use profiler_sampler as sampler;
+pub use mlprof_sampler as sampler;
 #[doc(inline)]
-pub use profiler_trace as trace;
+pub use mlprof_trace as trace;
+pub use numerics::NumericsProfiler;
+pub use pass_through::PassThroughProfiler;
+pub use profiler::{NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
 pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
 pub use several::Several;

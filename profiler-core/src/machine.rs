@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use crate::report::{Machine, MachineDevice};
-use profiler_events::descriptions;
-use profiler_events::forking::made_once;
+use mlprof_events::descriptions;
+use mlprof_events::forking::made_once;
 
 /// What this process runs on.
 pub(crate) fn of_process() -> Option<Machine> {
@@ -15,7 +15,7 @@ pub(crate) fn of_process() -> Option<Machine> {
 }
 
 fn devices() -> Vec<MachineDevice> {
-    let device = |(number, device): (_, profiler_events::DeviceDescription)| MachineDevice {
+    let device = |(number, device): (_, mlprof_events::DeviceDescription)| MachineDevice {
         number,
         name: device.name,
         memory_bytes: device.memory,

@@ -1,12 +1,12 @@
-//! What a program that measures itself usually needs, for `use profiler_core::prelude::*;`.
+//! What a program that measures itself usually needs, for `use mlprof_core::prelude::*;`.
 //!
 //! The attribute `#[profile]` lives here, and the macro [`profile!`](crate::profile!) at the root
 //! of the crate, because one `use` can import only one macro of a name. In one module the two do
 //! not disturb each other as long as one is imported by name and the other with a `*`:
 //!
 //! ```
-//! use profiler_core::prelude::*; // brings the attribute …
-//! use profiler_core::profile; // … and this the macro
+//! use mlprof_core::prelude::*; // brings the attribute …
+//! use mlprof_core::profile; // … and this the macro
 //!
 //! #[profile]
 //! fn forward(input: &[f32]) -> f32 {
@@ -21,31 +21,31 @@
 //! assert!(profiler.summary().contains("(forward)"));
 //! ```
 //!
-//! A program that depends on a plugin alone takes `use candle_plugin::prelude::*;`, which brings
+//! A program that depends on a plugin alone takes `use mlprof_candle::prelude::*;`, which brings
 //! the macro as `profile!` and the attribute as `#[profiled]`. All the rest is in
-//! `candle_plugin::profiler_core`.
+//! `mlprof_candle::mlprof_core`.
 //!
 //! No prelude can bring both as `profile`: macros and attributes share one namespace, in which a
 //! `use` binds one item per name (rustc: `E0252`, "`profile` must be defined only once in the macro
 //! namespace of this module"). Where only the other one is imported, rustc reports "cannot find
 //! attribute `profile` in this scope … it is a function-like macro": write `#[profiled]`. For
 //! "cannot find macro `profile` in this scope … it is an attribute" add
-//! `use profiler_core::profile;`.
+//! `use mlprof_core::profile;`.
 //!
 //! In a module that has `use super::*;`, import the attribute by name,
-//! `use profiler_core::prelude::profile;`. Either can also be written with its path:
-//! `#[profiler_core::prelude::profile]` and `profiler_core::profile!("sum")`. With both this `*` and
+//! `use mlprof_core::prelude::profile;`. Either can also be written with its path:
+//! `#[mlprof_core::prelude::profile]` and `mlprof_core::profile!("sum")`. With both this `*` and
 //! that of the crate's root, the name `profile` alone is neither: there write
 //! [`profile_scope!`](crate::profile_scope!), which both bring, and the attribute with its path.
 
 /// [`profile!`](crate::profile!) by a name that no attribute has, so that it is known wherever
-/// `profiler_core::prelude::*` is, also beside `profiler_core::*`.
+/// `mlprof_core::prelude::*` is, also beside `mlprof_core::*`.
 ///
 /// ```
-/// use profiler_core::prelude::*;
-/// use profiler_core::*;
+/// use mlprof_core::prelude::*;
+/// use mlprof_core::*;
 ///
-/// #[profiler_core::prelude::profile]
+/// #[mlprof_core::prelude::profile]
 /// fn forward(input: &[f32]) -> f32 {
 ///     let _scope = profile_scope!("sum");
 ///     input.iter().sum()
@@ -74,7 +74,7 @@ pub use crate::{
     UnknownProfiler, activate,
 };
 /// ```
-/// use profiler_core::prelude::*;
+/// use mlprof_core::prelude::*;
 ///
 /// #[profile]
 /// fn load(path: &str) -> std::io::Result<String> {
@@ -102,7 +102,7 @@ pub use crate::{
 /// let profiler = std::sync::Arc::new(AdvancedProfiler::new());
 /// let active = activate(profiler.clone());
 /// {
-///     let _scope = profiler_core::profile!("run");
+///     let _scope = mlprof_core::profile!("run");
 ///     load("no such file").unwrap_err();
 ///     Net.forward(&[1.0]);
 /// }
@@ -110,13 +110,13 @@ pub use crate::{
 /// let report = profiler.summary();
 /// assert!(report.contains("(load)") && report.contains("(Net::forward)"), "{report}");
 /// ```
-pub use profiler_macros::profile;
+pub use mlprof_macros::profile;
 /// The attribute [`profile`](macro@profile) by a name that no other macro has, so that it can stand
 /// beside [`profile!`](crate::profile!). The plugins' preludes bring both.
 ///
 /// ```
-/// use profiler_core::prelude::profiled;
-/// use profiler_core::profile;
+/// use mlprof_core::prelude::profiled;
+/// use mlprof_core::profile;
 ///
 /// #[profiled]
 /// fn forward(input: &[f32]) -> f32 {
@@ -125,4 +125,4 @@ pub use profiler_macros::profile;
 /// }
 /// # forward(&[1.0]);
 /// ```
-pub use profiler_macros::profile as profiled;
+pub use mlprof_macros::profile as profiled;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::output::{Output, RenderedReport};
 use crate::report::Report;
-use profiler_events::{
+use mlprof_events::{
     Action, Interest, Observation, OpStart, RegionSink, RunContext, Stage, Unbound,
 };
 
@@ -20,7 +20,7 @@ use profiler_events::{
 /// that the program itself makes.
 ///
 /// ```
-/// use profiler_core::{Action, NeverStarted, Profiler, ProfilerExt};
+/// use mlprof_core::{Action, NeverStarted, Profiler, ProfilerExt};
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 ///
 /// /// Counts every start of anything.
@@ -224,14 +224,14 @@ pub trait Profiler: Send + Sync {
 #[error("Attempting to stop recording an action ({name}) which was never started.", name = .0.name())]
 pub struct NeverStarted(pub Action);
 
-profiler_events::debug_as_display!(NeverStarted);
+mlprof_events::debug_as_display!(NeverStarted);
 
 /// Scope guards for every profiler, owned or behind `Arc<dyn Profiler>`.
 ///
 /// A model may keep the profiler that its trainer was given:
 ///
 /// ```
-/// use profiler_core::{IntoProfiler, Profiler, ProfilerExt};
+/// use mlprof_core::{IntoProfiler, Profiler, ProfilerExt};
 /// use std::sync::Arc;
 ///
 /// struct Model {
@@ -248,14 +248,14 @@ profiler_events::debug_as_display!(NeverStarted);
 /// let model = Model { profiler: "simple".into_profiler()? };
 /// model.forward(1.0);
 /// assert!(model.profiler.summary().contains("forward"));
-/// # Ok::<(), profiler_core::UnknownProfiler>(())
+/// # Ok::<(), mlprof_core::UnknownProfiler>(())
 /// ```
 pub trait ProfilerExt: Profiler {
     /// Measures from here until the guard is dropped, be it at the end of the block, by an early
     /// return or while a panic unwinds. Bind it to a name: `let _scope = …`.
     ///
     /// ```
-    /// use profiler_core::{ProfilerExt, SimpleProfiler};
+    /// use mlprof_core::{ProfilerExt, SimpleProfiler};
     ///
     /// let profiler = SimpleProfiler::new();
     /// {
@@ -263,13 +263,13 @@ pub trait ProfilerExt: Profiler {
     ///     // … the work …
     /// }
     /// assert!(profiler.summary().contains("load_data"));
-    /// # use profiler_core::Profiler;
+    /// # use mlprof_core::Profiler;
     /// ```
     ///
     /// A guard cannot leave its thread:
     ///
     /// ```compile_fail,E0277
-    /// use profiler_core::{ProfilerExt, SimpleProfiler};
+    /// use mlprof_core::{ProfilerExt, SimpleProfiler};
     /// let profiler = SimpleProfiler::new();
     /// std::thread::scope(|threads| {
     ///     let scope = profiler.profile("load_data");

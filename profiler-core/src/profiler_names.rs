@@ -25,7 +25,7 @@ pub struct UnknownProfiler {
     pub name: String,
 }
 
-profiler_events::debug_as_display!(UnknownProfiler);
+mlprof_events::debug_as_display!(UnknownProfiler);
 
 impl fmt::Display for UnknownProfiler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

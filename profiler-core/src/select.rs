@@ -27,7 +27,7 @@ use crate::{PassThroughProfiler, Profiler};
 /// In a process of [`mlprof run`](crate::spliced) the profiler of that run measures, too.
 ///
 /// ```
-/// use profiler_core::{IntoProfiler, SimpleProfiler};
+/// use mlprof_core::{IntoProfiler, SimpleProfiler};
 ///
 /// "Simple".into_profiler()?;
 /// SimpleProfiler::new().dirpath("logs").filename("run").into_profiler()?;
@@ -38,7 +38,7 @@ use crate::{PassThroughProfiler, Profiler};
 /// (SimpleProfiler::new().detailed(), Some("advanced")).into_profiler()?;
 /// let error = "smiple".into_profiler().expect_err("a typo");
 /// assert!(error.to_string().contains(r#""simple", "advanced", "tensor", "pytorch", "numerics", "nvtx", "none""#));
-/// # Ok::<(), profiler_core::UnknownProfiler>(())
+/// # Ok::<(), mlprof_core::UnknownProfiler>(())
 /// ```
 ///
 /// A bare `None` does not say what it is an option of; the compiler wants `None::<&str>`. The name

@@ -12,7 +12,7 @@ use crate::{Activated, IntoProfiler, Profiler, RunContext, Stage, UnknownProfile
 /// a stage to its end.
 ///
 /// ```
-/// use profiler_core::{RunContext, Session, Stage, profile};
+/// use mlprof_core::{RunContext, Session, Stage, profile};
 ///
 /// let session = Session::begin("simple", Stage::Fit, &RunContext::default());
 /// {
@@ -25,7 +25,7 @@ use crate::{Activated, IntoProfiler, Profiler, RunContext, Stage, UnknownProfile
 /// first; see the module [`interrupt`]. Who wants to go on says so:
 ///
 /// ```
-/// # use profiler_core::{Interrupt, RunContext, Session, SimpleProfiler, Stage};
+/// # use mlprof_core::{Interrupt, RunContext, Session, SimpleProfiler, Stage};
 /// # use std::sync::Arc;
 /// # let profiler = Arc::new(SimpleProfiler::new());
 /// let session = Session::begin(profiler, Stage::Fit, &RunContext::default())
@@ -81,11 +81,11 @@ impl Session {
     /// [`begin`](Self::begin) for a name that is not written in the program.
     ///
     /// ```
-    /// use profiler_core::{RunContext, Session, Stage};
+    /// use mlprof_core::{RunContext, Session, Stage};
     ///
     /// let of_command_line: Option<String> = std::env::args().nth(1);
     /// let session = Session::try_begin(of_command_line, Stage::Fit, &RunContext::default())?;
-    /// # Ok::<(), profiler_core::UnknownProfiler>(())
+    /// # Ok::<(), mlprof_core::UnknownProfiler>(())
     /// ```
     ///
     /// # Errors
@@ -123,11 +123,11 @@ impl Session {
 
     /// Whether the process listens to `mlprof ps`, `mlprof top` and `mlprof record` from here on, to its end, as with
     /// `MLPROF_LIVE=1` in its environment; this stage is the first that they see. `false` leaves that to the environment,
-    /// and `MLPROF_LIVE=0` forbids it. It takes one of mlprof's plugins, or the crate `profiler-live`; what is in the way is
+    /// and `MLPROF_LIVE=0` forbids it. It takes one of mlprof's plugins, or the crate `mlprof-live`; what is in the way is
     /// said on standard error, and the stage goes on.
     ///
     /// ```
-    /// use profiler_core::{RunContext, Session, Stage, profile};
+    /// use mlprof_core::{RunContext, Session, Stage, profile};
     ///
     /// let session = Session::begin("none", Stage::Fit, &RunContext::default()).live(true);
     /// for batch in 0..3 {

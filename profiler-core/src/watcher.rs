@@ -1,4 +1,4 @@
-//! Who watches all trainings of the process from outside, beside what measures them: `profiler-live`.
+//! Who watches all trainings of the process from outside, beside what measures them: `mlprof-live`.
 //!
 //! A watcher is a profiler that wants nothing until somebody asks: it counts steps, and may want something
 //! later. It is part of whatever a training was given, so it hears of stages and steps, and is told of
@@ -6,10 +6,10 @@
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use profiler_events::CounterSample;
-use profiler_events::environment::{Environment, Switch};
-use profiler_events::forking::Mutex;
-use profiler_report::output::say;
+use mlprof_events::CounterSample;
+use mlprof_events::environment::{Environment, Switch};
+use mlprof_events::forking::Mutex;
+use mlprof_report::output::say;
 
 use crate::active::{activate_beside, hands_on};
 use crate::several::Several;
@@ -54,7 +54,7 @@ pub fn listen() {
     if Environment::get().live == Some(Switch::Off) {
         return;
     }
-    let none = "the program has none of mlprof's plugins, and not profiler-live";
+    let none = "the program has none of mlprof's plugins, and not mlprof-live";
     let begun = match LISTENING.get() {
         Some(listening) => (listening.begin)(),
         None => Err(none.to_owned()),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{ThreadId, current};
 
-use profiler_core::{
+use mlprof_core::{
     Action, ActiveScope, Interest, NeverStarted, Profiler, activate, active, profile,
     profile_dynamic,
 };

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Barrier};
 
-use profiler_core::allocation::{
+use mlprof_core::allocation::{
     self, Counting, FLUSH_BYTES, Tallies, live_bytes, peak_bytes, process_tallies,
 };
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use profiler_core::{
+use mlprof_core::{
     Action, ActiveScope, AdvancedProfiler, Interest, Profiler, RunContext, SimpleProfiler, Stage,
     activate, profile,
 };

@@ -5,8 +5,8 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use profiler_core::future::BoundFuture;
-use profiler_core::{
+use mlprof_core::future::BoundFuture;
+use mlprof_core::{
     BindFuture, Binding, RunContext, Session, SimpleProfiler, Stage, activate, profile,
 };
 
@@ -82,7 +82,7 @@ fn tasks_on_one_thread_have_their_own_scopes_when_they_are_bound() {
         assert_eq!((calls(&first, "batch"), calls(&second, "batch")), (one as u64, two as u64));
         assert_eq!((notes(&first), notes(&second)), (Vec::new(), Vec::new()));
     }
-    assert!(profiler_core::active().is_none(), "nothing stays active or bound");
+    assert!(mlprof_core::active().is_none(), "nothing stays active or bound");
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use profiler_core::prelude::*;
-use profiler_core::*;
+use mlprof_core::prelude::*;
+use mlprof_core::*;
 
-#[profiler_core::prelude::profile]
+#[mlprof_core::prelude::profile]
 fn function() {
     drop(profile_scope!("scope"));
-    drop(profiler_core::profile!("by its path"));
+    drop(mlprof_core::profile!("by its path"));
 }
 
 #[test]

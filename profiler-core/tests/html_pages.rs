@@ -1,7 +1,7 @@
 //! Every profiler that has a report writes it as a page.
 
-use profiler_core::allocation::AllocationProfiler;
-use profiler_core::{
+use mlprof_core::allocation::AllocationProfiler;
+use mlprof_core::{
     AdvancedProfiler, Profiler, ProfilerExt, RunContext, SimpleProfiler, Stage, TensorProfiler,
 };
 

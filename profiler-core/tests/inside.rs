@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use profiler_core::report::SimpleReport;
-use profiler_core::{
+use mlprof_core::report::SimpleReport;
+use mlprof_core::{
     Action, ActiveScope, AdvancedProfiler, Interest, NeverStarted, Profiler, ProfilerExt,
     RunContext, Session, SimpleProfiler, Stage, activate, profile,
 };

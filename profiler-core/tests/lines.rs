@@ -1,9 +1,9 @@
 //! Tables of lines, byte for byte as line_profiler and memory_profiler print them for the same
 //! numbers. The files of `golden/lines` come from there: see `generate.py`.
 
-use profiler_core::Report;
-use profiler_core::report::lines_text::{self, LinesOptions};
-use profiler_core::report::{LinesReport, lines_memory};
+use mlprof_core::Report;
+use mlprof_core::report::lines_text::{self, LinesOptions};
+use mlprof_core::report::{LinesReport, lines_memory};
 
 fn golden(name: &str) -> String {
     let path = format!("{}/tests/golden/lines/{name}", env!("CARGO_MANIFEST_DIR"));

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
-use profiler_core::allocation::TrackingAllocator;
-use profiler_core::lines::LineProfiler;
-use profiler_core::lines::abi::{self, LineFrame, LineSite, frame_kind};
-use profiler_core::report::lines::{FunctionLines, LineMemory};
+use mlprof_core::allocation::TrackingAllocator;
+use mlprof_core::lines::LineProfiler;
+use mlprof_core::lines::abi::{self, LineFrame, LineSite, frame_kind};
+use mlprof_core::report::lines::{FunctionLines, LineMemory};
 
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();

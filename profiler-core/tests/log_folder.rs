@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use profiler_core::Output;
-use profiler_core::output::write_file;
+use mlprof_core::Output;
+use mlprof_core::output::write_file;
 
 use self::own_numbers::wrapped;
 
@@ -61,7 +61,7 @@ fn scene_of_another_process() {
             println!("said: {}", error.expect_err("too large"));
             let output = Output::new().dirpath(&folder).filename("run");
             // The report's own file, too: it is said, and the report is printed instead.
-            profiler_core::output::deliver(Some(&output), &"report\n".repeat(1 << 16));
+            mlprof_core::output::deliver(Some(&output), &"report\n".repeat(1 << 16));
             write_file(&folder.join("small"), |file| file.write_all(b"small")).expect("written");
         }
         other => panic!("no scene {other:?}"),
@@ -214,9 +214,9 @@ fn a_pipe_that_nobody_reads_from_is_an_error_and_stays_a_pipe() {
     fs::rename(&path, directory.join(report)).expect("renamed");
     in_time(move || {
         let output = Output::new().dirpath(directory).filename("run");
-        output.setup(profiler_core::Stage::Fit, &profiler_core::RunContext::default());
-        profiler_core::output::deliver(Some(&output), "");
-        profiler_core::output::deliver(Some(&output), "report\n");
+        output.setup(mlprof_core::Stage::Fit, &mlprof_core::RunContext::default());
+        mlprof_core::output::deliver(Some(&output), "");
+        mlprof_core::output::deliver(Some(&output), "report\n");
     });
     assert!(fs::symlink_metadata(folder.path().join(report)).expect("there").file_type().is_fifo());
 }

@@ -5,8 +5,8 @@ mod recorder;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use profiler_core::prelude::*;
-use profiler_core::{ActionKind, Interest, profile};
+use mlprof_core::prelude::*;
+use mlprof_core::{ActionKind, Interest, profile};
 use recorder::{Recorder, record, turn};
 
 #[profile]
@@ -39,7 +39,7 @@ fn without_interest_in_functions_only_actions_are_seen() {
 
 #[rustfmt::skip]
 mod places {
-    use profiler_core::prelude::profile;
+    use mlprof_core::prelude::profile;
 
     pub const LINE: u32 = line!() + 3;
 
@@ -297,10 +297,10 @@ fn signatures_of_all_kinds_compile_and_keep_their_meaning() {
 }
 
 mod facade {
-    pub use profiler_core as inner;
+    pub use mlprof_core as inner;
 }
 
-#[profiler_core::prelude::profile(crate = crate::facade::inner, name = "by path")]
+#[mlprof_core::prelude::profile(crate = crate::facade::inner, name = "by path")]
 fn by_path() {}
 
 #[profile(crate = "facade::inner")]

@@ -9,9 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use profiler_core::future::ProfiledFuture;
-use profiler_core::prelude::*;
-use profiler_core::profile;
+use mlprof_core::future::ProfiledFuture;
+use mlprof_core::prelude::*;
+use mlprof_core::profile;
 use recorder::record;
 
 /// Pending so many times, then ready.

@@ -13,7 +13,7 @@
 #![deny(clippy::all, clippy::pedantic, clippy::nursery)]
 #![forbid(unsafe_code)]
 
-use profiler_core::prelude::profile;
+use mlprof_core::prelude::profile;
 
 #[profile]
 fn empty() {}

@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use profiler_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler};
+use mlprof_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler};
 
 /// The system's allocator, with a count of what this thread holds.
 struct Counting;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use profiler_core::allocation::{AllocationProfiler, TrackingAllocator};
-use profiler_core::report::{LineCountRestriction, detailed, lightning, memory, pstats};
-use profiler_core::{
+use mlprof_core::allocation::{AllocationProfiler, TrackingAllocator};
+use mlprof_core::report::{LineCountRestriction, detailed, lightning, memory, pstats};
+use mlprof_core::{
     Action, ActionKind, AdvancedProfiler, Output, Profiler, ProfilerExt, Report, SimpleProfiler,
 };
 
@@ -132,7 +132,7 @@ struct Counter(std::sync::atomic::AtomicU64);
 impl Profiler for Counter {
     fn start(&self, _action: Action) {}
 
-    fn stop(&self, _action: Action) -> Result<(), profiler_core::NeverStarted> {
+    fn stop(&self, _action: Action) -> Result<(), mlprof_core::NeverStarted> {
         Ok(())
     }
 

@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use profiler_core::{
+use mlprof_core::{
     AdvancedProfiler, NumericsProfiler, Output, RunContext, Session, SimpleProfiler, Stage,
     TensorProfiler, hook, profile,
 };
-use profiler_events::{NumberReader, ObservedTensor, TensorNumbers, TensorRole};
+use mlprof_events::{NumberReader, ObservedTensor, TensorNumbers, TensorRole};
 
 /// The folder of the training, in the environment of the process that plays it.
 const FOLDER: &str = "MLPROF_TEST_FOLDER";

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use profiler_events::environment::{Environment, variable, variables};
+use mlprof_events::environment::{Environment, variable, variables};
 
 const PLAYS: &str = "MLPROF_TEST_PRIVILEGED";
 const NOBODY: u32 = 65534;

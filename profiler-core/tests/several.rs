@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use profiler_core::{
+use mlprof_core::{
     AdvancedProfiler, IntoProfiler, Output, Profiler, ProfilerExt, Report, RunContext, Session,
     Several, SimpleProfiler, Stage, TensorProfiler, profile,
 };

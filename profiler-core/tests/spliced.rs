@@ -5,13 +5,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use profiler_core::allocation::AllocationProfiler;
-use profiler_core::hook::{DType, InputsBuilder};
-use profiler_core::report::tensor::KeyAverage;
-use profiler_core::spliced::wanted::OUTPUTS;
-use profiler_core::spliced::{SINK_VERSION, Sink, sink};
-use profiler_core::tensor::Phase;
-use profiler_core::{
+use mlprof_core::allocation::AllocationProfiler;
+use mlprof_core::hook::{DType, InputsBuilder};
+use mlprof_core::report::tensor::KeyAverage;
+use mlprof_core::spliced::wanted::OUTPUTS;
+use mlprof_core::spliced::{SINK_VERSION, Sink, sink};
+use mlprof_core::tensor::Phase;
+use mlprof_core::{
     AdvancedProfiler, Interest, NumericsProfiler, Profiler, Report, RunContext, Session,
     SimpleProfiler, Stage, TensorProfiler, activate, bound, profile,
 };

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::thread;
 
-use profiler_core::allocation::{AllocationProfiler, TrackingAllocator};
-use profiler_core::tensor::Schedule;
-use profiler_core::{
+use mlprof_core::allocation::{AllocationProfiler, TrackingAllocator};
+use mlprof_core::tensor::Schedule;
+use mlprof_core::{
     AdvancedProfiler, NumericsProfiler, Observation, Output, Profiler, ProfilerExt, Report,
     RunContext, Several, SimpleProfiler, Stage, TensorProfiler,
 };

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use profiler_core::lines::LineProfiler;
-use profiler_core::{
+use mlprof_core::lines::LineProfiler;
+use mlprof_core::{
     AdvancedProfiler, NumericsProfiler, Output, Profiler, ProfilerExt, RunContext, SimpleProfiler,
     Stage, TensorProfiler, activate,
 };
@@ -70,7 +70,7 @@ fn times_are_right_and_every_kind_of_report_names_the_time_suspended() {
     let simple = SimpleProfiler::new().output_to(output);
     let advanced = AdvancedProfiler::new();
     #[cfg(feature = "sampling")]
-    let sampler = profiler_core::sampler::Sampler::start(100).expect("nothing else samples");
+    let sampler = mlprof_core::sampler::Sampler::start(100).expect("nothing else samples");
     let lines = LineProfiler::new();
     let tensor = Arc::new(TensorProfiler::new().without_schedule());
     let numerics = NumericsProfiler::new();

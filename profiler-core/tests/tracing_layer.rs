@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 
-use profiler_core::tracing_layer::ProfilerLayer;
-use profiler_core::{ActionKind, Interest, SimpleProfiler, activate, profile};
+use mlprof_core::tracing_layer::ProfilerLayer;
+use mlprof_core::{ActionKind, Interest, SimpleProfiler, activate, profile};
 use recorder::{Event, Recorder, nesting, record, turn};
 use tracing::{Instrument, Level, info_span, trace_span};
 use tracing_subscriber::filter::LevelFilter;

@@ -5,8 +5,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use profiler_core::hook::{OpScope, OpStart};
-use profiler_core::{
+use mlprof_core::hook::{OpScope, OpStart};
+use mlprof_core::{
     Action, Activated, Binding, Profiler, RunContext, Session, SimpleProfiler, Stage,
     TensorProfiler, activate, active, bound, profile,
 };

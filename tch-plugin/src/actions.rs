@@ -1,8 +1,8 @@
 //! The names of what is measured in loops of one's own, in one place.
 //!
-//! What the trainer measures is listed in [`profiler_train`]; modules are
+//! What the trainer measures is listed in [`mlprof_train`]; modules are
 //! `[module]{type}: {path}`, see [`ProfileModule`](crate::ProfileModule).
 
-pub use profiler_core::names::{
+pub use mlprof_core::names::{
     BACKWARD, CONFIGURE_GRADIENT_CLIPPING, OPTIMIZER_UPDATE, OPTIMIZER_ZERO_GRAD,
 };

@@ -23,12 +23,12 @@ pub fn synchronize(device: Device) {
 /// options of such.
 ///
 /// What
-/// [`TrainModule::transfer_batch_to_device`](profiler_train::TrainModule::transfer_batch_to_device)
+/// [`TrainModule::transfer_batch_to_device`](mlprof_train::TrainModule::transfer_batch_to_device)
 /// usually does:
 ///
 /// ```
 /// use tch::{Device, Kind, Tensor};
-/// use tch_plugin::MoveTo;
+/// use mlprof_tch::MoveTo;
 ///
 /// let batch = (Tensor::zeros([4, 2], (Kind::Float, Device::Cpu)), vec![Tensor::from(1.0)]);
 /// let (images, others) = batch.move_to(Device::cuda_if_available())?;

@@ -1,6 +1,6 @@
 //! The factor that keeps gradients of 16-bit numbers from vanishing.
 
-use profiler_train::{Result, SavedState};
+use mlprof_train::{Result, SavedState};
 
 /// Multiplies the loss before backward, so that gradients of 16-bit numbers are not too small to
 /// be kept: PyTorch's `GradScaler`, with its defaults. Give it to
@@ -15,7 +15,7 @@ use profiler_train::{Result, SavedState};
 ///
 /// ```
 /// use tch::{Device, nn};
-/// use tch_plugin::{GradScaler, TchOptimizer};
+/// use mlprof_tch::{GradScaler, TchOptimizer};
 ///
 /// let store = nn::VarStore::new(Device::Cpu);
 /// let _layer = nn::linear(store.root(), 2, 1, Default::default());

@@ -4,7 +4,7 @@
 //! ```
 //! use tch::nn::{self, Module};
 //! use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
-//! use tch_plugin::prelude::*;
+//! use mlprof_tch::prelude::*;
 //!
 //! struct Net {
 //!     store: nn::VarStore,
@@ -80,18 +80,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The report has a row for everything that the trainer does (see [`profiler_train`]), one
+//! The report has a row for everything that the trainer does (see [`mlprof_train`]), one
 //! for each forward of a layer that is [`profiled`](ProfileModule), and one for whatever else the
-//! program opens with [`profile!`](profiler_core::profile!) or `#[profiled]`.
+//! program opens with [`profile!`](mlprof_core::profile!) or `#[profiled]`.
 //!
 //! | to | use |
 //! |---|---|
-//! | train under the trainer | [`TchOptimizer`], [`TensorLoader`] or any other [`DataLoader`](profiler_train::DataLoader) |
-//! | measure a loop of one's own | [`ProfileOptimizer`], [`ProfiledBackward`], [`Session`](profiler_core::Session) |
+//! | train under the trainer | [`TchOptimizer`], [`TensorLoader`] or any other [`DataLoader`](mlprof_train::DataLoader) |
+//! | measure a loop of one's own | [`ProfileOptimizer`], [`ProfiledBackward`], [`Session`](mlprof_core::Session) |
 //! | see the layers of a model | [`ProfileModule`], [`ProfileModuleT`], [`ProfileRnn`] |
 //! | move batches to a device | [`MoveTo`] |
 //! | say, for the profiler of numbers, which batch a step has learned from | [`tell_batch`] |
-//! | see the ops of a loop that uses nothing of this crate | `use tch_plugin as _;`, see [`ops`] |
+//! | see the ops of a loop that uses nothing of this crate | `use mlprof_tch as _;`, see [`ops`] |
 //! | measure device time on the host | [`TchOptimizer::synchronize`], [`ProfiledOptimizer::synchronize`], [`synchronize`] |
 //!
 //! # Errors and panics
@@ -118,7 +118,7 @@
 //! rusttorch 0.4 is built on tch 0.26 and uses its tensors, so this crate works beside it. Ops are
 //! recorded, forward and backward, [`ProfiledBackward`] measures the backward pass of its losses, and
 //! [`saved_weights`] takes the variables of its models. Its layers and optimizers are types of its
-//! own: [`profile!`](profiler_core::profile!) around `forward` and `try_step` measures them. Give
+//! own: [`profile!`](mlprof_core::profile!) around `forward` and `try_step` measures them. Give
 //! rusttorch `default-features = false` where it should not download libtorch.
 
 // Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
@@ -152,20 +152,20 @@ pub use saved::{load_weights, saved_weights};
 
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
 /// settings, reports as values.
-pub use profiler_core;
-pub use profiler_core::{profile, profile_collective, profile_dynamic};
+pub use mlprof_core;
+pub use mlprof_core::{profile, profile_collective, profile_dynamic};
 /// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
 #[cfg(feature = "cuda")]
-pub use profiler_cuda as cuda;
+pub use mlprof_cuda as cuda;
 /// The doors into a training that runs: `MLPROF_LIVE=1`, or [`live::start`]; with the feature `capture` TensorBoard's, too:
 /// `MLPROF_CAPTURE_PORT=6009`, or `live::capture`; with `metrics` Prometheus': `MLPROF_METRICS_PORT=9464`, or `live::metrics`;
 /// with `otlp` OpenTelemetry's: `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318`.
-pub use profiler_live as live;
+pub use mlprof_live as live;
 /// The training loop.
-pub use profiler_train as train;
+pub use mlprof_train as train;
 
-/// What a program that profiles its tch code usually needs; [`profiler_core::prelude`] and
-/// [`profiler_train::prelude`] are part of it.
+/// What a program that profiles its tch code usually needs; [`mlprof_core::prelude`] and
+/// [`mlprof_train::prelude`] are part of it.
 ///
 /// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
 /// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
@@ -177,8 +177,8 @@ pub mod prelude {
         saved_weights, tell_batch,
     };
     #[cfg(feature = "cuda")]
-    pub use profiler_cuda::DeviceProfilerExt;
-    pub use profiler_train::prelude::*;
+    pub use mlprof_cuda::DeviceProfilerExt;
+    pub use mlprof_train::prelude::*;
 }
 
 /// The front page's example for candle, of which it says that it is the same with tch.

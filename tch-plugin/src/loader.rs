@@ -1,19 +1,19 @@
 //! Batches out of tensors.
 
-use profiler_train::{DataLoader, EpochContext, Result};
+use mlprof_train::{DataLoader, EpochContext, Result};
 use tch::{TchError, Tensor};
 
 use crate::ops::label_input;
 
 /// Gives inputs and targets batch by batch along their first dimension, as `(Tensor, Tensor)`, for
-/// a [`Trainer`](profiler_train::Trainer). The last batch may be smaller.
+/// a [`Trainer`](mlprof_train::Trainer). The last batch may be smaller.
 ///
 /// What [`tch::data::Iter2`] is for one pass over the data; the trainer makes many. Tensors cannot
 /// be cloned, so a `Vec` of batches is no loader.
 ///
 /// ```
 /// use tch::{Kind, Tensor, kind::FLOAT_CPU};
-/// use tch_plugin::TensorLoader;
+/// use mlprof_tch::TensorLoader;
 ///
 /// let (images, labels) = (Tensor::rand([100, 64], FLOAT_CPU), Tensor::zeros([100], FLOAT_CPU));
 /// let train = TensorLoader::new(images, labels.to_kind(Kind::Int64), 32)?.shuffled();
@@ -118,8 +118,8 @@ impl DataLoader<(Tensor, Tensor)> for TensorLoader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profiler_core::RunContext;
-    use profiler_train::{Optimizers, TrainModule, Trainer, TrainerState};
+    use mlprof_core::RunContext;
+    use mlprof_train::{Optimizers, TrainModule, Trainer, TrainerState};
     use tch::kind::{FLOAT_CPU, INT64_CPU};
 
     fn numbered(items: i64, batch_size: usize) -> TensorLoader {

@@ -1,18 +1,18 @@
 //! The layers of a model as rows of a report.
 
-use profiler_core::names::short_type_name;
+use mlprof_core::names::short_type_name;
 use tch::Tensor;
 use tch::nn::{Module, ModuleT, Path, RNN};
 
 use crate::numerics;
 
-profiler_core::layer_wrappers! {
+mlprof_core::layer_wrappers! {
     /// `layer.profiled(path)` for every [`tch::nn::Module`]: each forward is a row
     /// `[module]{type}: {path}` of the active profiler.
     ///
     /// ```
     /// use tch::{Device, nn};
-    /// use tch_plugin::prelude::*;
+    /// use mlprof_tch::prelude::*;
     ///
     /// let store = nn::VarStore::new(Device::Cpu);
     /// let root = &store.root();
@@ -47,7 +47,7 @@ profiler_core::layer_wrappers! {
     /// ```
     /// use tch::nn::{self, RNN};
     /// use tch::{Device, Tensor, kind::FLOAT_CPU};
-    /// use tch_plugin::prelude::*;
+    /// use mlprof_tch::prelude::*;
     ///
     /// let store = nn::VarStore::new(Device::Cpu);
     /// let path = store.root() / "lstm";
@@ -63,7 +63,7 @@ profiler_core::layer_wrappers! {
     ///
     /// ```
     /// use tch::{Tensor, kind::FLOAT_CPU};
-    /// use tch_plugin::Profiled;
+    /// use mlprof_tch::Profiled;
     ///
     /// struct Attention;
     /// impl Attention {
@@ -88,7 +88,7 @@ impl ModulePath for Path<'_> {
 
 impl<M> Profiled<M> {
     /// As [`measure`](Self::measure), of a forward that makes one tensor of another: whose numbers
-    /// [`NumericsProfiler`](profiler_core::NumericsProfiler) looks at then.
+    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler) looks at then.
     #[inline]
     pub fn measure_output(&self, input: &Tensor, forward: impl FnOnce(&M) -> Tensor) -> Tensor {
         let output = self.measure(forward);

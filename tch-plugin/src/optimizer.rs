@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use profiler_train::{Result, SavedState, TrainOptimizer};
+use mlprof_train::{Result, SavedState, TrainOptimizer};
 use tch::nn::{OptimizerConfig, VarStore, Variables};
 use tch::{COptimizer, Device, TchError, Tensor, no_grad_guard};
 
@@ -15,7 +15,7 @@ use crate::{numerics, ops};
 /// So that gradients of norm 0 are not divided by 0; the same number as in PyTorch.
 const CLIPPING_EPSILON: f64 = 1e-6;
 
-/// An optimizer of tch for a [`Trainer`](profiler_train::Trainer).
+/// An optimizer of tch for a [`Trainer`](mlprof_train::Trainer).
 ///
 /// Made of the same [configurations](tch::nn::OptimizerConfig) as [`tch::nn::Optimizer`], and the
 /// same underneath: `nn::Adam::default().build(&vs, 1e-3)?` becomes
@@ -50,7 +50,7 @@ impl TchOptimizer {
     ///
     /// ```
     /// use tch::{Device, nn};
-    /// use tch_plugin::TchOptimizer;
+    /// use mlprof_tch::TchOptimizer;
     ///
     /// let store = nn::VarStore::new(Device::Cpu);
     /// let layer = nn::linear(store.root(), 2, 1, Default::default());

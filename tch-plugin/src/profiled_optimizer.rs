@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use profiler_core::{Interest, profile};
+use mlprof_core::{Interest, profile};
 use tch::nn::Optimizer;
 use tch::{Device, TchError, Tensor};
 
@@ -12,7 +12,7 @@ use crate::actions::{
 use crate::device::synchronize;
 use crate::{numerics, ops};
 
-/// A [`tch::nn::Optimizer`] whose work is measured by the [active](profiler_core::activate)
+/// A [`tch::nn::Optimizer`] whose work is measured by the [active](mlprof_core::activate)
 /// profiler. Methods have their usual names and do what they did; whatever is not here is that of
 /// the optimizer inside.
 ///
@@ -20,7 +20,7 @@ use crate::{numerics, ops};
 /// use std::sync::Arc;
 /// use tch::nn::{self, Module, OptimizerConfig};
 /// use tch::{Device, Kind, Tensor};
-/// use tch_plugin::prelude::*;
+/// use mlprof_tch::prelude::*;
 ///
 /// let store = nn::VarStore::new(Device::Cpu);
 /// let layer = nn::linear(store.root(), 2, 1, Default::default());
@@ -79,7 +79,7 @@ impl ProfiledOptimizer {
     /// Moves the variables along their gradients, as `Optimizer.step`.
     pub fn step(&mut self) {
         let _scope = profile!(OPTIMIZER_UPDATE);
-        let is_wanted = profiler_core::hook::interest().contains(Interest::MEMORY);
+        let is_wanted = mlprof_core::hook::interest().contains(Interest::MEMORY);
         let variables = is_wanted.then(|| self.optimizer.trainable_variables());
         let followed = ops::StepFollowed::begin(variables.iter().flatten());
         let told = numerics::begin_step(|| {

@@ -4,11 +4,11 @@ mod turn;
 
 use std::sync::Arc;
 
-use profiler_core::report::tensor::{KeyAverage, ModuleStatistics, TensorReport};
-use profiler_core::{ActionKind, Report, TensorProfiler};
+use mlprof_core::report::tensor::{KeyAverage, ModuleStatistics, TensorReport};
+use mlprof_core::{ActionKind, Report, TensorProfiler};
+use mlprof_tch::prelude::*;
 use tch::nn::{self, ConvTransposeConfig, Module, RNN, RNNConfig, VarStore};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
-use tch_plugin::prelude::*;
 use turn::turn;
 
 /// Operations of one forward and one backward pass: those of all rows, and those of the only module.

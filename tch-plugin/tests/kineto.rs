@@ -6,15 +6,15 @@ mod recorded;
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
+use mlprof_core::hook::TensorShape;
+use mlprof_core::tensor::TensorProfiler;
+use mlprof_core::{Profiler, activate};
+use mlprof_tch::floor::Floor;
+use mlprof_tch::kineto::{Kineto, KinetoEvent};
 use models::{Training, digits_cnn, transformer};
-use profiler_core::hook::TensorShape;
-use profiler_core::tensor::TensorProfiler;
-use profiler_core::{Profiler, activate};
 use recorded::{Op, Recorded, collecting, record, turn};
 use tch::nn::VarStore;
 use tch::{CModule, Device, Tensor, TrainableCModule, kind::FLOAT_CPU};
-use tch_plugin::floor::Floor;
-use tch_plugin::kineto::{Kineto, KinetoEvent};
 
 const STEPS: usize = 5;
 

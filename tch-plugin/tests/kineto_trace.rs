@@ -6,11 +6,11 @@ mod turn;
 use std::path::Path;
 use std::sync::Arc;
 
+use mlprof_core::tensor::TensorProfiler;
+use mlprof_core::{Profiler, activate};
+use mlprof_tch::kineto::Kineto;
 use models::{Training, digits_cnn, numbers, transformer};
-use profiler_core::tensor::TensorProfiler;
-use profiler_core::{Profiler, activate};
 use serde_json::Value;
-use tch_plugin::kineto::Kineto;
 use turn::turn;
 
 /// The ops of a trace of one thread, in the order in which they began.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use profiler_core::prelude::*;
-use profiler_core::tensor::GroupBy;
+use mlprof_core::prelude::*;
+use mlprof_core::tensor::GroupBy;
+use mlprof_tch as _;
 use tch::nn::{self, Module, OptimizerConfig};
 use tch::{Device, Kind, Tensor};
-use tch_plugin as _;
 
 const STEPS: usize = 4;
 

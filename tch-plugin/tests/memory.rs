@@ -6,16 +6,16 @@ mod recorded;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
+use mlprof_core::hook::MemoryCategory;
+use mlprof_core::tensor::TensorProfiler;
+use mlprof_tch::prelude::*;
 use models::digits_cnn;
-use profiler_core::hook::MemoryCategory;
-use profiler_core::tensor::TensorProfiler;
 use recorded::{Recorded, record, turn};
 use tch::nn::{self, Module, OptimizerConfig};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
-use tch_plugin::prelude::*;
 
 fn all() -> TensorProfiler {
-    tch_plugin::ops::install();
+    mlprof_tch::ops::install();
     TensorProfiler::new()
 }
 

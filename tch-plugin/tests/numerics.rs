@@ -4,12 +4,12 @@ mod turn;
 
 use std::sync::Arc;
 
-use profiler_core::report::NumericsReport;
-use profiler_core::report::numerics::{RecordedTensor, TensorRow};
-use profiler_core::{NumericsProfiler, Profiler, activate};
+use mlprof_core::report::NumericsReport;
+use mlprof_core::report::numerics::{RecordedTensor, TensorRow};
+use mlprof_core::{NumericsProfiler, Profiler, activate};
+use mlprof_tch::prelude::*;
 use tch::nn::{self, Module, OptimizerConfig, VarStore};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
-use tch_plugin::prelude::*;
 use turn::turn;
 
 /// So many steps under a profiler that looks at ops, and records none but those that it must.
@@ -18,7 +18,7 @@ fn watched(steps: u64, step: impl FnMut(u64)) -> NumericsReport {
 }
 
 fn under(profiler: NumericsProfiler, steps: u64, mut step: impl FnMut(u64)) -> NumericsReport {
-    tch_plugin::ops::install();
+    mlprof_tch::ops::install();
     let profiler = Arc::new(profiler);
     let active = activate(profiler.clone());
     for number in 0..steps {

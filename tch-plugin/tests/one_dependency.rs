@@ -1,9 +1,9 @@
 //! A program needs this crate alone for `profile!` and `#[profile]`.
 
-#[path = "../../profiler-macros/tests/one_dependency/mod.rs"]
+#[path = "../../mlprof-macros/tests/one_dependency/mod.rs"]
 mod one_dependency;
 
 #[test]
 fn a_program_may_name_this_crate_alone() {
-    one_dependency::compiles("tch_plugin");
+    one_dependency::compiles("mlprof_tch");
 }

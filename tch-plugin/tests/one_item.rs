@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use profiler_core::prelude::*;
-use profiler_core::tensor::GroupBy;
+use mlprof_core::prelude::*;
+use mlprof_core::tensor::GroupBy;
+use mlprof_tch::prelude::ProfiledBackward;
 use tch::{Device, Kind, Tensor};
-use tch_plugin::prelude::ProfiledBackward;
 
 #[test]
 fn a_loop_with_backward_profiled_has_ops() {

@@ -8,19 +8,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
-use models::{digits_cnn, transformer};
-use profiler_core::hook::{DType, OpStart, TensorShape};
-use profiler_core::tensor::{Schedule, TensorProfiler};
-use profiler_core::{
+use mlprof_core::hook::{DType, OpStart, TensorShape};
+use mlprof_core::tensor::{Schedule, TensorProfiler};
+use mlprof_core::{
     Action, ActionKind, Interest, NeverStarted, Profiler, SimpleProfiler, activate, profile,
 };
+use mlprof_tch::prelude::*;
+use models::{digits_cnn, transformer};
 use recorded::{Recorded, collecting, record, turn};
 use tch::nn::{self, Module};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
-use tch_plugin::prelude::*;
 
 fn all() -> TensorProfiler {
-    tch_plugin::ops::install();
+    mlprof_tch::ops::install();
     TensorProfiler::new()
 }
 
@@ -149,7 +149,7 @@ fn nodes_of_autograd_and_what_is_in_them_are_backward() {
 #[test]
 fn only_the_active_steps_of_each_cycle_are_recorded() {
     let _turn = turn();
-    tch_plugin::ops::install();
+    mlprof_tch::ops::install();
     let schedule = Schedule::new().wait(1).warmup(1).active(2).repeat(3);
     let profiler = TensorProfiler::new().schedule(schedule).expect("valid");
     let (profiler, cycles) = collecting(profiler);
@@ -314,7 +314,7 @@ impl Profiler for Awkward {
 #[test]
 fn a_profiler_that_panics_or_runs_ops_itself_does_no_harm() {
     let _turn = turn();
-    tch_plugin::ops::install();
+    mlprof_tch::ops::install();
     let input = square(2);
     for panics in [false, true] {
         let profiler = Arc::new(Awkward { panics, started: Mutex::default() });
@@ -355,5 +355,5 @@ fn nothing_is_recorded_once_nobody_wants_it() {
     let _ = square(2).exp();
     drop(active);
     assert!(simple.snapshot().actions.is_empty());
-    assert!(tch_plugin::ops::is_supported());
+    assert!(mlprof_tch::ops::is_supported());
 }

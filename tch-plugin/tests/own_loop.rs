@@ -5,10 +5,10 @@ mod common;
 use std::sync::Arc;
 
 use common::{Net, calls, data, turn};
-use profiler_core::SimpleProfiler;
+use mlprof_core::SimpleProfiler;
+use mlprof_tch::prelude::*;
 use tch::nn::{self, Module, ModuleT, OptimizerConfig, RNN};
 use tch::{Device, Tensor, kind::FLOAT_CPU};
-use tch_plugin::prelude::*;
 
 /// Runs `work` under an active profiler; how often it saw each of `actions`.
 fn measured<const N: usize>(actions: [&str; N], work: impl FnOnce()) -> [u64; N] {

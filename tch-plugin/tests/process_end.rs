@@ -6,10 +6,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use profiler_core::tensor::TensorProfiler;
-use profiler_core::{Profiler, activate};
+use mlprof_core::tensor::TensorProfiler;
+use mlprof_core::{Profiler, activate};
+use mlprof_tch::kineto::has_callbacks;
 use tch::{Tensor, kind::FLOAT_CPU};
-use tch_plugin::kineto::has_callbacks;
 
 unsafe extern "C" {
     fn atexit(handler: extern "C" fn()) -> c_int;
@@ -59,7 +59,7 @@ extern "C" fn before_main() {
 }
 
 // SAFETY: it registers two functions, for which the C library needs no `main`.
-profiler_core::before_main!(unsafe before_main);
+mlprof_core::before_main!(unsafe before_main);
 
 fn end_while_measured() {
     let ones = Tensor::ones([2, 2], FLOAT_CPU);

@@ -8,9 +8,9 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use common::{Net, data, turn};
+use mlprof_tch::prelude::*;
 use tch::nn::{self, OptimizerConfig};
 use tch::{Device, Tensor};
-use tch_plugin::prelude::*;
 
 /// Learns with an optimizer of torch, and stops on demand.
 struct Learner<Config> {

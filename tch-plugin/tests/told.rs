@@ -4,9 +4,9 @@ mod turn;
 
 use std::sync::Arc;
 
-use profiler_core::Report;
+use mlprof_core::Report;
+use mlprof_tch::prelude::*;
 use tch::{Device, Tensor, kind::FLOAT_CPU, nn};
-use tch_plugin::prelude::*;
 use turn::turn;
 
 /// The notes of a report of what `step` does in the recorded ones of some steps.

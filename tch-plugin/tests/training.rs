@@ -5,10 +5,10 @@ mod common;
 use std::sync::Arc;
 
 use common::{Net, calls, data, turn};
-use profiler_core::{Profiler, SimpleProfiler};
+use mlprof_core::{Profiler, SimpleProfiler};
+use mlprof_tch::prelude::*;
 use tch::nn::{self, OptimizerConfig};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
-use tch_plugin::prelude::*;
 
 fn trainer() -> Trainer {
     Trainer::new().max_epochs(1).progress_bar(false)
@@ -293,7 +293,7 @@ fn a_misfit_in_a_step_ends_the_fit_after_its_report() {
         let report = profiler.snapshot();
         assert_eq!(calls(&report, "[Strategy]SingleDeviceStrategy.training_step"), 3);
         assert_eq!(calls(&report, "[Strategy]SingleDeviceStrategy.backward"), 2);
-        assert!(profiler_core::active().is_none(), "nothing stays active");
+        assert!(mlprof_core::active().is_none(), "nothing stays active");
         // The weights are not locked up by the panic.
         assert_eq!(module.net.weights().len(), 4);
     }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use profiler_core::Report;
-use profiler_core::report::finding::Confidence;
-use profiler_core::report::findings::Rules;
+use mlprof_core::Report;
+use mlprof_core::report::finding::Confidence;
+use mlprof_core::report::findings::Rules;
 use serde_json::Value;
 use tempfile::tempdir;
 use tests::findings::{Faulty, assert_healthy, of_rule, told};

@@ -17,7 +17,7 @@ fn its_epochs_and_samples_are_known() {
     let run = run.args(["--live", "--epochs", "100000", "--batch-size", "32"]);
     let mut running = run.env("XDG_RUNTIME_DIR", runtime.path()).start();
     running.wait_until_it_says("epoch 2/");
-    let mut listed = Command::new(build("profiler-cli", "mlprof"));
+    let mut listed = Command::new(build("mlprof", "mlprof"));
     listed.args(["ps", "--json"]).env("XDG_RUNTIME_DIR", runtime.path());
     let listed = listed.output().expect("it runs");
     running.interrupt();

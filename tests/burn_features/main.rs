@@ -49,7 +49,7 @@ fn resolved(features: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
     let mut all = BTreeMap::<_, BTreeSet<_>>::new();
     for (package, features) in text.lines().filter_map(|line| line.split_once('|')) {
         let name = package.split(' ').next().unwrap_or_default();
-        let is_ours = [PROGRAM, "burn-plugin"].contains(&name);
+        let is_ours = [PROGRAM, "mlprof-burn"].contains(&name);
         if (name.starts_with("burn") || name.starts_with("cubecl")) && !is_ours {
             // A package that was listed already ends in ` (*)`.
             let features = features.trim_end_matches(" (*)").split(',').filter(|it| !it.is_empty());
@@ -89,14 +89,14 @@ fn the_plugin_turns_on_no_backend_and_no_fusion() {
     for burn in ["wgpu", "cuda"] {
         let backend = format!("burn/{burn}");
         // burn's own name for the crate, which a program with such a device has.
-        assert_eq!(added(&[&backend], &["burn-plugin/cubecl"]), ["burn/cubecl"], "{burn}");
+        assert_eq!(added(&[&backend], &["mlprof-burn/cubecl"]), ["burn/cubecl"], "{burn}");
     }
     let training = ["burn/ndarray", "burn/train"];
-    let all = ["burn-plugin/train", "burn-plugin/sampling"];
+    let all = ["mlprof-burn/train", "mlprof-burn/sampling"];
     assert_eq!(added(&training, &all), Vec::<String>::new());
-    assert_eq!(added(&["burn/train", "burn/rl"], &["burn-plugin/rl"]), Vec::<String>::new());
+    assert_eq!(added(&["burn/train", "burn/rl"], &["mlprof-burn/rl"]), Vec::<String>::new());
     // What burn itself does with `train`, and why the plugin does not turn that on by itself.
-    let brought = added(&["burn/ndarray"], &["burn-plugin/train"]);
+    let brought = added(&["burn/ndarray"], &["mlprof-burn/train"]);
     assert!(brought.contains(&"burn-dispatch/flex".to_owned()), "{brought:?}");
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use profiler_core::report::TensorReport;
-use profiler_core::{ActionKind, Report};
+use mlprof_core::report::TensorReport;
+use mlprof_core::{ActionKind, Report};
 use tempfile::tempdir;
 use tests::program::{self, Run};
 
@@ -79,7 +79,7 @@ fn cubecl(folder: &Path) -> TensorReport {
     let json = std::fs::read_to_string(folder.join("report.json")).expect("reports");
     let reports: Vec<Report> = serde_json::from_str(&json).expect("reports");
     let fit = reports.into_iter().find_map(|report| match report {
-        Report::Tensor(report) if report.header.stage == Some(profiler_core::Stage::Fit) => {
+        Report::Tensor(report) if report.header.stage == Some(mlprof_core::Stage::Fit) => {
             Some(report)
         }
         _ => None,

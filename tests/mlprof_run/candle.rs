@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use profiler_core::Stage;
-use profiler_core::hook::TensorShape;
-use profiler_core::report::page;
+use mlprof_core::Stage;
+use mlprof_core::hook::TensorShape;
+use mlprof_core::report::page;
 use serde_json::Value;
 use tempfile::tempdir;
 use tests::{program, python};
@@ -72,7 +72,7 @@ fn a_program_with_a_plugin_listens_once() {
     let run = prepared(&options, &cargo, &["--epochs", "20"], results.path());
     let mut running = run.env("XDG_RUNTIME_DIR", runtime.path()).start();
     running.wait_until_it_says("epoch 2/");
-    let mlprof = program::build("profiler-cli", "mlprof");
+    let mlprof = program::build("mlprof", "mlprof");
     let mut listed = Command::new(mlprof);
     listed.args(["ps", "--json"]).env("XDG_RUNTIME_DIR", runtime.path());
     let listed = listed.output().expect("it runs");

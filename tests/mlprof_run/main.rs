@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use profiler_core::Report;
-use profiler_core::report::tensor::KeyAverage;
-use profiler_core::report::{NumericsReport, TensorReport};
+use mlprof_core::Report;
+use mlprof_core::report::tensor::KeyAverage;
+use mlprof_core::report::{NumericsReport, TensorReport};
 use tests::program::{self, Finished, Run};
 use tests::target_directory;
 
@@ -33,7 +33,7 @@ fn turn() -> MutexGuard<'static, ()> {
 
 /// The same, built and not yet run, by somebody whose [`turn`] it is.
 fn prepared(options: &[&str], cargo: &[&str], arguments: &[&str], results: &Path) -> Run {
-    let mlprof = program::build("profiler-cli", "mlprof");
+    let mlprof = program::build("mlprof", "mlprof");
     let common = ["run".as_ref(), "--output".as_ref(), results.as_os_str()];
     let options: Vec<_> =
         common.into_iter().chain(options.iter().map(|one| one.as_ref())).collect();

@@ -1,9 +1,9 @@
 //! The page of a comparison.
 
-use profiler_core::Report;
-use profiler_core::report::comparison::compare;
-use profiler_core::report::page;
-use profiler_core::report::simple::MedianLimits;
+use mlprof_core::Report;
+use mlprof_core::report::comparison::compare;
+use mlprof_core::report::page;
+use mlprof_core::report::simple::MedianLimits;
 
 use super::pages::{everything, hostile};
 use super::seen_page;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use profiler_core::Report;
-use profiler_core::report::page;
+use mlprof_core::Report;
+use mlprof_core::report::page;
 
 #[test]
 fn everything_is_sorted_searched_grouped_and_zoomed() {

@@ -1,25 +1,25 @@
 //! The reports that pages are made of.
 
-use profiler_core::hook::{MemoryCategory, MemoryDevice};
-use profiler_core::report::advanced::FunctionKey;
-use profiler_core::report::finding::{Confidence, Cost, Evidence, Finding, Place};
-use profiler_core::report::memory::{MemoryTree, PathMemory};
-use profiler_core::report::simple::ActionStatistics;
-use profiler_core::report::steps::{SlowestAction, StepEntry, StepSeries};
-use profiler_core::report::tensor::memory_over_time::{
+use mlprof_core::hook::{MemoryCategory, MemoryDevice};
+use mlprof_core::report::advanced::FunctionKey;
+use mlprof_core::report::finding::{Confidence, Cost, Evidence, Finding, Place};
+use mlprof_core::report::memory::{MemoryTree, PathMemory};
+use mlprof_core::report::simple::ActionStatistics;
+use mlprof_core::report::steps::{SlowestAction, StepEntry, StepSeries};
+use mlprof_core::report::tensor::memory_over_time::{
     CategoryOverTime, MemoryPeak, MemoryStep, PeakMemory,
 };
-use profiler_core::report::tensor::{
+use mlprof_core::report::tensor::{
     DeviceIdle, FinestRow, IdleGaps, KeyAverage, KeyAverages, MemoryOverTime, ModuleCost,
     ModuleStatistics, finest_rows,
 };
-use profiler_core::report::{AdvancedReport, MemoryReport};
-use profiler_core::tensor::Phase;
-use profiler_core::{Report, Stage};
+use mlprof_core::report::{AdvancedReport, MemoryReport};
+use mlprof_core::tensor::Phase;
+use mlprof_core::{Report, Stage};
 use serde_json::Value;
 
 /// A report of every kind, each with everything that it can have.
-const EVERYTHING: &str = include_str!("../../profiler-cli/tests/report_and_convert/schema/1.json");
+const EVERYTHING: &str = include_str!("../../mlprof/tests/report_and_convert/schema/1.json");
 
 /// All kinds, a second rank, and enough ops to search in.
 pub fn everything() -> Vec<Report> {

@@ -1,9 +1,9 @@
 //! The page of traces.
 
-use profiler_analysis::page::Page;
-use profiler_analysis::ranks::{RankFacts, Ranks};
-use profiler_analysis::{Analysis, kineto};
-use profiler_core::Report;
+use mlprof_analysis::page::Page;
+use mlprof_analysis::ranks::{RankFacts, Ranks};
+use mlprof_analysis::{Analysis, kineto};
+use mlprof_core::Report;
 use serde_json::{Value, json};
 
 use super::pages::everything;

@@ -97,7 +97,7 @@ fn merged(program: Program, more: &[&str]) -> (serde_json::Value, serde_json::Va
     let arguments = ["--epochs", "1", "--profiler", "tensor", "--filename", "F"];
     let schedule = ["--dirpath", "logs", "--schedule", "wait=1, active=12, repeat=1"];
     run.args(arguments).args(schedule).args(more).succeed();
-    let mlprof = build("profiler-cli", "mlprof");
+    let mlprof = build("mlprof", "mlprof");
     let arguments = ["merge", "logs", "-o", "merged.json", "--json"];
     let found = Run::of(&mlprof, directory.path()).args(arguments).succeed();
     let merged = fs::read(directory.path().join("merged.json")).expect("it is there");

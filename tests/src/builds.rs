@@ -18,7 +18,7 @@ pub struct Together {
 /// Candle's plugin and all programs that use it.
 pub const CANDLE: Together = Together {
     packages: &[
-        "candle-plugin",
+        "mlprof-candle",
         "candle-digits",
         "candle-workers",
         "candle-text",
@@ -27,11 +27,11 @@ pub const CANDLE: Together = Together {
         "parallel-training",
     ],
     features: &[
-        "candle-plugin/capture",
-        "candle-plugin/cuda",
-        "candle-plugin/metrics",
-        "candle-plugin/otlp",
-        "candle-plugin/tracing",
+        "mlprof-candle/capture",
+        "mlprof-candle/cuda",
+        "mlprof-candle/metrics",
+        "mlprof-candle/otlp",
+        "mlprof-candle/tracing",
         "candle-text/spans",
     ],
     profile: "tested",
@@ -39,15 +39,15 @@ pub const CANDLE: Together = Together {
 
 /// For all of burn's devices.
 pub const BURN: Together = Together {
-    packages: &["burn-plugin", "burn-digits"],
-    features: &["burn-plugin/otlp", "burn-plugin/rl", "burn-plugin/tracing", "burn-digits/wgpu"],
+    packages: &["mlprof-burn", "burn-digits"],
+    features: &["mlprof-burn/otlp", "mlprof-burn/rl", "mlprof-burn/tracing", "burn-digits/wgpu"],
     profile: "quick",
 };
 
 /// The same with burn 0.23, on the processor alone: a workspace of its own, at [`BURN_NEXT_MANIFEST`].
 pub const BURN_NEXT: Together = Together {
-    packages: &["burn-plugin-next", "burn-digits-next"],
-    features: &["burn-plugin-next/otlp", "burn-plugin-next/rl", "burn-plugin-next/tracing"],
+    packages: &["mlprof-burn-next", "burn-digits-next"],
+    features: &["mlprof-burn-next/otlp", "mlprof-burn-next/rl", "mlprof-burn-next/tracing"],
     profile: "quick",
 };
 
@@ -62,15 +62,15 @@ pub const BURN_NEXT_VARIABLE: &str = "MLPROF_TEST_BURN_NEXT";
 
 /// tch, which looks for libtorch.
 pub const TCH: Together = Together {
-    packages: &["tch-plugin", "tch-digits"],
-    features: &["tch-plugin/capture", "tch-plugin/kineto-oracle", "tch-plugin/otlp"],
+    packages: &["mlprof-tch", "tch-digits"],
+    features: &["mlprof-tch/capture", "mlprof-tch/kineto-oracle", "mlprof-tch/otlp"],
     profile: "tested",
 };
 
 /// The command, and what it asks traces. What reads whole frameworks, and traces, is optimised a little in this profile.
 pub const COMMAND: Together = Together {
-    packages: &["profiler-cli", "profiler-analysis"],
-    features: &["profiler-cli/parquet", "profiler-analysis/parquet"],
+    packages: &["mlprof", "mlprof-analysis"],
+    features: &["mlprof/parquet", "mlprof-analysis/parquet"],
     profile: "quick",
 };
 

@@ -28,7 +28,7 @@ pub fn record(directory: &Path) -> PathBuf {
 
 /// What `mlprof compare-numerics` says of the fits in two folders.
 pub fn compare(reference: &Path, other: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(build("profiler-cli", "mlprof"));
+    let mut command = Command::new(build("mlprof", "mlprof"));
     command.arg("compare-numerics").arg(record(reference)).arg(record(other)).args(arguments);
     command.output().expect("it was built")
 }

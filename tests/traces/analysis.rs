@@ -93,7 +93,7 @@ fn trace(seed: u64, fraction: bool) -> (String, u32) {
 }
 
 fn analyzed(folder: &Path) -> Value {
-    let mlprof = program::build("profiler-cli", "mlprof");
+    let mlprof = program::build("mlprof", "mlprof");
     let output = Command::new(mlprof).arg("analyze").arg(folder).arg("--json").output();
     let output = output.expect("it was built");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

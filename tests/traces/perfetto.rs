@@ -37,7 +37,7 @@ fn ask(trace: &Path, questions: &[&str]) -> Vec<Vec<Value>> {
 
 /// Converts a trace; what was said.
 fn convert(trace: &Path, to: &Path) -> String {
-    let mlprof = program::build("profiler-cli", "mlprof");
+    let mlprof = program::build("mlprof", "mlprof");
     let mut command = Command::new(mlprof);
     let output = command.arg("convert").arg(trace).args(["--to", "pftrace", "-o"]).arg(to).output();
     let output = output.expect("it was built");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use profiler_core::hook::DeviceCounter;
+use mlprof_core::hook::DeviceCounter;
 use serde_json::{Value, json};
 use tests::python;
 

@@ -9,7 +9,7 @@ use tests::{program, python};
 use crate::training::{LAYERS, STEPS, record};
 
 fn mlprof(arguments: &[&str]) -> String {
-    let output = Command::new(program::build("profiler-cli", "mlprof")).args(arguments).output();
+    let output = Command::new(program::build("mlprof", "mlprof")).args(arguments).output();
     let output = output.expect("it was built");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")

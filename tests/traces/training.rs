@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use profiler_core::hook::{
+use mlprof_core::hook::{
     CounterSample, DType, DeviceActivity, DeviceCounter, DeviceEvent, Direction, InputsBuilder,
     MemoryChange, MemoryDevice, OpStart, Timestamp,
 };
-use profiler_core::tensor::{Schedule, trace_handler};
-use profiler_core::{
+use mlprof_core::tensor::{Schedule, trace_handler};
+use mlprof_core::{
     Action, ActionKind, Observation, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler,
 };
 

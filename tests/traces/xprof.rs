@@ -39,7 +39,7 @@ print(json.dumps({
 }))"#;
 
 fn pages(trace: &Path, folder: &Path) -> Value {
-    let mlprof = program::build("profiler-cli", "mlprof");
+    let mlprof = program::build("mlprof", "mlprof");
     let space = folder.join("host.xplane.pb");
     let mut command = Command::new(mlprof);
     command.arg("convert").arg(trace).args(["--to", "xplane", "-o"]).arg(&space);
@@ -91,10 +91,10 @@ fn xprof_shows_a_devices_kernels_by_the_ops_that_launched_them() {
 fn xprof_shows_a_host_only_training_as_mlprof_does() {
     let folder = tempfile::tempdir().expect("a folder");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
-    let trace = workspace.join("profiler-cli/tests/traces/digits.pt.trace.json.gz");
+    let trace = workspace.join("mlprof/tests/traces/digits.pt.trace.json.gz");
     let found = pages(&trace, folder.path());
     assert_eq!(found["device"], json!(["CPU"]));
-    let mut command = Command::new(program::build("profiler-cli", "mlprof"));
+    let mut command = Command::new(program::build("mlprof", "mlprof"));
     let output = command.arg("analyze").arg(&trace).arg("--json").output().expect("it was built");
     let own: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let steps = own["traces"][0]["steps"].as_array().expect("steps");

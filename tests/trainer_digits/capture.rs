@@ -135,7 +135,7 @@ fn own(folder: &Path) -> (std::path::PathBuf, Value) {
         name(path).starts_with("fit.") && name(path).ends_with(".pt.trace.json.gz")
     };
     let trace = traces.into_iter().find(is_trace).expect("a trace");
-    let mut command = std::process::Command::new(build("profiler-cli", "mlprof"));
+    let mut command = std::process::Command::new(build("mlprof", "mlprof"));
     let output = command.arg("analyze").arg(&trace).arg("--json").output().expect("it was built");
     assert!(output.status.success(), "{output:?}");
     let analyzed: Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use profiler_core::Report;
-use profiler_core::report::comparison::compare;
+use mlprof_core::Report;
+use mlprof_core::report::comparison::compare;
 use tempfile::tempdir;
 use tests::program::{Run, build};
 

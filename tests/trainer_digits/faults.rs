@@ -3,9 +3,9 @@
 use std::path::Path;
 
 #[cfg(target_os = "linux")]
-use profiler_core::Report;
+use mlprof_core::Report;
 #[cfg(target_os = "linux")]
-use profiler_core::report::findings::Rules;
+use mlprof_core::report::findings::Rules;
 #[cfg(target_os = "linux")]
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};

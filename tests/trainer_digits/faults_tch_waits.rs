@@ -1,8 +1,8 @@
 //! What is found in tch's program with faults that make steps wait: for a disk, for locks, for a core, or for calls
 //! of ops. Most of these findings are hints.
 
-use profiler_core::Report;
-use profiler_core::report::findings::Rules;
+use mlprof_core::Report;
+use mlprof_core::report::findings::Rules;
 use serde_json::Value;
 use tempfile::tempdir;
 use tests::findings::{Faulty, of_rule};

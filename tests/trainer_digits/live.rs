@@ -27,7 +27,7 @@ for step in steps:
 "##;
 
 fn mlprof(runtime: &Path, arguments: &[&str]) -> Output {
-    let command = build("profiler-cli", "mlprof");
+    let command = build("mlprof", "mlprof");
     let output = Command::new(command).args(arguments).env("XDG_RUNTIME_DIR", runtime).output();
     output.expect("the command runs")
 }

@@ -14,7 +14,7 @@ pub const EPOCHS: u32 = 40;
 pub fn prepared(directory: &Path, profiler: &str) -> Run {
     let run = Run::of(&crate::program(), directory);
     // What looks in, before the training begins, which does not wait for it.
-    build("profiler-cli", "mlprof");
+    build("mlprof", "mlprof");
     let epochs = EPOCHS.to_string();
     run.args(["--profiler", profiler, "--epochs", &epochs])
 }

@@ -54,7 +54,7 @@ fn check_by_promtool(text: &str) {
 /// A library that stands for NVML, with three devices.
 fn fake_nvml(folder: &Path) -> PathBuf {
     let source =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../profiler-cuda/tests/device_counters/nvml.c");
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../mlprof-cuda/tests/device_counters/nvml.c");
     let library = folder.join("libnvidia-ml.so.1");
     let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
     compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source);

@@ -38,7 +38,7 @@ fn what_is_not_finite_is_a_finding() {
     assert_eq!(first["rule"], "not-finite", "{report:#}");
     assert_eq!(first["place"]["action"], "[module]Linear: hidden");
     let mlprof = |option: &str| {
-        let mut command = Command::new(build("profiler-cli", "mlprof"));
+        let mut command = Command::new(build("mlprof", "mlprof"));
         let output = command.args(["report", "reports.json", option]).current_dir(&directory);
         String::from_utf8_lossy(&output.output().expect("it was built").stdout).into_owned()
     };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use profiler_train::{Checkpoint, SavedState};
+use mlprof_train::{Checkpoint, SavedState};
 use tempfile::tempdir;
 use tests::digits::{file_names, test_accuracy};
 use tests::program::Run;

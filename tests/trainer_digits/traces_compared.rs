@@ -34,7 +34,7 @@ fn record<const COUNT: usize>(
 }
 
 fn mlprof(arguments: &[&str]) -> Output {
-    Command::new(build("profiler-cli", "mlprof")).args(arguments).output().expect("it was built")
+    Command::new(build("mlprof", "mlprof")).args(arguments).output().expect("it was built")
 }
 
 fn text(path: &Path) -> &str {

@@ -18,48 +18,48 @@ pub fn run() -> Result<(), String> {
         // A workspace of its own, whose lints its tests run.
         Step::cargo("formatting of mlprof-sql", "fmt --all --manifest-path mlprof-sql/Cargo.toml --check"),
         Step::cargo(
-            "formatting of burn-plugin-next",
-            "fmt --manifest-path burn-plugin/next/Cargo.toml -p burn-plugin-next -p burn-digits-next --check",
+            "formatting of mlprof-burn-next",
+            "fmt --manifest-path burn-plugin/next/Cargo.toml -p mlprof-burn-next -p burn-digits-next --check",
         ),
         Step::cargo(
             "lints",
-            "clippy --no-deps --workspace --exclude gpu-check --exclude burn-plugin \
+            "clippy --no-deps --workspace --exclude gpu-check --exclude mlprof-burn \
              --exclude burn-digits --all-targets -- -D warnings",
         )
         .variables(&libtorch),
         Step::cargo(
             "lints of burn's plugin and example",
-            "clippy --no-deps -p feature-unification -p burn-plugin -p burn-digits --all-targets \
-             --features burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu -- -D warnings",
+            "clippy --no-deps -p feature-unification -p mlprof-burn -p burn-digits --all-targets \
+             --features mlprof-burn/rl,mlprof-burn/tracing,burn-digits/wgpu -- -D warnings",
         ),
         Step::cargo(
             "lints of the core, all features",
-            "clippy --no-deps -p feature-unification -p profiler-events -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
-             -p profiler-analysis -p profiler-cuda -p profiler-live -p profiler-macros --all-features --all-targets -- -D warnings",
+            "clippy --no-deps -p feature-unification -p mlprof-events -p mlprof-core -p mlprof-report -p mlprof-sampler -p mlprof-trace \
+             -p mlprof-analysis -p mlprof-cuda -p mlprof-live -p mlprof-macros --all-features --all-targets -- -D warnings",
         ),
         Step::cargo(
             "lints of what compares with torch's profiler",
-            "clippy --no-deps -p feature-unification -p tch-plugin -p tch-digits --all-targets \
-             --features tch-plugin/kineto-oracle,tch-digits/kineto -- -D warnings",
+            "clippy --no-deps -p feature-unification -p mlprof-tch -p tch-digits --all-targets \
+             --features mlprof-tch/kineto-oracle,tch-digits/kineto -- -D warnings",
         )
         .variables(&libtorch),
         Step::cargo(
             "documentation",
-            "doc --workspace --exclude gpu-check --exclude burn-plugin \
+            "doc --workspace --exclude gpu-check --exclude mlprof-burn \
              --exclude burn-digits --no-deps",
         )
         .variables(&libtorch)
         .env("RUSTDOCFLAGS", "-D warnings"),
         Step::cargo(
             "documentation of burn's plugin and example",
-            "doc -p feature-unification -p burn-plugin -p burn-digits --no-deps \
-             --features burn-plugin/rl,burn-plugin/tracing,burn-digits/wgpu",
+            "doc -p feature-unification -p mlprof-burn -p burn-digits --no-deps \
+             --features mlprof-burn/rl,mlprof-burn/tracing,burn-digits/wgpu",
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
         Step::cargo(
             "documentation of the core, all features",
-            "doc -p feature-unification -p profiler-core -p profiler-report -p profiler-sampler -p profiler-trace \
-             -p profiler-analysis -p profiler-cuda -p profiler-live --all-features --no-deps",
+            "doc -p feature-unification -p mlprof-core -p mlprof-report -p mlprof-sampler -p mlprof-trace \
+             -p mlprof-analysis -p mlprof-cuda -p mlprof-live --all-features --no-deps",
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
     ];

@@ -39,7 +39,7 @@ fn steps_of(package: &Value) -> impl Iterator<Item = Step> {
 
 /// Libraries that programs use; not examples, tests and measurements.
 fn is_depended_on(name: &str) -> bool {
-    name.starts_with("profiler-") || name.ends_with("-plugin")
+    name.starts_with("mlprof")
 }
 
 /// All but the default ones.
@@ -57,8 +57,8 @@ mod tests {
         let steps = steps(&Variables::new()).expect("cargo runs");
         let titles: Vec<_> = steps.iter().map(Step::title).collect();
         for (package, manifest) in [
-            ("profiler-core", include_str!("../../profiler-core/Cargo.toml")),
-            ("burn-plugin", include_str!("../../burn-plugin/Cargo.toml")),
+            ("mlprof-core", include_str!("../../profiler-core/Cargo.toml")),
+            ("mlprof-burn", include_str!("../../burn-plugin/Cargo.toml")),
         ] {
             let (_, features) = manifest.split_once("[features]\n").expect("it has some");
             let features = features.split("\n[").next().expect("a section");

@@ -24,8 +24,8 @@ pub fn step() -> Option<Step> {
         println!("oldest Rust: skipped: there is no toolchain {toolchain}");
         return None;
     }
-    let arguments = "cargo check -p profiler-core -p profiler-train -p profiler-cuda -p profiler-live -p profiler-cli \
-                     -p burn-plugin -p candle-plugin --features burn-plugin/train";
+    let arguments = "cargo check -p mlprof-core -p mlprof-train -p mlprof-cuda -p mlprof-live -p mlprof \
+                     -p mlprof-burn -p mlprof-candle --features mlprof-burn/train";
     Some(Step::rustup("oldest Rust", &format!("run {toolchain} {arguments}")))
 }
 

@@ -66,7 +66,7 @@ fn look_into(name: &str, package: &Path) -> Result<Vec<String>, String> {
 }
 
 fn faults(name: &str, size: u64, files: &[&str]) -> Vec<String> {
-    let bundle = if name == "profiler-report" { BUNDLE.as_slice() } else { &[] };
+    let bundle = if name == "mlprof-report" { BUNDLE.as_slice() } else { &[] };
     let missing = NEEDED.iter().chain(bundle).filter(|needed| !files.contains(needed));
     let mut faults: Vec<_> = missing.map(|file| format!("{name}: {file} is not in it")).collect();
     if size > LARGEST {
@@ -84,10 +84,10 @@ mod tests {
         let published = published().expect("cargo knows them");
         let is_among_them =
             |name: &str| published.iter().any(|package| metadata::name(package) == name);
-        for name in ["profiler-core", "profiler-macros", "burn-plugin", "profiler-cli"] {
+        for name in ["mlprof-core", "mlprof-macros", "mlprof-burn", "mlprof"] {
             assert!(is_among_them(name), "{name}");
         }
-        for name in ["xtask", "tests", "benches", "gpu-check", "profiler-runtime"] {
+        for name in ["xtask", "tests", "benches", "gpu-check", "mlprof-runtime"] {
             assert!(!is_among_them(name), "{name}");
         }
     }
@@ -112,7 +112,7 @@ mod tests {
         let whole = ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs", "tests/a.rs"];
         assert!(faults("a", LARGEST, &whole).is_empty());
         assert_eq!(faults("a", 1, &whole[1..]), ["a: README.md is not in it"]);
-        let without_bundle = faults("profiler-report", 1, &whole);
+        let without_bundle = faults("mlprof-report", 1, &whole);
         assert_eq!(without_bundle.len(), 3, "{without_bundle:?}");
         let too_large = faults("a", LARGEST + 1, &whole);
         assert_eq!(too_large, ["a: it has 1048577 bytes; at most 1048576 are allowed"]);

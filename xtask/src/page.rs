@@ -18,7 +18,7 @@ const BUNDLE: [&str; 3] = ["page.js", "page.css", "policy.txt"];
 const SOURCES: [&str; 4] = ["package.json", "package-lock.json", "tsconfig.json", "build.mjs"];
 
 fn bundle() -> PathBuf {
-    workspace().join("profiler-report/src/page/bundle")
+    workspace().join("mlprof-report/src/page/bundle")
 }
 
 /// Bundles anew.
@@ -48,7 +48,7 @@ fn check() -> Result<(), String> {
     match stale.as_slice() {
         [] => Ok(()),
         stale => Err(format!(
-            "{} in {} is not what profiler-report/page gives: run `cargo xtask page`",
+            "{} in {} is not what mlprof-report/page gives: run `cargo xtask page`",
             stale.join(", "),
             bundle().display()
         )),
@@ -70,7 +70,7 @@ fn stale(fresh: &Path, there: &Path) -> io::Result<Vec<&'static str>> {
 fn build() -> Result<PathBuf, String> {
     let folder = target_directory().join("page");
     let explain = |error: io::Error| format!("{}: {error}", folder.display());
-    let source = workspace().join("profiler-report/page");
+    let source = workspace().join("mlprof-report/page");
     let scripts = folder.join("src");
     if scripts.exists() {
         fs::remove_dir_all(&scripts).map_err(explain)?;

@@ -8,7 +8,7 @@ use crate::nightly;
 use crate::steps::{Step, target_directory};
 use crate::system::is_there;
 
-/// A platform, and the packages that users depend on there. Never tch-plugin, which needs a libtorch
+/// A platform, and the packages that users depend on there. Never mlprof-tch, which needs a libtorch
 /// of the platform.
 struct Platform {
     target: &'static str,
@@ -17,21 +17,21 @@ struct Platform {
     packages: &'static str,
 }
 
-const EVERYTHING: &str = "-p profiler-core -p profiler-train -p profiler-cuda -p profiler-live -p profiler-macros \
-                          -p profiler-cli -p candle-plugin -p burn-plugin --features burn-plugin/train";
+const EVERYTHING: &str = "-p mlprof-core -p mlprof-train -p mlprof-cuda -p mlprof-live -p mlprof-macros \
+                          -p mlprof -p mlprof-candle -p mlprof-burn --features mlprof-burn/train";
 /// Without the command and burn's own training loop.
-const LIBRARIES: &str = "-p profiler-train -p profiler-cuda -p profiler-live -p candle-plugin -p burn-plugin \
-                         --features profiler-core/tracing";
+const LIBRARIES: &str = "-p mlprof-train -p mlprof-cuda -p mlprof-live -p mlprof-candle -p mlprof-burn \
+                         --features mlprof-core/tracing";
 /// Without the plugins. A step for the MSVC target needs no tool of Windows.
-const SYSTEM_AND_COMMAND: &str = "-p profiler-train -p profiler-cuda -p profiler-live -p profiler-cli \
-                                  --features profiler-core/tracing";
+const SYSTEM_AND_COMMAND: &str = "-p mlprof-train -p mlprof-cuda -p mlprof-live -p mlprof \
+                                  --features mlprof-core/tracing";
 /// WebAssembly has no threads and no processes: the command, burn's own training loop and the
 /// data loaders of burn need them.
-const WITHOUT_THREADS: &str = "-p profiler-train -p candle-plugin -p burn-plugin --no-default-features \
-                               --features burn-plugin/autodiff";
+const WITHOUT_THREADS: &str = "-p mlprof-train -p mlprof-candle -p mlprof-burn --no-default-features \
+                               --features mlprof-burn/autodiff";
 /// In addition, a browser's random numbers.
-const IN_A_BROWSER: &str = "-p without-a-clock -p profiler-train -p candle-plugin -p burn-plugin --no-default-features \
-                            --features burn-plugin/autodiff,without-a-clock/browser";
+const IN_A_BROWSER: &str = "-p without-a-clock -p mlprof-train -p mlprof-candle -p mlprof-burn --no-default-features \
+                            --features mlprof-burn/autodiff,without-a-clock/browser";
 
 const PLATFORMS: [Platform; 10] = [
     Platform::of("aarch64-unknown-linux-gnu", EVERYTHING),

@@ -34,7 +34,7 @@ mod tests {
     fn each_published_library_has_a_list() {
         let published = published().expect("cargo knows them");
         let names = published.iter().map(metadata::name);
-        for name in names.filter(|name| *name != "profiler-cli") {
+        for name in names.filter(|name| *name != "mlprof") {
             let list = workspace().join(LISTS).join(format!("{name}.txt"));
             assert!(list.is_file(), "{} is not there", list.display());
         }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use benches::conditions::Conditions;
 use benches::harness::{self, Plan, Subject, time};
 use benches::{settings, thread_counts};
-use profiler_core::ProfilerExt;
-use profiler_core::allocation::{AllocationProfiler, Counting, TrackingAllocator};
+use mlprof_core::ProfilerExt;
+use mlprof_core::allocation::{AllocationProfiler, Counting, TrackingAllocator};
 
 const USAGE: &str = "\
 Measures what one allocation and its free cost through the tracking allocator.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use benches::conditions::Conditions;
 use benches::settings;
-use profiler_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler, profile};
+use mlprof_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler, profile};
 
 const USAGE: &str = "\
 Measures what the profilers keep in memory, and what they allocate per scope.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use benches::harness::median;
 use benches::settings;
-use profiler_core::sampler::{Sampler, SamplerError, SamplerSettings};
+use mlprof_core::sampler::{Sampler, SamplerError, SamplerSettings};
 
 const USAGE: &str = "\
 Measures what one stack sample costs, and how much slower a program is that is sampled.

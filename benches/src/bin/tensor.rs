@@ -10,10 +10,10 @@ use benches::conditions::Conditions;
 use benches::settings;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use profiler_core::hook::{DType, InputsBuilder, OpStart};
-use profiler_core::report::tensor::TableOptions;
-use profiler_core::tensor::{Cycle, GroupBy};
-use profiler_core::{Action, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler, trace};
+use mlprof_core::hook::{DType, InputsBuilder, OpStart};
+use mlprof_core::report::tensor::TableOptions;
+use mlprof_core::tensor::{Cycle, GroupBy};
+use mlprof_core::{Action, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler, trace};
 
 const USAGE: &str = "\
 Records many ops with shapes in one window, and measures what becomes of them.

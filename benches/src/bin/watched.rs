@@ -24,8 +24,8 @@ mod watched {
     use benches::conditions::Conditions;
     use benches::harness::{median, time, work};
     use benches::settings;
-    use profiler_core::{Output, RunContext, Session, SimpleProfiler, Stage, profile};
-    use profiler_events::live::{
+    use mlprof_core::{Output, RunContext, Session, SimpleProfiler, Stage, profile};
+    use mlprof_events::live::{
         LONGEST_ANSWER, ProcessIdentity, Question, Request, connect, folders, read_line, write_line,
     };
 
@@ -168,7 +168,7 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
         };
         // Once it listens, it does so for good.
         (0..settings.rounds).for_each(|_| measure(&mut alone));
-        profiler_live::start().map_err(|error| error.to_string())?;
+        mlprof_live::start().map_err(|error| error.to_string())?;
         let (mut answers, mut seconds) = (0.0, 0.0);
         for _ in 0..settings.rounds {
             measure(&mut listening);

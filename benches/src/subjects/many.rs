@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use profiler_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler};
+use mlprof_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler};
 
 use super::ours::behind_dyn;
 use crate::harness::{Subject, time, work};

@@ -7,7 +7,7 @@ mod ours;
 mod peers;
 mod spliced;
 
-use profiler_core::hook::{DType, InputsBuilder};
+use mlprof_core::hook::{DType, InputsBuilder};
 
 use crate::harness::Subject;
 

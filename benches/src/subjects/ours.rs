@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use profiler_core::action::SourceLocation;
-use profiler_core::hook::{InputsBuilder, OpStart};
-use profiler_core::{
+use mlprof_core::action::SourceLocation;
+use mlprof_core::hook::{InputsBuilder, OpStart};
+use mlprof_core::{
     Action, ActionKind, Activated, AdvancedProfiler, Profiler, ProfilerExt, RunContext,
     SimpleProfiler, Stage, TensorProfiler, activate, active, profile,
 };
@@ -196,7 +196,7 @@ pub struct Several {
 impl Several {
     /// With profilers of its own.
     pub fn new() -> Self {
-        let profiler = behind_dyn(profiler_core::Several::new(simple_and_advanced()));
+        let profiler = behind_dyn(mlprof_core::Several::new(simple_and_advanced()));
         Self { profiler, action: Action::new("training_step") }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use profiler_core::hook::InputsBuilder;
-use profiler_core::spliced::{Sink, sink};
-use profiler_core::{Activated, Profiler, RunContext, Stage, TensorProfiler, activate};
+use mlprof_core::hook::InputsBuilder;
+use mlprof_core::spliced::{Sink, sink};
+use mlprof_core::{Activated, Profiler, RunContext, Stage, TensorProfiler, activate};
 
 use super::inputs_of_linear;
 use crate::harness::{Subject, time, work};

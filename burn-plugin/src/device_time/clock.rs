@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use burn::tensor::Device;
-use profiler_core::Action;
-use profiler_core::hook::{self, DeviceClock, DeviceWindow, RegionSink};
+use mlprof_core::Action;
+use mlprof_core::hook::{self, DeviceClock, DeviceWindow, RegionSink};
 
 use super::device::{self, TimedDevice, can_time, devices};
 use super::pending;

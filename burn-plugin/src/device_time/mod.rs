@@ -1,5 +1,5 @@
 //! Device time of CubeCL devices (wgpu, CUDA, ROCm, Metal): of regions that a program marks, and of
-//! actions for profilers that [measure devices](profiler_core::SimpleProfiler::measure_devices).
+//! actions for profilers that [measure devices](mlprof_core::SimpleProfiler::measure_devices).
 //!
 //! * `device` knows the devices, and `clock` times actions on them.
 //! * `window` is one measurement that is open on one device, and `region` what is known of it.
@@ -14,8 +14,8 @@ mod window;
 use std::sync::Arc;
 
 use burn::tensor::Device;
-use profiler_core::hook::{RegionSink, with_active};
-use profiler_core::{Action, ActiveScope, Interest, Profiler, ProfilerExt, Scope};
+use mlprof_core::hook::{RegionSink, with_active};
+use mlprof_core::{Action, ActiveScope, Interest, Profiler, ProfilerExt, Scope};
 
 pub(crate) use self::clock::watch;
 use self::window::Window;
@@ -29,7 +29,7 @@ pub enum Queue<'queue> {
     Device(&'queue Device),
     /// A stream that burn did not make.
     #[cfg(feature = "cuda")]
-    Stream(profiler_cuda::Stream<'queue>),
+    Stream(mlprof_cuda::Stream<'queue>),
 }
 
 impl<'queue> From<&'queue Device> for Queue<'queue> {
@@ -39,15 +39,15 @@ impl<'queue> From<&'queue Device> for Queue<'queue> {
 }
 
 #[cfg(feature = "cuda")]
-impl<'queue> From<profiler_cuda::Stream<'queue>> for Queue<'queue> {
-    fn from(stream: profiler_cuda::Stream<'queue>) -> Self {
+impl<'queue> From<mlprof_cuda::Stream<'queue>> for Queue<'queue> {
+    fn from(stream: mlprof_cuda::Stream<'queue>) -> Self {
         Self::Stream(stream)
     }
 }
 
 #[cfg(feature = "cuda")]
-impl<'queue> From<&profiler_cuda::Stream<'queue>> for Queue<'queue> {
-    fn from(stream: &profiler_cuda::Stream<'queue>) -> Self {
+impl<'queue> From<&mlprof_cuda::Stream<'queue>> for Queue<'queue> {
+    fn from(stream: &mlprof_cuda::Stream<'queue>) -> Self {
         Self::Stream(*stream)
     }
 }
@@ -60,7 +60,7 @@ pub trait DeviceProfilerExt: Profiler {
     ///
     /// ```
     /// use burn::tensor::Device;
-    /// use burn_plugin::prelude::*;
+    /// use mlprof_burn::prelude::*;
     ///
     /// let (profiler, device) = (SimpleProfiler::new(), Device::flex());
     /// {
@@ -75,7 +75,7 @@ pub trait DeviceProfilerExt: Profiler {
     /// where it was opened. *Cost*: the queue of ops is run empty at both ends, so that no fused block reaches over them;
     /// two messages to burn's own thread, or without burn's feature `fusion` two round trips to cubecl's; on wgpu a
     /// submission at each end. At most
-    /// [`max_pending_regions`](profiler_core::hook::max_pending_regions) are under way.
+    /// [`max_pending_regions`](mlprof_core::hook::max_pending_regions) are under way.
     ///
     /// *Where it cannot be*: on a device without timestamps (Flex, NdArray, cubecl's CPU, some GPUs under wgpu), while a graph is
     /// captured, or with too many regions under way, the action is measured on the host alone, and the
@@ -93,7 +93,7 @@ pub trait DeviceProfilerExt: Profiler {
             }
             #[cfg(feature = "cuda")]
             Queue::Stream(stream) => Guard::Stream {
-                _scope: profiler_cuda::DeviceProfilerExt::profile_device(self, action, stream),
+                _scope: mlprof_cuda::DeviceProfilerExt::profile_device(self, action, stream),
             },
         };
         DeviceScope { _guard: guard }
@@ -102,12 +102,12 @@ pub trait DeviceProfilerExt: Profiler {
 
 impl<P: Profiler + ?Sized> DeviceProfilerExt for P {}
 
-/// [`DeviceProfilerExt::profile_device`] for the [active](profiler_core::activate) profiler. *Cost*: one
+/// [`DeviceProfilerExt::profile_device`] for the [active](mlprof_core::activate) profiler. *Cost*: one
 /// relaxed load where no profiler is active.
 ///
 /// ```
 /// use burn::tensor::Device;
-/// use burn_plugin::profile_device;
+/// use mlprof_burn::profile_device;
 ///
 /// let device = Device::flex();
 /// let _scope = profile_device("forward", &device);
@@ -127,7 +127,7 @@ pub fn profile_device<'queue>(
         }
         #[cfg(feature = "cuda")]
         Queue::Stream(stream) => {
-            Guard::Stream { _scope: profiler_cuda::profile_device(action, stream) }
+            Guard::Stream { _scope: mlprof_cuda::profile_device(action, stream) }
         }
     };
     ActiveDeviceScope { _guard: guard }
@@ -162,9 +162,9 @@ enum Guard<HostScope, StreamScope> {
 }
 
 #[cfg(feature = "cuda")]
-type StreamScope<'profiler, 'queue, P> = profiler_cuda::DeviceScope<'profiler, 'queue, P>;
+type StreamScope<'profiler, 'queue, P> = mlprof_cuda::DeviceScope<'profiler, 'queue, P>;
 #[cfg(feature = "cuda")]
-type ActiveStreamScope<'queue> = profiler_cuda::ActiveDeviceScope<'queue>;
+type ActiveStreamScope<'queue> = mlprof_cuda::ActiveDeviceScope<'queue>;
 /// There is none without the feature `cuda`.
 #[cfg(not(feature = "cuda"))]
 type StreamScope<'profiler, 'queue, P> =

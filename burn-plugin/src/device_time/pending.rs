@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use burn::cubecl::future::block_on;
 use burn::cubecl::logging::{ProfileDuration, ProfileTicks};
-use profiler_core::hook::max_pending_regions;
+use mlprof_core::hook::max_pending_regions;
 
 use super::region::Region;
 use crate::lock::lock;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use burn::cubecl::logging::ProfileTicks;
-use profiler_core::Action;
-use profiler_core::hook::{DeviceActivity, DeviceEvent, RegionSink, Timestamp};
+use mlprof_core::Action;
+use mlprof_core::hook::{DeviceActivity, DeviceEvent, RegionSink, Timestamp};
 
 /// What cubecl reports for a window that it could not read.
 const UNREADABLE: Duration = Duration::from_secs(3600);

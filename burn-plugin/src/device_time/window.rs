@@ -7,8 +7,8 @@ use std::time::Instant;
 use burn::backend::{Backend, Dispatch, ProfileToken, StreamId};
 use burn::cubecl::logging::TimingMethod as CubeTimingMethod;
 use burn::tensor::ProfileOptions;
-use profiler_core::Action;
-use profiler_core::hook::{RegionSink, Timestamp};
+use mlprof_core::Action;
+use mlprof_core::hook::{RegionSink, Timestamp};
 
 use super::device::TimedDevice;
 use super::pending::{self, Place};

@@ -17,9 +17,7 @@ use burn::train::{
     ApplicationLoggerInstaller, EvaluationResult, Evaluator, EvaluatorBuilder,
     EvaluatorComponentTypesMarker, InferenceStep,
 };
-use profiler_core::{
-    Action, Interrupt, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler,
-};
+use mlprof_core::{Action, Interrupt, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler};
 
 use crate::actions;
 use crate::loader::LoaderHooks;
@@ -58,7 +56,7 @@ pub trait ProfileEvaluation<M: ModelUnderTest>: Sized {
     ///
     /// # Errors
     ///
-    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    /// [`UnknownProfiler`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
     fn profiler(
         self,
         profiler: impl IntoProfiler,
@@ -70,7 +68,7 @@ pub trait ProfileEvaluation<M: ModelUnderTest>: Sized {
     ///
     /// # Panics
     ///
-    /// For a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    /// For a name that is not one of [`mlprof_core::PROFILER_NAMES`].
     #[track_caller]
     fn profiled(self, profiler: impl IntoProfiler) -> ProfiledEvaluatorBuilder<M> {
         match self.profiler(profiler) {
@@ -88,7 +86,7 @@ pub trait ProfileEvaluator<M: ModelUnderTest>: Sized {
     /// ```no_run
     /// # use burn::train::{Evaluator, EvaluatorBuilder, EvaluatorComponentTypesMarker as Marker};
     /// # use burn::train::InferenceStep;
-    /// # use burn_plugin::{ModelUnderTest, prelude::*};
+    /// # use mlprof_burn::{ModelUnderTest, prelude::*};
     /// # use std::sync::Arc;
     /// # use burn::data::dataloader::DataLoader;
     /// fn evaluator<M: ModelUnderTest>(model: M) -> Evaluator<Marker<M>> {
@@ -110,7 +108,7 @@ pub trait ProfileEvaluator<M: ModelUnderTest>: Sized {
     ///
     /// # Errors
     ///
-    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    /// [`UnknownProfiler`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
     fn profiler(self, profiler: impl IntoProfiler)
     -> Result<ProfiledEvaluator<M>, UnknownProfiler>;
 
@@ -118,7 +116,7 @@ pub trait ProfileEvaluator<M: ModelUnderTest>: Sized {
     ///
     /// # Panics
     ///
-    /// For a name that is not one of [`profiler_core::PROFILER_NAMES`], before anything is evaluated.
+    /// For a name that is not one of [`mlprof_core::PROFILER_NAMES`], before anything is evaluated.
     #[track_caller]
     fn profiled(self, profiler: impl IntoProfiler) -> ProfiledEvaluator<M> {
         match self.profiler(profiler) {

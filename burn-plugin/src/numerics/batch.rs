@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use burn::tensor::kind::Basic;
 use burn::tensor::{Tensor, TensorData};
-use profiler_core::hook::{self, NumberReader, ObservedTensor, TensorNumbers, TensorRole};
+use mlprof_core::hook::{self, NumberReader, ObservedTensor, TensorNumbers, TensorRole};
 
 use super::is_wanted;
 use super::tensor::{Numbers, element_type, host, read_data};
@@ -21,8 +21,8 @@ use crate::ops::unseen;
 /// let device = Device::flex();
 /// let images = Tensor::<2>::from_floats([[0.0, 1.0]], &device);
 /// let classes = Tensor::<1, Int>::from_ints([3], &device);
-/// burn_plugin::tell_batch("images", &images);
-/// burn_plugin::tell_batch("classes", &classes);
+/// mlprof_burn::tell_batch("images", &images);
+/// mlprof_burn::tell_batch("classes", &classes);
 /// ```
 ///
 /// *Cost* if nobody wants to know: one relaxed load; else, in recorded steps, a batch of integers, or on a device, is copied to the

@@ -2,7 +2,7 @@
 
 use burn::backend::Flex;
 use burn::tensor::{DType, Tensor, bf16, f16};
-use profiler_core::hook::{LEAST_NORMAL_F16, NumberReader, strided_offsets};
+use mlprof_core::hook::{LEAST_NORMAL_F16, NumberReader, strided_offsets};
 
 use super::LEAST_NORMAL_F32;
 

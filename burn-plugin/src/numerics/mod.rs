@@ -16,8 +16,8 @@ use std::cell::Cell;
 
 #[cfg(feature = "autodiff")]
 use burn::tensor::Tensor;
-use profiler_core::hook::{self, ObservedTensor, TensorNumbers, TensorRole};
-use profiler_core::{Action, Interest};
+use mlprof_core::hook::{self, ObservedTensor, TensorNumbers, TensorRole};
+use mlprof_core::{Action, Interest};
 
 pub use batch::tell_batch;
 #[cfg(feature = "autodiff")]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use profiler_core::hook::{Change, TensorNumbers, TensorRole};
+use mlprof_core::hook::{Change, TensorNumbers, TensorRole};
 
 use super::tensor::Numbers;
 use super::{is_wanted, tell};

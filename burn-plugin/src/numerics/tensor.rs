@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use burn::backend::{Device as BackendDevice, DispatchDeviceId};
 use burn::tensor::{DType, Device, Tensor, TensorData};
-use profiler_core::hook::{
+use mlprof_core::hook::{
     Change, LEAST_NORMAL_F16, NumberReader, ReducedNumbers, Reduction, TensorNumbers,
 };
 

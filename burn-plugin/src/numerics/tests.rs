@@ -5,9 +5,9 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig, LstmConfig};
 use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::{Device, FloatDType, Tensor};
-use profiler_core::hook::{Change, Reduced};
-use profiler_core::report::numerics::{NumericsReport, StatisticsReader};
-use profiler_core::{NumericsProfiler, Profiler, activate};
+use mlprof_core::hook::{Change, Reduced};
+use mlprof_core::report::numerics::{NumericsReport, StatisticsReader};
+use mlprof_core::{NumericsProfiler, Profiler, activate};
 
 use super::*;
 use crate::{ProfileModule, ProfiledBackward};
@@ -133,7 +133,7 @@ fn a_step_tells_of_outputs_the_loss_gradients_parameters_and_updates() {
     let changed: f64 =
         changes.map(|(before, after)| f64::from(after - before).powi(2)).sum::<f64>().sqrt();
     let row = |place: (&str, &str)| {
-        let is_it = |row: &&profiler_core::report::numerics::TensorRow| {
+        let is_it = |row: &&mlprof_core::report::numerics::TensorRow| {
             (row.role.name(), &*row.name) == place
         };
         report.tensors.iter().find(is_it).expect("a row").last

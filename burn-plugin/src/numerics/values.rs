@@ -9,7 +9,7 @@ use burn::tensor::Tensor;
 use burn::train::{
     ClassificationOutput, MultiLabelClassificationOutput, RegressionOutput, SequenceOutput,
 };
-use profiler_core::hook::TensorNumbers;
+use mlprof_core::hook::TensorNumbers;
 
 use super::tensor::Numbers;
 

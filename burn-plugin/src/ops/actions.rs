@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use burn::backend::ir::OperationIr;
 use burn::cubecl::config::{TypeNameFormatLevel, type_name_format};
-use profiler_core::{Action, ActionKind};
+use mlprof_core::{Action, ActionKind};
 
 use super::labels::{fused_name, kernel_name};
 use super::names::{OpName, op_name};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use burn::backend::DType as BurnDType;
 use burn::backend::ir::{ModuleOperationIr, OperationIr, TensorId, TensorIr};
-use profiler_core::hook::{DType, InputsBuilder};
+use mlprof_core::hook::{DType, InputsBuilder};
 
 /// Dimensions on their way into an [`InputsBuilder`], without an allocation per op.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! Names that a table has room for: of fused blocks, and of kernels.
 
-use profiler_core::Action;
+use mlprof_core::Action;
 
 /// Fused blocks begin with this; all other ops are what a program called.
 pub const FUSED: &str = "burn::fused[";

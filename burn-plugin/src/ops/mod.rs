@@ -20,7 +20,7 @@
 //! | a kernel | by the device's clock if kernels are timed, else its name alone |
 //!
 //! There is exactly one event per op that the program called, `empty` and views included; freeing a
-//! tensor is no op, and neither is what [`NumericsProfiler`](profiler_core::NumericsProfiler) has computed beside it. Ops are named as the methods of burn's tensors.
+//! tensor is no op, and neither is what [`NumericsProfiler`](mlprof_core::NumericsProfiler) has computed beside it. Ops are named as the methods of burn's tensors.
 //!
 //! Each op is attributed to the action that was open where it was called, although it runs elsewhere:
 //! whenever an action begins or ends, a message takes the same way as the ops. Programs with several
@@ -36,7 +36,7 @@
 //!
 //! # Device time
 //!
-//! With [`DeviceTiming::On`](profiler_core::tensor::DeviceTiming) each kernel is put between two
+//! With [`DeviceTiming::On`](mlprof_core::tensor::DeviceTiming) each kernel is put between two
 //! timestamps of the device, read at the end of the recording. The thread that launches waits for
 //! cubecl's own thread at each kernel, so the launches' host times grow, and kernels are apart that
 //! would otherwise follow each other closely; their own times are right. With `NamesOnly` nothing of
@@ -90,9 +90,9 @@ mod thread;
 
 use burn::tensor::Device;
 #[cfg(feature = "dataset")]
-use profiler_core::hook::WITHOUT_OPS_OF;
+use mlprof_core::hook::WITHOUT_OPS_OF;
 #[cfg(feature = "dataset")]
-use profiler_core::{Observation, Profiler};
+use mlprof_core::{Observation, Profiler};
 
 #[cfg(any(feature = "cubecl", feature = "dataset"))]
 use crate::cube::is_cube;
@@ -106,14 +106,14 @@ pub use actions::{AUTOTUNE, FIRST_LAUNCH, LAUNCH, TUNING_LAUNCH};
 pub use labels::FUSED;
 
 /// Has the ops of `device` recorded by every profiler that wants them, and its time by every profiler that
-/// [measures devices](profiler_core::SimpleProfiler::measure_devices), from here to the end of the
+/// [measures devices](mlprof_core::SimpleProfiler::measure_devices), from here to the end of the
 /// process; for loops of your own, before the first step. False if there is nothing to see: the
 /// device is none of CubeCL's, or this crate was built without its feature `cubecl`.
 ///
 /// ```
 /// # use burn::tensor::Device;
 /// let device = Device::flex();
-/// assert!(!burn_plugin::ops::install(&device)); // runs in place, without kernels
+/// assert!(!mlprof_burn::ops::install(&device)); // runs in place, without kernels
 /// ```
 ///
 /// *Cost*: once; later calls find the device known. Nothing is observed while no profiler wants ops.
@@ -136,7 +136,7 @@ pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
         let is_seen = install(device);
         #[cfg(feature = "cubecl")]
         let is_seen = is_seen && is_fused(device);
-        if is_seen || profiler_core::spliced::has_ops_of("burn") {
+        if is_seen || mlprof_core::spliced::has_ops_of("burn") {
             continue;
         }
         let device = device.clone().inner();
@@ -146,7 +146,7 @@ pub(crate) fn install_all(profiler: &dyn Profiler, devices: &[Device]) {
                  its feature `fusion` to see them"
             ),
             true => format!(
-                "{WITHOUT_OPS_OF}{device:?}: build burn-plugin with its feature `cubecl` to see them"
+                "{WITHOUT_OPS_OF}{device:?}: build mlprof-burn with its feature `cubecl` to see them"
             ),
             false => format!(
                 "{WITHOUT_OPS_OF}{device:?}: burn tells of the ops of CubeCL devices only (wgpu, CUDA, \

@@ -9,8 +9,8 @@ use burn::cubecl::logging::{
     Duration, LaunchObserver, ProfileDuration, TimingMethod as CubeTimingMethod, TimingRequest,
 };
 use burn_fusion::observer::{BlockOperations, FusionObserver};
-use profiler_core::Action;
-use profiler_core::hook::{Context, DeviceActivity, Direction, OpScope, OpStart};
+use mlprof_core::Action;
+use mlprof_core::hook::{Context, DeviceActivity, Direction, OpScope, OpStart};
 
 use super::actions::{Launches, launches};
 use super::reading::{Reading, method};

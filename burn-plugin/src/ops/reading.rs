@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use burn::cubecl::future::block_on;
 use burn::cubecl::logging::{ProfileDuration, ProfileTicks, TimingMethod as CubeTimingMethod};
-use profiler_core::Action;
-use profiler_core::hook::{self, Context, DeviceActivity, DeviceEvent, Timestamp, TimingMethod};
+use mlprof_core::Action;
+use mlprof_core::hook::{self, Context, DeviceActivity, DeviceEvent, Timestamp, TimingMethod};
 
 /// All that is known of a kernel but its times.
 #[derive(Debug, Clone, Copy)]

@@ -9,8 +9,8 @@ use burn::backend::StreamId;
 use burn::cubecl::hash::StableHash;
 use burn::cubecl::launched::LaunchedKernels;
 use burn::cubecl::logging::ProfileDuration;
-use profiler_core::Interest;
-use profiler_core::hook::{self, Context, DeviceActivity, DeviceEvent, Timestamp, TimingMethod};
+use mlprof_core::Interest;
+use mlprof_core::hook::{self, Context, DeviceActivity, DeviceEvent, Timestamp, TimingMethod};
 
 use super::actions::autotune;
 use super::reading::{Ahead, Reading, Unread, read_all};

@@ -8,9 +8,9 @@ use burn::backend::{Device as BackendDevice, DeviceHandle, StreamId};
 use burn::cubecl::logging::LaunchObservation;
 use burn::tensor::Device;
 use burn_fusion::observer::FusionObservation;
-use profiler_core::Interest;
-use profiler_core::hook::{self, Context, MemoryChange, MemoryDevice, Source, register};
-use profiler_core::output::say;
+use mlprof_core::Interest;
+use mlprof_core::hook::{self, Context, MemoryChange, MemoryDevice, Source, register};
+use mlprof_core::output::say;
 
 use super::session::Session;
 use super::thread::{Messages, Place, is_fusion_thread, with_thread};

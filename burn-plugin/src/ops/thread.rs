@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use burn::backend::ir::{OperationIr, TensorId};
 use burn::backend::{DeviceId, DeviceService, DeviceServiceStage, ServerUtilitiesHandle, StreamId};
-use profiler_core::Action;
-use profiler_core::hook::{Context, Direction, OpScope};
+use mlprof_core::Action;
+use mlprof_core::hook::{Context, Direction, OpScope};
 
 use super::actions::Actions;
 use super::inputs::Inputs;

@@ -11,7 +11,7 @@ use burn::tensor::Device;
 use burn::train::{
     Learner, LearnerModel, SupervisedTrainingEventProcessor, TrainLoader, ValidLoader,
 };
-use profiler_core::{ProfilerExt, bound};
+use mlprof_core::{ProfilerExt, bound};
 
 use super::agreement::Agreement;
 use super::events::{Events, SharedProcessor, lock};

@@ -21,8 +21,8 @@ use burn::train::{
     LearningResult, SupervisedLearningStrategy, SupervisedTrainingEventProcessor, TrainLoader,
     TrainStep, TrainingComponents, TrainingStrategy, ValidLoader,
 };
-use profiler_core::output::say;
-use profiler_core::{Action, Interrupt, Observation, Profiler};
+use mlprof_core::output::say;
+use mlprof_core::{Action, Interrupt, Observation, Profiler};
 
 use crate::actions::{self, FitActions};
 use crate::framework::device_name;

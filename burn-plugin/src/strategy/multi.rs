@@ -15,7 +15,7 @@ use burn::train::{
     Learner, LearnerModel, MultiDeviceOptim, SupervisedTrainingEventProcessor, TrainLoader,
     TrainOutput, TrainStep, TrainingItem, ValidLoader,
 };
-use profiler_core::{Profiler, ProfilerExt, bound};
+use mlprof_core::{Profiler, ProfilerExt, bound};
 
 use super::events::Events;
 use super::run::{FitRun, Samples, Totals};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::train::{LearnerModel, TrainingStrategy};
-use profiler_core::{IntoProfiler, UnknownProfiler};
+use mlprof_core::{IntoProfiler, UnknownProfiler};
 
 use super::ProfiledStrategy;
 use crate::session::StageSettings;
@@ -18,7 +18,7 @@ pub trait ProfileStrategy: Sized {
     /// ```no_run
     /// # use burn::train::{Learner, LearnerModel, SupervisedTraining, TrainLoader, ValidLoader};
     /// # use burn::train::{CustomLearningStrategy, TrainingStrategy};
-    /// use burn_plugin::prelude::*;
+    /// use mlprof_burn::prelude::*;
     ///
     /// # fn train<M: LearnerModel>(
     /// #     learner: Learner<M>,
@@ -37,7 +37,7 @@ pub trait ProfileStrategy: Sized {
     ///
     /// # Errors
     ///
-    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    /// [`UnknownProfiler`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
     fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
         self.profiler_with(profiler, StageSettings::new())
     }
@@ -47,7 +47,7 @@ pub trait ProfileStrategy: Sized {
     ///
     /// ```no_run
     /// # use burn::train::{LearnerModel, TrainingStrategy};
-    /// use burn_plugin::prelude::*;
+    /// use mlprof_burn::prelude::*;
     ///
     /// # fn profiled<M: LearnerModel>(
     /// #     strategy: TrainingStrategy<M>,
@@ -59,7 +59,7 @@ pub trait ProfileStrategy: Sized {
     ///
     /// # Errors
     ///
-    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    /// [`UnknownProfiler`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
     fn profiler_with(
         self,
         profiler: impl IntoProfiler,
@@ -70,7 +70,7 @@ pub trait ProfileStrategy: Sized {
     ///
     /// # Panics
     ///
-    /// For a name that is not one of [`profiler_core::PROFILER_NAMES`], before anything is trained.
+    /// For a name that is not one of [`mlprof_core::PROFILER_NAMES`], before anything is trained.
     #[must_use]
     #[track_caller]
     fn profiled(self, profiler: impl IntoProfiler) -> Self {

@@ -9,7 +9,7 @@ use burn::train::{
     LearnerEvent, LearnerModel, LearningCheckpointer, TrainStep, TrainingComponents, TrainingItem,
     ValidLoader,
 };
-use profiler_core::{Action, Profiler, ProfilerExt, progress};
+use mlprof_core::{Action, Profiler, ProfilerExt, progress};
 
 use super::agreement::{Agreement, Decision};
 use super::events::Events;

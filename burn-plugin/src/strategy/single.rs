@@ -7,7 +7,7 @@ use burn::train::{
     Learner, LearnerModel, SupervisedTrainingEventProcessor, TrainLoader, TrainStep, TrainingItem,
     ValidLoader,
 };
-use profiler_core::{Profiler, ProfilerExt};
+use mlprof_core::{Profiler, ProfilerExt};
 
 use super::events::Events;
 use super::run::{FitRun, Samples, Totals};

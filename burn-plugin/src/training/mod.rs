@@ -21,7 +21,7 @@ use burn::train::{
     ApplicationLoggerInstaller, EarlyStoppingStrategy, InferenceStep, Interrupter, Learner,
     LearnerModel, LearningResult, SupervisedTraining, TrainStep, TrainingStrategy,
 };
-use profiler_core::{
+use mlprof_core::{
     Interrupt, IntoProfiler, PassThroughProfiler, Profiler, RunContext, Stage, UnknownProfiler,
 };
 
@@ -53,7 +53,7 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     ///
     /// ```no_run
     /// # use burn::train::{Learner, LearnerModel, TrainLoader, TrainingStrategy, ValidLoader};
-    /// use burn_plugin::{ProfiledTraining, prelude::*};
+    /// use mlprof_burn::{ProfiledTraining, prelude::*};
     ///
     /// # fn train<M: LearnerModel>(
     /// #     learner: Learner<M>,
@@ -96,7 +96,7 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     ///
     /// # Errors
     ///
-    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    /// [`UnknownProfiler`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
     pub fn profiler(mut self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
         self.profiler = profiler.into_profiler()?;
         Ok(self)
@@ -105,7 +105,7 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     /// Trains, and delivers the profiler's report at the end, however the training ends: after
     /// its last epoch, early, interrupted, by an error of a data loader, or by a panic, which goes
     /// on after the report. While it runs, the profiler is the
-    /// [active](profiler_core::activate) one.
+    /// [active](mlprof_core::activate) one.
     ///
     /// Ctrl-C does what [`on_interrupt`](Self::on_interrupt) says.
     ///
@@ -136,7 +136,7 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     /// a profiler, after the report. With [`Interrupt::Return`] it ends the training after the
     /// current batch, as an [`Interrupter`] would, with [`INTERRUPTED`](crate::INTERRUPTED) as its
     /// reason, and the program goes on; a second one then ends the process at once. See
-    /// [`profiler_core::interrupt`].
+    /// [`mlprof_core::interrupt`].
     pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;
         self
@@ -181,7 +181,7 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     }
 
     /// What the program has seeded its random numbers with ([`Device::seed`](burn::tensor::Device::seed), a loader's `shuffle`), for the
-    /// record of the [`NumericsProfiler`](profiler_core::NumericsProfiler): burn cannot be asked. Seeds nothing.
+    /// record of the [`NumericsProfiler`](mlprof_core::NumericsProfiler): burn cannot be asked. Seeds nothing.
     pub fn seeded_with(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::train::{LearnerModel, SupervisedTraining, TrainingStrategy};
-use profiler_core::{IntoProfiler, UnknownProfiler};
+use mlprof_core::{IntoProfiler, UnknownProfiler};
 
 use super::ProfiledTraining;
 use crate::session::StageSettings;
@@ -31,7 +31,7 @@ pub trait ProfileTraining<M: LearnerModel>: Sized {
     ///
     /// # Errors
     ///
-    /// [`UnknownProfiler`] for a name that is not one of [`profiler_core::PROFILER_NAMES`].
+    /// [`UnknownProfiler`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
     fn profiler(self, profiler: impl IntoProfiler) -> Result<ProfiledTraining<M>, UnknownProfiler>;
 
     /// Profiles this training and leaves its type as it is: for a function that returns burn's
@@ -39,7 +39,7 @@ pub trait ProfileTraining<M: LearnerModel>: Sized {
     ///
     /// ```no_run
     /// # use burn::train::{Learner, LearnerModel, SupervisedTraining, TrainLoader, ValidLoader};
-    /// use burn_plugin::prelude::*;
+    /// use mlprof_burn::prelude::*;
     ///
     /// # fn train<M: LearnerModel>(learner: Learner<M>, train: TrainLoader<M>, valid: ValidLoader<M>) {
     /// let training: SupervisedTraining<M> =
@@ -57,7 +57,7 @@ pub trait ProfileTraining<M: LearnerModel>: Sized {
     ///
     /// # Panics
     ///
-    /// For a name that is not one of [`profiler_core::PROFILER_NAMES`], before anything is
+    /// For a name that is not one of [`mlprof_core::PROFILER_NAMES`], before anything is
     /// trained. A name that a user gives belongs to [`profiler`](Self::profiler), which returns an
     /// error.
     #[must_use]

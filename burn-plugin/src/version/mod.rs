@@ -1,5 +1,5 @@
 //! The differences between the versions of burn that this crate is built with: 0.22, or 0.23 as
-//! `burn-plugin-next`, whose build script sets `burn_0_23`.
+//! `mlprof-burn-next`, whose build script sets `burn_0_23`.
 //!
 //! Both modules have the same items, so that every loop is written once.
 

@@ -22,8 +22,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{
     InferenceStep, Learner, RegressionOutput, SupervisedTraining, TrainOutput, TrainStep,
 };
-use burn_plugin::ProfiledBackward;
-use profiler_core::{Action, NeverStarted, Observation, Profiler, RunContext, Stage};
+use mlprof_burn::ProfiledBackward;
+use mlprof_core::{Action, NeverStarted, Observation, Profiler, RunContext, Stage};
 
 /// Tests of one program share the active profiler, burn's random numbers and the signals: one at a
 /// time.

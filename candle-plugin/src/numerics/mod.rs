@@ -6,11 +6,11 @@ use std::cell::OnceCell;
 
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, Device, Layout, Result, Storage, Tensor};
-use profiler_core::hook::{
+use mlprof_core::hook::{
     self, Change, LEAST_NORMAL_F16, NumberReader, ObservedTensor, ParametersTold, ReducedNumbers,
     Reduction, TensorNumbers, TensorRole, strided_offsets,
 };
-use profiler_core::{Action, Interest};
+use mlprof_core::{Action, Interest};
 
 use crate::named_vars::NamedVars;
 
@@ -155,8 +155,8 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Result<Tensor>
 /// ```
 /// # use candle_core::{Device, Tensor};
 /// # let (images, classes) = (Tensor::new(&[[0f32, 1.]], &Device::Cpu)?, Tensor::new(&[3u32], &Device::Cpu)?);
-/// candle_plugin::tell_batch("images", &images);
-/// candle_plugin::tell_batch("classes", &classes);
+/// mlprof_candle::tell_batch("images", &images);
+/// mlprof_candle::tell_batch("classes", &classes);
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///

@@ -1,10 +1,10 @@
 //! What a device makes of a tensor that the host cannot read: begun where the tensor is told of, read when the step has ended.
 
 use candle_core::{DType, Device, DeviceLocation, Result, Tensor};
-use profiler_core::hook::{
+use mlprof_core::hook::{
     self, DeviceReduction, DeviceReductions, LEAST_NORMAL_F16, ReducedNumbers, Reduction,
 };
-use profiler_core::report::numerics::sample_every;
+use mlprof_core::report::numerics::sample_every;
 
 static REDUCTIONS: DeviceReductions<DeviceNumbers> = DeviceReductions::new();
 

@@ -3,16 +3,16 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Var};
 use candle_nn::{Linear, Module, RNN, SGD, VarMap};
-use profiler_core::hook::Reduced;
-use profiler_core::{NumericsProfiler, Profiler, activate};
-use profiler_train::TrainOptimizer;
+use mlprof_core::hook::Reduced;
+use mlprof_core::{NumericsProfiler, Profiler, activate};
+use mlprof_train::TrainOptimizer;
 
 use super::*;
 use crate::prelude::*;
 
-fn statistics(tensor: &Tensor) -> profiler_core::report::numerics::TensorStatistics {
+fn statistics(tensor: &Tensor) -> mlprof_core::report::numerics::TensorStatistics {
     let numbers = Numbers::of(tensor);
-    let mut reader = profiler_core::report::numerics::StatisticsReader::of_shape(&numbers.shape());
+    let mut reader = mlprof_core::report::numerics::StatisticsReader::of_shape(&numbers.shape());
     assert!(numbers.read(&mut reader));
     reader.statistics()
 }
@@ -108,7 +108,7 @@ fn the_change_of_16_bits_is_not_subnormal_in_them() {
 #[test]
 fn a_copy_on_the_host_is_the_same_tensor() {
     let tensor = Tensor::new(&[1f32, 2., 0.5], &Device::Cpu).expect("a tensor");
-    let mut reader = profiler_core::report::numerics::StatisticsReader::new(3);
+    let mut reader = mlprof_core::report::numerics::StatisticsReader::new(3);
     assert!(Numbers::of(&tensor).read_waiting(&mut reader));
     assert_eq!(reader.statistics(), statistics(&tensor));
 }
@@ -168,7 +168,7 @@ fn a_batch_is_told_of_or_what_the_first_layer_is_given() {
         drop(active);
         let text = std::fs::read_to_string(&profiler.snapshot().files[0]).expect("a record");
         let rows = text.lines().skip(1).map(|line| {
-            profiler_core::report::numerics::RecordedTensor::from_line(line).expect("a tensor")
+            mlprof_core::report::numerics::RecordedTensor::from_line(line).expect("a tensor")
         });
         let batch = rows.filter(|row| row.role == TensorRole::Batch);
         let batch = batch.map(|row| (row.name, row.hash.expect("a batch has a hash")));
@@ -241,7 +241,7 @@ fn the_layer_that_makes_the_first_nan_is_named() {
 fn first_in_a_step(
     first: impl Fn(Tensor) -> Result<Tensor>,
     between: impl Fn(Tensor) -> Result<Tensor>,
-) -> profiler_core::report::numerics::RecordedTensor {
+) -> mlprof_core::report::numerics::RecordedTensor {
     let profiler = Arc::new(NumericsProfiler::new().every(0));
     let vars = VarMap::new();
     let vb = seeded_var_builder(&vars, 1, DType::F32, &Device::Cpu);

@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::{Linear, VarMap, linear, loss::cross_entropy};
-use candle_plugin::prelude::*;
-use profiler_core::SimpleProfiler;
+use mlprof_candle::prelude::*;
+use mlprof_core::SimpleProfiler;
 
 /// One profiler is active in a process: tests that activate one take turns.
 pub fn take_turn() -> MutexGuard<'static, ()> {

@@ -6,8 +6,8 @@ use burn::data::dataloader::batcher::Batcher;
 use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::data::dataset::InMemDataset;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn_plugin::ProfiledBatcher;
 pub use digits::{DataError, Digit, SIDE, Splits, digits, splits};
+use mlprof_burn::ProfiledBatcher;
 
 /// Several digits as tensors.
 #[derive(Debug, Clone)]

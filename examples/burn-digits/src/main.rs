@@ -16,9 +16,9 @@ use burn::train::{EvaluatorBuilder, Learner, SupervisedTraining, TrainingError};
 use burn_digits::data::{Digit, Splits, loader, splits};
 use burn_digits::model::DigitNet;
 use burn_digits::progress::Progress;
-use burn_plugin::prelude::*;
 use clap::Parser;
 use digits::{Measured, Options, Plant, PlantOptions, finish};
+use mlprof_burn::prelude::*;
 
 /// Trains a small network on handwritten digits and tells where the time went.
 #[derive(Parser)]

@@ -11,9 +11,9 @@ use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, FloatDType, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
-use burn_plugin::{ProfileModule, ProfiledBackward, tell_batch};
 use digits::Plant;
-use profiler_core::prelude::profile;
+use mlprof_burn::{ProfileModule, ProfiledBackward, tell_batch};
+use mlprof_core::prelude::profile;
 
 use crate::data::Batch;
 

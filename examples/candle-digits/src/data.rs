@@ -1,8 +1,8 @@
 //! Digits as candle's tensors.
 
 use candle_core::{Device, Result, Tensor};
-use candle_plugin::ToDevice;
 use digits::{Digit, SIDE};
+use mlprof_candle::ToDevice;
 
 /// Several digits as tensors.
 #[derive(Debug, Clone)]

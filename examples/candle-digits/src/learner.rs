@@ -4,9 +4,9 @@ use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{AdamW, ParamsAdamW, VarBuilder, VarMap};
-use candle_plugin::prelude::*;
 use digits::Plant;
-use profiler_train::Result;
+use mlprof_candle::prelude::*;
+use mlprof_train::Result;
 
 use crate::data::Batch;
 use crate::net::DigitNet;

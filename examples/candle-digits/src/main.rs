@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use candle_core::Device;
 use candle_digits::{Batch, Learner};
-use candle_plugin::prelude::*;
 use clap::Parser;
 use digits::{
     Loaders, Options, Order, Splits, TrainerOptions, finish, loader, splits, train_and_test,
 };
+use mlprof_candle::prelude::*;
 
 /// Trains a small network on handwritten digits and tells where the time went.
 #[derive(Parser)]

@@ -2,8 +2,8 @@
 
 use candle_core::{D, DType, Module, Result, Tensor};
 use candle_nn::{Conv2d, Conv2dConfig, Linear, VarBuilder, conv2d, linear, loss};
-use candle_plugin::prelude::*;
 use digits::{CLASSES, Plant, SIDE};
+use mlprof_candle::prelude::*;
 
 use crate::data::Batch;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use candle_core::{D, DType, Device, IndexOp, Module, Tensor};
 use candle_nn::{AdamW, ParamsAdamW, VarMap, loss::cross_entropy, ops::softmax};
-use candle_plugin::prelude::*;
-use profiler_core::profile;
-use profiler_train::{EpochContext, Result};
+use mlprof_candle::prelude::*;
+use mlprof_core::profile;
+use mlprof_train::{EpochContext, Result};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rand_distr::Distribution;

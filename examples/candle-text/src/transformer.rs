@@ -2,7 +2,7 @@
 
 use candle_core::{D, Device, IndexOp, Module, Result, Tensor};
 use candle_nn::{Embedding, Init, Linear, VarBuilder, linear_no_bias, ops};
-use candle_plugin::prelude::*;
+use mlprof_candle::prelude::*;
 
 /// How large it is.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_digits::Batch;
 use digits::{Batches, Digit, SIDE, SplitMix};
-use profiler_train::{EpochContext, Result};
+use mlprof_train::{EpochContext, Result};
 
 use crate::background::BatchSource;
 

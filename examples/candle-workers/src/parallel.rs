@@ -5,9 +5,9 @@ use std::error::Error;
 use candle_core::{DType, Device, Tensor, Var};
 use candle_digits::{Batch, DigitNet};
 use candle_nn::{AdamW, ParamsAdamW, VarMap};
-use candle_plugin::prelude::*;
+use mlprof_candle::prelude::*;
+use mlprof_train::Result;
 use parallel_training::{ParallelModule, Rank};
-use profiler_train::Result;
 
 const LEARNING_RATE: f64 = 2e-3;
 

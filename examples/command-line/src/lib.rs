@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use profiler_core::prelude::*;
-use profiler_core::report::findings::Rules;
-use profiler_core::report::page;
-use profiler_core::tensor::{DeviceTiming, InvalidSchedule, Schedule};
-use profiler_core::{IntoProfiler, Output, Report, TensorProfiler};
+use mlprof_core::prelude::*;
+use mlprof_core::report::findings::Rules;
+use mlprof_core::report::page;
+use mlprof_core::tensor::{DeviceTiming, InvalidSchedule, Schedule};
+use mlprof_core::{IntoProfiler, Output, Report, TensorProfiler};
 
 /// Which profiler, and where its reports go. Flatten it into a program's own options.
 #[derive(Debug, Clone, clap::Args)]
@@ -260,7 +260,7 @@ pub fn run<E: Display>(
 mod tests {
     use super::*;
     use clap::Parser;
-    use profiler_core::{RunContext, Stage};
+    use mlprof_core::{RunContext, Stage};
 
     #[derive(Parser)]
     struct Program {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use profiler_train::{DataLoader, EpochContext, Result};
+use mlprof_train::{DataLoader, EpochContext, Result};
 
 use crate::data::Digit;
 use crate::random::SplitMix;

@@ -38,7 +38,7 @@ pub enum DataError {
     },
 }
 
-profiler_core::debug_as_display!(DataError);
+mlprof_core::debug_as_display!(DataError);
 
 /// All 1,797 digits, in the order of the file.
 ///

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use profiler_core::{Profiler, Report};
-use profiler_train::{Callback, FitOutcome, Result as HookResult, StopReason, TrainerState};
+use mlprof_core::{Profiler, Report};
+use mlprof_train::{Callback, FitOutcome, Result as HookResult, StopReason, TrainerState};
 
 use crate::options::Options;
 

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use profiler_core::Profiler;
-use profiler_train::{
+use mlprof_core::Profiler;
+use mlprof_train::{
     DataLoader, EarlyStopping, EvaluationOutcome, Mode, ModelCheckpoint, StopReason, TrainModule,
     Trainer,
 };
@@ -65,7 +65,7 @@ pub fn train_and_test<M: TrainModule>(
         let outcome = fit.fit(loaders.train, Some(loaders.valid))?;
         match &outcome.stopped {
             StopReason::Asked(reason) if trainer_options.patience.is_some() => {
-                profiler_core::output::say(format_args!("stopped early: {reason}"));
+                mlprof_core::output::say(format_args!("stopped early: {reason}"));
                 Ok(())
             }
             _ => refuse_early_end(&outcome),

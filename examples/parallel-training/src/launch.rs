@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use profiler_core::interrupt;
+use mlprof_core::interrupt;
 
 /// How often to look whether a process has ended.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -31,7 +31,7 @@ pub enum LaunchError {
     Failed(String),
 }
 
-profiler_core::debug_as_display!(LaunchError);
+mlprof_core::debug_as_display!(LaunchError);
 
 /// Starts this program so many times, with the same arguments, and waits for all of them.
 ///

@@ -10,8 +10,8 @@ use clap::Args;
 use digits::{
     Digit, Measured, Options, Order, Splits, loader, refuse_early_end, splits, test_accuracy,
 };
-use profiler_core::{Profiler, RunContext};
-use profiler_train::{DataLoader, Result as TrainResult, TrainModule, Trainer};
+use mlprof_core::{Profiler, RunContext};
+use mlprof_train::{DataLoader, Result as TrainResult, TrainModule, Trainer};
 
 use crate::Rank;
 use crate::launch::launch;

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use profiler_core::profile_collective;
+use mlprof_core::profile_collective;
 
 use crate::process_group::{ProcessGroup, Result};
 

@@ -1,8 +1,8 @@
 //! Digits as tensors.
 
 use digits::{Digit, SIDE};
+use mlprof_tch::MoveTo;
 use tch::{Device, TchError, Tensor};
-use tch_plugin::MoveTo;
 
 /// Several digits as tensors.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use digits::Plant;
+use mlprof_tch::prelude::*;
 use tch::nn::{self, VarStore};
 use tch::{Device, TchError, Tensor};
-use tch_plugin::prelude::*;
 
 use crate::{Batch, DigitNet};
 

@@ -10,9 +10,9 @@ use clap::Parser;
 use digits::{
     Loaders, Options, Order, Splits, TrainerOptions, finish, loader, splits, train_and_test,
 };
+use mlprof_tch::prelude::*;
 use tch::Device;
 use tch_digits::{Batch, Learner};
-use tch_plugin::prelude::*;
 
 /// Trains a small network on handwritten digits and tells where the time went.
 #[derive(Parser)]

@@ -1,10 +1,10 @@
 //! A small convolutional network.
 
 use digits::{CLASSES, Plant};
-use profiler_core::prelude::profile;
+use mlprof_core::prelude::profile;
+use mlprof_tch::{ProfileModule, Profiled};
 use tch::nn::{self, Conv2D, ConvConfig, Linear, Module, Path};
 use tch::{Kind, TchError, Tensor};
-use tch_plugin::{ProfileModule, Profiled};
 
 use crate::Batch;
 

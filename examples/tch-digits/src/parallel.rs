@@ -2,10 +2,10 @@
 
 use std::error::Error;
 
+use mlprof_tch::prelude::*;
 use parallel_training::{ParallelModule, Rank};
 use tch::nn;
 use tch::{Device, Tensor, no_grad};
-use tch_plugin::prelude::*;
 
 use crate::{Batch, LEARNING_RATE, Learner};
 

@@ -2,8 +2,8 @@
 
 use burn::cubecl::future::block_on;
 use burn::tensor::{Device, ProfileOptions};
-use profiler_core::ActionKind;
-use profiler_core::hook::{DeviceActivity, TimingMethod};
+use mlprof_core::ActionKind;
+use mlprof_core::hook::{DeviceActivity, TimingMethod};
 
 use super::Shared;
 use super::regions::PART;
@@ -46,7 +46,7 @@ fn wait(device: &Device) -> Result<(), String> {
 
 fn record_steps() -> Result<Steps, String> {
     let device = device();
-    if !burn_plugin::ops::install(&device) {
+    if !mlprof_burn::ops::install(&device) {
         return Err(format!("burn tells of no ops of {device:?}"));
     }
     let mut training = Training::small(&device);
@@ -104,7 +104,7 @@ pub fn counted(_: &Options, shared: &mut Shared) -> Result<Vec<Row>, String> {
     let rows = &recorded.report.key_averages.rows;
     let has_time = rows.iter().filter(|row| row.kind == ActionKind::Op && row.device_seconds > 0.0);
     let (fused, single): (Vec<_>, Vec<_>) =
-        has_time.partition(|row| row.name.starts_with(burn_plugin::ops::FUSED));
+        has_time.partition(|row| row.name.starts_with(mlprof_burn::ops::FUSED));
     let measured = format!(
         "{} ops and {} fused blocks have device time; {} note that counts differ",
         single.len(),

@@ -1,8 +1,8 @@
 //! Kernels of candle's ops.
 
 use candle_core::{Device, Tensor};
-use profiler_core::hook::DeviceActivity;
-use profiler_core::profile;
+use mlprof_core::hook::DeviceActivity;
+use mlprof_core::profile;
 
 use super::Shared;
 use crate::options::Options;

@@ -1,8 +1,8 @@
 //! Copies and fills of memory against CUDA's events.
 
 use cudarc::driver::sys::CUevent_flags;
-use profiler_core::hook::DeviceActivity;
-use profiler_core::{PassThroughProfiler, Profiler, ProfilerExt};
+use mlprof_core::hook::DeviceActivity;
+use mlprof_core::{PassThroughProfiler, Profiler, ProfilerExt};
 
 use super::Shared;
 use crate::gpu::{Gpu, explain};

@@ -3,8 +3,8 @@
 use std::thread;
 
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
-use profiler_core::hook::DeviceActivity;
-use profiler_core::{Profiler, ProfilerExt};
+use mlprof_core::hook::DeviceActivity;
+use mlprof_core::{Profiler, ProfilerExt};
 
 use super::Shared;
 use crate::gpu::{Gpu, Kernel, explain};

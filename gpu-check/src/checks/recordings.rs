@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use profiler_cuda::finalize_cupti;
+use mlprof_cuda::finalize_cupti;
 
 use super::Shared;
 use crate::gpu::{Gpu, Kernel};

@@ -1,7 +1,7 @@
 //! Regions of a stream against the kernels inside of them.
 
-use profiler_core::hook::DeviceActivity;
-use profiler_cuda::profile_device;
+use mlprof_core::hook::DeviceActivity;
+use mlprof_cuda::profile_device;
 
 use super::Shared;
 use crate::gpu::Kernel;

@@ -1,7 +1,7 @@
 //! The questions' answers, beside those of `mlprof analyze`.
 
-use profiler_analysis::ranks::{RankFacts, Ranks};
-use profiler_analysis::{Analysis, Trace};
+use mlprof_analysis::ranks::{RankFacts, Ranks};
+use mlprof_analysis::{Analysis, Trace};
 use serde_json::Value;
 
 use crate::made::ranks;
@@ -67,7 +67,7 @@ fn only_steps_that_all_ranks_have_are_compared() {
     let shorter = ranks(folder.path(), 2, 4, (1, 9_000));
     // Of rank 0 the first cycle is the shorter one.
     for trace in &traces[1..] {
-        profiler_analysis::columns::write(trace, folder.path()).expect("tables");
+        mlprof_analysis::columns::write(trace, folder.path()).expect("tables");
     }
     traces[0] = shorter.into_iter().next().expect("four traces");
     let expected = analysed(&traces);

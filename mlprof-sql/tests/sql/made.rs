@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use profiler_analysis::{Trace, columns, kineto};
+use mlprof_analysis::{Trace, columns, kineto};
 
 /// Numbers that look like chance, the same each time.
 pub struct Chance(u64);

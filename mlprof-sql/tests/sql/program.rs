@@ -169,8 +169,8 @@ fn questions_that_nothing_answers_have_no_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     let json =
         r#"{"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":0,"dur":5}]}"#;
-    let trace = profiler_analysis::kineto::read(json.as_bytes()).expect("a trace");
-    profiler_analysis::columns::write(&trace, folder.path()).expect("tables");
+    let trace = mlprof_analysis::kineto::read(json.as_bytes()).expect("a trace");
+    mlprof_analysis::columns::write(&trace, folder.path()).expect("tables");
     for question in mlprof_sql::questions::ALL {
         let found = asked(folder.path(), question.name);
         let has_rows = ["recorded", "ops"].contains(&question.name);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use profiler_analysis::{Trace, columns, kineto};
+use mlprof_analysis::{Trace, columns, kineto};
 
 /// A file of a rank.
 pub(crate) struct File {

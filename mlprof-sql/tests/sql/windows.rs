@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use profiler_analysis::{Analysis, Trace};
+use mlprof_analysis::{Analysis, Trace};
 
 use crate::rank_file::File;
 use crate::{asked, integer, path, program, text, word};

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError};
 
 use super::owner::Owner;
 use crate::{Interest, Profiler};
-use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::{Unbound, UnboundReason};
+use mlprof_events::forking::{Mutex, MutexGuard};
+use mlprof_events::{Unbound, UnboundReason};
 
 const INTEREST_BITS: u32 = u16::BITS;
 

@@ -18,7 +18,7 @@ use super::thread;
 /// mlprof's trainers and plugins bind the threads that they start. For threads of your own:
 ///
 /// ```
-/// use profiler_core::{Binding, bound, profile};
+/// use mlprof_core::{Binding, bound, profile};
 ///
 /// // A thread that lives for one piece of work:
 /// let loader = std::thread::spawn(bound(|| {
@@ -159,7 +159,7 @@ impl Drop for RunningLoop {
 /// [`Binding`].
 ///
 /// ```
-/// use profiler_core::{Profiler, SimpleProfiler, activate, bound, profile};
+/// use mlprof_core::{Profiler, SimpleProfiler, activate, bound, profile};
 /// use std::sync::Arc;
 ///
 /// let train = |name: &'static str| {

@@ -28,8 +28,8 @@ use crate::guarded::guarded;
 use crate::profiler::Profiler;
 use crate::several::Several;
 use crate::source;
-use profiler_events::forking::this_process;
-use profiler_events::{
+use mlprof_events::forking::this_process;
+use mlprof_events::{
     Action, Callsite, Interest, Observation, OpStart, Unbound, ask_frameworks, uncounted,
 };
 
@@ -337,7 +337,7 @@ pub(crate) fn open(action: impl FnOnce() -> Action, interest: Interest) -> Optio
 /// Measures the rest of the block as an action of the active profiler.
 ///
 /// ```
-/// use profiler_core::{SimpleProfiler, Profiler, activate, profile};
+/// use mlprof_core::{SimpleProfiler, Profiler, activate, profile};
 /// use std::sync::Arc;
 ///
 /// fn load_data() -> u64 {
@@ -369,7 +369,7 @@ pub(crate) fn open(action: impl FnOnce() -> Action, interest: Interest) -> Optio
 /// around it do, and be one of at most four thousand inside each other. The other profilers may allocate
 /// for any scope.
 ///
-/// Where both `profiler_core::*` and [`profiler_core::prelude::*`](crate::prelude) are imported write
+/// Where both `mlprof_core::*` and [`mlprof_core::prelude::*`](crate::prelude) are imported write
 /// [`profile_scope!`](crate::profile_scope!).
 #[macro_export]
 macro_rules! profile {
@@ -383,7 +383,7 @@ macro_rules! profile {
 /// profiler is active.
 ///
 /// ```
-/// # use profiler_core::profile_dynamic;
+/// # use mlprof_core::profile_dynamic;
 /// let layer = 3;
 /// let _scope = profile_dynamic!(format!("layer_{layer}"));
 /// ```

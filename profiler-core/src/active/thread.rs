@@ -9,9 +9,9 @@ use super::owner::Place;
 use crate::forked_child;
 use crate::guarded::guarded;
 use crate::profiler::Profiler;
-use profiler_events::forking;
-use profiler_events::{Action, Interest, uncounted};
-use profiler_events::{UnboundReason, WorkCounts};
+use mlprof_events::forking;
+use mlprof_events::{Action, Interest, uncounted};
+use mlprof_events::{UnboundReason, WorkCounts};
 
 /// A thread's own reference to a profiler, so that threads share no reference count.
 struct Reference {

@@ -4,7 +4,7 @@ use crate::ActionKind;
 use crate::report::AdvancedReport;
 use crate::report::advanced::CallTreeNode;
 use crate::report::internals::{Missing, note_missing};
-use profiler_events::clock;
+use mlprof_events::clock;
 
 /// Functions are what this profiler is chosen for; samples stand in for them.
 pub(super) fn of(report: &AdvancedReport) -> Vec<Missing> {

@@ -19,7 +19,7 @@ use crate::report::{AdvancedReport, Report, Setting, prof, pstats};
 use crate::{
     Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound,
 };
-use profiler_events::uncounted;
+use mlprof_events::uncounted;
 
 /// Records an exact call tree per thread of all that is instrumented: actions, functions with
 /// `#[profile]`, `tracing` spans. The counterpart of Lightning's `AdvancedProfiler`, selected by
@@ -38,7 +38,7 @@ use profiler_events::uncounted;
 /// those of outer actions end some levels further in, and a note says so.
 ///
 /// ```
-/// use profiler_core::{AdvancedProfiler, Profiler, ProfilerExt};
+/// use mlprof_core::{AdvancedProfiler, Profiler, ProfilerExt};
 ///
 /// let profiler = AdvancedProfiler::new();
 /// {
@@ -110,7 +110,7 @@ impl AdvancedProfiler {
     /// the last, actions inside and pauses included. Calls that hand over nothing have none. Functions, spans
     /// and modules are not measured: fused blocks would end at each of them.
     ///
-    /// *Where*: on all CubeCL devices of burn (wgpu, CUDA, ROCm, Metal; feature `cubecl` of burn-plugin), and on CUDA
+    /// *Where*: on all CubeCL devices of burn (wgpu, CUDA, ROCm, Metal; feature `cubecl` of mlprof-burn), and on CUDA
     /// with candle and tch (feature `cuda` of their plugins). A device without timestamps is not measured,
     /// since that would take a wait at each end of an action; the report has a note that says so.
     ///

@@ -20,7 +20,7 @@ impl AdvancedProfiler {
     /// samples.
     ///
     /// ```
-    /// use profiler_core::{AdvancedProfiler, Profiler, ProfilerExt};
+    /// use mlprof_core::{AdvancedProfiler, Profiler, ProfilerExt};
     ///
     /// let profiler = AdvancedProfiler::new().sampled(1000);
     /// {

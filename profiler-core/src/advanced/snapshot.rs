@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use profiler_events::Action;
+use mlprof_events::Action;
 
 /// Calls and ticks of one edge of the tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -13,9 +13,9 @@ use crate::report::advanced::{
     FunctionStatistics, OUTSIDE, ThreadCallTree,
 };
 use crate::{RunContext, Stage};
-use profiler_events::Action;
-use profiler_events::clock::Rate;
-use profiler_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
+use mlprof_events::Action;
+use mlprof_events::clock::Rate;
+use mlprof_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
 pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) -> AdvancedReport {
     let rate = collected.rate;

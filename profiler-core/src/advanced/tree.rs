@@ -14,9 +14,9 @@ use crate::recorder::stack::looks;
 use crate::recorder::stack::{Closed, Overtaken, Stack, span};
 use crate::recorder::steps::{ActionTicks, TellsTotals, part_told_by};
 use crate::recorder::{Kind, Table};
-use profiler_events::clock::{Clock, counter};
-use profiler_events::sync::{AtomicPtr, Mutex, Ordering, Tally};
-use profiler_events::{Action, Callsite};
+use mlprof_events::clock::{Clock, counter};
+use mlprof_events::sync::{AtomicPtr, Mutex, Ordering, Tally};
+use mlprof_events::{Action, Callsite};
 
 /// More places in one thread's tree than any program needs; what comes after is counted at one
 /// place, `(call tree is full)`, so that memory stays bounded.

@@ -7,16 +7,16 @@ use super::{count, switch};
 /// An allocator that counts what goes through it, around the one that does the work.
 ///
 /// ```
-/// use profiler_core::allocation::TrackingAllocator;
+/// use mlprof_core::allocation::TrackingAllocator;
 ///
 /// #[global_allocator]
 /// static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 ///
 /// fn main() {
-///     let counting = profiler_core::allocation::Counting::start();
-///     let before = profiler_core::allocation::thread_tallies();
+///     let counting = mlprof_core::allocation::Counting::start();
+///     let before = mlprof_core::allocation::thread_tallies();
 ///     let numbers = vec![0_u8; 1000];
-///     let counted = profiler_core::allocation::thread_tallies().since(&before);
+///     let counted = mlprof_core::allocation::thread_tallies().since(&before);
 ///     assert_eq!((counted.allocated_bytes, counted.allocated_blocks), (1000, 1));
 ///     # drop(numbers);
 /// }
@@ -40,7 +40,7 @@ impl<A> TrackingAllocator<A> {
     /// Around another allocator.
     ///
     /// ```
-    /// use profiler_core::allocation::TrackingAllocator;
+    /// use mlprof_core::allocation::TrackingAllocator;
     /// use std::alloc::System; // or jemalloc's, mimalloc's, …
     ///
     /// #[global_allocator]

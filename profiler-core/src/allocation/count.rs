@@ -10,8 +10,8 @@ use super::thread::Thread;
 use super::{survivors, switch, thread, tracker};
 use crate::hook::{self, MemoryChange, MemoryDevice};
 use crate::output::say;
-use profiler_events::panics::contain;
-use profiler_events::uncounted;
+use mlprof_events::panics::contain;
+use mlprof_events::uncounted;
 
 /// Smaller copies are not worth a row.
 pub const LARGE_COPY: usize = 64 << 10;

@@ -17,9 +17,9 @@ mod tracker;
 
 pub use allocator::TrackingAllocator;
 pub use count::{LARGE_COPY, allocated, copied, freed, kept};
+pub use mlprof_events::Tallies;
 pub use process::{FLUSH_BLOCKS, FLUSH_BYTES};
 pub use profiler::AllocationProfiler;
-pub use profiler_events::Tallies;
 pub use survivors::{KeptBlock, kept_by};
 pub use switch::Counting;
 pub(crate) use switch::listen;

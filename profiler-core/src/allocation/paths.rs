@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use rustc_hash::FxHashMap;
 
 use crate::Action;
-use profiler_events::forking::{Mutex, MutexGuard};
+use mlprof_events::forking::{Mutex, MutexGuard};
 
 /// How many different paths are told apart; memory stays bounded. What comes after counts with the
 /// path that it is inside of.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::switch;
 use super::tracker::LEAST_BYTES;
-use profiler_events::uncounted;
+use mlprof_events::uncounted;
 
 /// A block of the host's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::{process, thread};
 use crate::source::{self, Source};
-use profiler_events::forking::{Mutex, made_once};
-use profiler_events::{Interest, uncounted};
+use mlprof_events::forking::{Mutex, made_once};
+use mlprof_events::{Interest, uncounted};
 
 /// No tracking allocator has allocated yet: the first one that does takes the slow path and says so.
 const UNSEEN: u32 = 1;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::Tallies;
 use super::paths::ROOT;
 use super::process::{self, FLUSH_BLOCKS, FLUSH_BYTES};
-use profiler_events::is_uncounted;
+use mlprof_events::is_uncounted;
 
 /// Cells without a destructor, so that they can be used before `main`, while the thread is torn
 /// down, and without allocating.

@@ -9,8 +9,8 @@ use super::blocks::{Block, Blocks};
 use super::paths::{Alive, Paths};
 use super::{Counting, process, switch, thread};
 use crate::Action;
-use profiler_events::forking::{made_once, this_process};
-use profiler_events::uncounted;
+use mlprof_events::forking::{made_once, this_process};
+use mlprof_events::uncounted;
 
 /// Smaller blocks are not followed unless a profiler asks for it: they are many and matter little.
 pub const LEAST_BYTES: usize = 1024;

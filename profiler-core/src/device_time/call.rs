@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::Action;
 use crate::hook::{DeviceEvent, RegionSink, Timestamp};
-use profiler_events::DeviceActivity;
+use mlprof_events::DeviceActivity;
 
 /// Adds up the windows of a call. The sum goes to the profiler when the last of them has been answered: each
 /// holds this value until then.

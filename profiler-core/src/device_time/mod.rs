@@ -16,8 +16,8 @@ use std::sync::{Arc, OnceLock};
 use self::call::Call;
 use crate::hook::RegionSink;
 use crate::{Action, ActionKind};
-use profiler_events::clock::{self, Rate};
-use profiler_events::uncounted;
+use mlprof_events::clock::{self, Rate};
+use mlprof_events::uncounted;
 
 /// A hook that can time what a thread hands to its devices between two moments, by the devices' clocks.
 pub trait DeviceClock: Send + Sync {
@@ -137,7 +137,7 @@ impl DeviceTime {
 
 /// The note of a report whose profiler measures devices, in a program that uses none that can be timed.
 const NOTHING_MEASURED: &str = "no device time was measured: no action ran on a thread that used a device \
-     which can be timed (CubeCL devices: burn-plugin's feature `cubecl`, and `burn_plugin::ops::install` \
+     which can be timed (CubeCL devices: mlprof-burn's feature `cubecl`, and `mlprof_burn::ops::install` \
      for a loop of your own; CUDA with candle or tch: the plugin's feature `cuda`)";
 
 #[cfg(all(test, not(loom)))]

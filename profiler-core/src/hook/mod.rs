@@ -33,13 +33,11 @@ pub use crate::device_time::{DeviceClock, DeviceWindow, register_device_clock};
 #[doc(hidden)]
 pub use crate::source::add_region_delivery;
 pub use crate::source::{Source, SourceHandle, max_pending_regions, set_max_pending_regions};
-pub use op::OpScope;
-pub use parameters::{Change, ParametersTold, TellTensor};
 #[doc(hidden)]
-pub use profiler_events::declare_evaluated_outputs;
+pub use mlprof_events::declare_evaluated_outputs;
 #[doc(hidden)]
-pub use profiler_events::evaluation::EvaluatedOutputsCounter;
-pub use profiler_events::{
+pub use mlprof_events::evaluation::EvaluatedOutputsCounter;
+pub use mlprof_events::{
     AllNumbers, Context, CounterSample, DType, DeviceActivity, DeviceCounter, DeviceDescription,
     DeviceEvent, Direction, DriverCall, EvaluatedOutputs, Framework, HostTensor, InputDetail,
     InputDetails, InputsBuilder, KernelConfiguration, KernelLaunch, LEAST_NORMAL_F16,
@@ -49,6 +47,8 @@ pub use profiler_events::{
     declare_device_memory, declare_framework, declare_module_place, describe_device,
     strided_offsets,
 };
+pub use op::OpScope;
+pub use parameters::{Change, ParametersTold, TellTensor};
 pub use reductions::{DeviceReduction, DeviceReductions};
 #[doc(hidden)]
 pub use reductions::{assert_reduces_as_read, numbers_to_reduce};
@@ -64,7 +64,7 @@ use std::sync::Arc;
 pub use crate::active::with_active;
 use crate::active::{self, with_active_or_all, with_all};
 use crate::{Profiler, source};
-use profiler_events::{Interest, note_interest_change};
+use mlprof_events::{Interest, note_interest_change};
 
 /// From here on `source` is told what the active profiler wants, beginning with what it wants now.
 pub fn register(source: Arc<dyn Source>) -> SourceHandle {
@@ -164,7 +164,7 @@ pub fn collective(sequence: u64) {
 /// which of them belong together, and so how the ranks' clocks differ and who was waited for.
 ///
 /// ```
-/// use profiler_core::profile_collective;
+/// use mlprof_core::profile_collective;
 ///
 /// for step in 0..3 {
 ///     let _scope = profile_collective!("all_reduce_gradients", step);

@@ -1,7 +1,7 @@
 //! Ops, from where they begin to where they end.
 
 use crate::active::ActiveScope;
-use profiler_events::{Action, Interest, OpStart};
+use mlprof_events::{Action, Interest, OpStart};
 
 /// An op that has begun; must be [closed](Self::close) on the same thread. Not a guard: hooks carry
 /// it through their framework, as the number of [`into_raw`](Self::into_raw) if need be.

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use profiler_events::TensorRole;
+use mlprof_events::TensorRole;
 
 /// What a tensor that a device is to reduce has to do with another one; `T` is a framework's tensor.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use profiler_events::{Reduced, ReducedNumbers, Reduction, TensorNumbers};
+use mlprof_events::{Reduced, ReducedNumbers, Reduction, TensorNumbers};
 
 use crate::report::numerics::{StatisticsReader, TensorStatistics, sampled_numbers};
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError};
 
 use super::{Source, register};
 use crate::report::internals::Missing;
-use profiler_events::Interest;
-use profiler_events::forking::{Mutex, MutexGuard};
+use mlprof_events::Interest;
+use mlprof_events::forking::{Mutex, MutexGuard};
 
 /// Says in the report of a profiler that wants ops why there are none.
 struct WithoutOps(&'static str);
@@ -78,7 +78,7 @@ pub fn reason_without_ops() -> String {
     }
     let sources = crate::source::sources_of_ops();
     let missing = match sources.is_empty() {
-        true => Missing::SourceOfOps { frameworks: profiler_events::frameworks() },
+        true => Missing::SourceOfOps { frameworks: mlprof_events::frameworks() },
         false => Missing::Ops { sources },
     };
     let text = missing.to_string();

@@ -35,7 +35,7 @@
 //! Who wants to end politely in a loop of their own [watches](watch):
 //!
 //! ```
-//! let watch = profiler_core::interrupt::watch();
+//! let watch = mlprof_core::interrupt::watch();
 //! for step in 0..3 {
 //!     if watch.requested() {
 //!         break;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Terminating;
 use crate::Profiler;
-use profiler_events::forking::{apart_from_forks, this_process};
-use profiler_events::panics::contain;
+use mlprof_events::forking::{apart_from_forks, this_process};
+use mlprof_events::panics::contain;
 
 /// In the order in which their stages began.
 static PENDING: Mutex<Vec<Arc<PendingReport>>> = Mutex::new(Vec::new());

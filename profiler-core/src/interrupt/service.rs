@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::end::end_by;
 use super::wakeup::{Waiter, Wakeup};
 use super::{REQUESTS, announce, reports, say};
-use profiler_events::forking::this_process;
-use profiler_events::own_thread;
-use profiler_events::panics::contain;
+use mlprof_events::forking::this_process;
+use mlprof_events::own_thread;
+use mlprof_events::panics::contain;
 
 /// A report that is not delivered by then keeps nobody any longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use super::end::{drops_signals, end_by};
 use super::service::{self, Task};
 use super::{REQUESTS, WATCHES, say};
-use profiler_events::errno::keeping_errno;
-use profiler_events::forking::apart_from_forks;
+use mlprof_events::errno::keeping_errno;
+use mlprof_events::forking::apart_from_forks;
 
 /// What asks a process to end.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];

@@ -27,7 +27,7 @@ use super::DeclaredFunction;
 use super::block::{Block, NOWHERE};
 use super::registry::Function;
 use super::thread;
-use profiler_events::Text;
+use mlprof_events::Text;
 
 // The text in spliced crates has no other way of knowing.
 #[cfg(target_pointer_width = "64")]

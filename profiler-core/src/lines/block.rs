@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 
 use super::memory;
-use profiler_events::clock::Clock;
-use profiler_events::forking::made_once;
-use profiler_events::sync::Tally;
+use mlprof_events::clock::Clock;
+use mlprof_events::forking::made_once;
+use mlprof_events::sync::Tally;
 
 /// No point: nothing of the function is running.
 pub(super) const NOWHERE: u32 = u32::MAX;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::allocation;
 use crate::report::lines::LineMemory;
-use profiler_events::sync::Tally;
+use mlprof_events::sync::Tally;
 
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 

@@ -33,7 +33,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use profiler_events::source_hash;
+pub use mlprof_events::source_hash;
 pub use writer::PeriodicWriter;
 
 use crate::allocation::Counting;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::DeclaredFunction;
 use super::block::Block;
-use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::uncounted;
+use mlprof_events::forking::{Mutex, MutexGuard};
+use mlprof_events::uncounted;
 
 /// A function as this crate knows it; lives for ever, as its site does.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use crate::report::internals::{Missing, counted_were, note_missing};
 use crate::report::lines::{FunctionLines, LineStatistics};
 use crate::report::{LinesReport, Overhead, ReportHeader, SCHEMA_VERSION, Setting, Units};
 use crate::{RunContext, allocation};
-use profiler_events::clock::{self, Rate, Stopwatch};
-use profiler_events::files::read;
+use mlprof_events::clock::{self, Rate, Stopwatch};
+use mlprof_events::files::read;
 
 /// What makes two functions one: a generic one may have been built several times.
 type Key = (String, u32, String);
@@ -52,7 +52,7 @@ pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
             build: crate::build_settings::of_program(),
             program: crate::trace::internals::program_name(),
             machine: crate::machine::of_process(),
-            frameworks: profiler_events::frameworks(),
+            frameworks: mlprof_events::frameworks(),
             startup: None,
             overhead: Overhead { scopes: hits, seconds_per_scope: seconds_per_line() },
             settings: vec![Setting::recorded("memory", with_memory)],

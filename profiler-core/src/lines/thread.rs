@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::block::Block;
 use super::registry::Function;
 use crate::forked_child;
-use profiler_events::uncounted;
+use mlprof_events::uncounted;
 
 /// The blocks of one thread, by the number of their function.
 #[derive(Debug)]

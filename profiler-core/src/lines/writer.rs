@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::LineProfiler;
 use crate::output::{say, write_file};
 use crate::report::Report;
-use profiler_events::own_thread;
+use mlprof_events::own_thread;
 
 /// Writes the report of a [`LineProfiler`] until it is dropped. A reader of the file finds the last
 /// whole report, also after the process was killed.

@@ -5,7 +5,7 @@ use super::running::{Candidate, Running, op_remedy};
 use super::settings::Settings;
 use crate::output::say;
 use crate::report::numerics::{FaultInterval, RecordedTensor, Rerun};
-use profiler_events::TensorRole;
+use mlprof_events::TensorRole;
 
 /// Where a tensor is in its step.
 #[derive(Debug, Clone, Copy)]
@@ -127,7 +127,7 @@ impl Running {
             return false;
         }
         // Of a program whose framework is not known the report says more.
-        let is_known = !tensor.role.is_of_op() && !profiler_events::frameworks().is_empty();
+        let is_known = !tensor.role.is_of_op() && !mlprof_events::frameworks().is_empty();
         let remedy = op_remedy().filter(|_| is_known);
         if let Some(remedy) = remedy.filter(|_| self.first_not_finite.is_none()) {
             say(format_args!("mlprof: help: to have the op named, {remedy}"));

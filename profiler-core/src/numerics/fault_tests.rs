@@ -1,7 +1,7 @@
 use super::tests::{Numbers, OnDevice, tell, with};
 use super::*;
 use crate::report::numerics::{FaultInterval, RecordedTensor};
-use profiler_events::ObservedTensor;
+use mlprof_events::ObservedTensor;
 
 const LAYERS: [&str; 3] = ["[module]Linear: l1", "[module]Linear: l2", "[module]Linear: l3"];
 

@@ -6,18 +6,22 @@ use std::path::Path;
 /// Folders of packages that come from elsewhere.
 const ELSEWHERE: [&str; 4] = ["/registry/src/", "/git/checkouts/", "/rustc/", "/lib/rustlib/src/"];
 
-/// The folders of our packages, which are no place in a user's program: under a workspace of ours,
-/// or beside the user's.
-const PACKAGES: [&str; 10] = [
+/// The folders of our packages, which are no place in a user's program: in this workspace, and by the names of
+/// the packages where they are vendored.
+const PACKAGES: [&str; 14] = [
     "burn-plugin",
     "candle-plugin",
+    "mlprof-burn",
+    "mlprof-candle",
+    "mlprof-core",
+    "mlprof-cuda",
+    "mlprof-events",
+    "mlprof-live",
+    "mlprof-macros",
+    "mlprof-runtime",
+    "mlprof-tch",
+    "mlprof-train",
     "profiler-core",
-    "profiler-cuda",
-    "profiler-events",
-    "profiler-live",
-    "profiler-macros",
-    "profiler-runtime",
-    "profiler-train",
     "tch-plugin",
 ];
 
@@ -117,7 +121,7 @@ mod tests {
         // What is compiled into the program has debug information, where our packages have none.
         for folder in ["/home/x/mlprof/", "", "./", "/home/x/net/vendor/"] {
             for file in
-                ["candle-plugin/src/optimizer.rs", "candle-plugin-0.1.0/src/numerics/mod.rs"]
+                ["candle-plugin/src/optimizer.rs", "mlprof-candle-0.1.0/src/numerics/mod.rs"]
             {
                 let inlined = format!("  0: 0x1 - step\n             at {folder}{file}:254:20\n");
                 assert_eq!(find(&inlined, "/tmp"), None, "{folder}{file}");

@@ -29,9 +29,9 @@ use crate::output::RenderedReport;
 use crate::report::numerics::{self, NumericsReport};
 use crate::report::{Overhead, Report, ReportHeader, SCHEMA_VERSION, Units};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, hook};
-use profiler_events::clock::{self, Rate};
-use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::{Observation, OpStart, TensorRole, uncounted};
+use mlprof_events::clock::{self, Rate};
+use mlprof_events::forking::{Mutex, MutexGuard};
+use mlprof_events::{Observation, OpStart, TensorRole, uncounted};
 
 /// Looks at the numbers of a training: in what modules return, in the loss, in gradients, parameters and their updates.
 ///
@@ -61,7 +61,7 @@ use profiler_events::{Observation, OpStart, TensorRole, uncounted};
 /// number of a parameter until the step ends. *Stages*: what is inside of another stage, as a validation in a fit, is not looked at.
 ///
 /// ```
-/// use profiler_core::{NumericsProfiler, Profiler};
+/// use mlprof_core::{NumericsProfiler, Profiler};
 ///
 /// let profiler = NumericsProfiler::new().every(100).stop_on_nan(true);
 /// // … a training with it …
@@ -204,7 +204,7 @@ impl NumericsProfiler {
                 build: crate::build_settings::of_program(),
                 program: crate::trace::internals::program_name(),
                 machine: crate::machine::of_process(),
-                frameworks: profiler_events::frameworks(),
+                frameworks: mlprof_events::frameworks(),
                 startup: None,
                 overhead: Overhead::default(),
                 settings: self.settings.told(),

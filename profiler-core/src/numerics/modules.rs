@@ -6,8 +6,8 @@ use std::sync::PoisonError;
 use rustc_hash::FxHashMap;
 
 use crate::{Action, ActionKind};
-use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::{Direction, OpStart};
+use mlprof_events::forking::{Mutex, MutexGuard};
+use mlprof_events::{Direction, OpStart};
 
 /// Something that a thread has open.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use profiler_events::{ObservedTensor, TensorRole, ThreadName};
+use mlprof_events::{ObservedTensor, TensorRole, ThreadName};
 
 use super::fault::Moment;
 use super::readers::{CopyReader, Fingerprint, FiniteReader, HashReader};
@@ -125,7 +125,7 @@ impl NumericsProfiler {
             is_rerun: running.is_rerun,
         };
         if !tensor.statistics.is_finite() {
-            let place = profiler_events::module_place(told.name);
+            let place = mlprof_events::module_place(told.name);
             tensor.source = place.map(|place| format!("{}:{}", place.file, place.line));
         }
         let is_finite = tensor.statistics.is_finite();

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::report::numerics::{FaultInterval, IntervalEnd};
-use profiler_events::TensorRole;
+use mlprof_events::TensorRole;
 
 /// Names that are kept of each role.
 const MOST_NAMES: usize = 20_000;
@@ -172,7 +172,7 @@ fn place(module: &str) -> &str {
 }
 
 fn end(module: &str) -> IntervalEnd {
-    let source = profiler_events::module_place(module);
+    let source = mlprof_events::module_place(module);
     let source = source.map(|at| format!("{}:{}", at.file, at.line));
     IntervalEnd { name: module.to_owned(), source }
 }

@@ -1,6 +1,6 @@
 //! What is read of a tensor besides its statistics.
 
-use profiler_events::{NumberReader, TensorNumbers};
+use mlprof_events::{NumberReader, TensorNumbers};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::report::numerics::{SAMPLE, Sketcher, StatisticsReader};

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use super::settings::Settings;
 use crate::Output;
 use crate::report::numerics::{RECORD_VERSION, RecordHeader, RecordedTensor};
-use profiler_events::clock::Rate;
-use profiler_events::files::GrowingFile;
-use profiler_events::forking::this_process;
+use mlprof_events::clock::Rate;
+use mlprof_events::files::GrowingFile;
+use mlprof_events::forking::this_process;
 
 /// Where the stage's record goes.
 pub(super) struct RecordFile {
@@ -42,7 +42,7 @@ impl RecordFile {
             stage: output.stage(),
             rank: run.rank,
             program: crate::trace::internals::program_name(),
-            frameworks: profiler_events::frameworks(),
+            frameworks: mlprof_events::frameworks(),
             started_at: Rate::now().wall_time(started),
             seed: settings.seed.or(run.seed),
             element_types: element_types(first),

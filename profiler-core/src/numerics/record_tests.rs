@@ -6,7 +6,7 @@ use super::tests::{Numbers, tell, with};
 use super::*;
 use crate::hook;
 use crate::report::numerics::{RecordHeader, RecordedTensor};
-use profiler_events::ObservedTensor;
+use mlprof_events::ObservedTensor;
 
 /// A module's output and its input.
 fn tell_output(name: &str, input: &[f32], output: &[f32]) {

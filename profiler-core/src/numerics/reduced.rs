@@ -4,7 +4,7 @@ use super::NumericsProfiler;
 use super::readers::{Fingerprint, HashReader};
 use super::settings::Hashes;
 use crate::report::numerics::{RecordedTensor, TensorStatistics, sampled_numbers};
-use profiler_events::{
+use mlprof_events::{
     ObservedTensor, ReducedNumbers, Reduction, TensorNumbers, TensorRole, ThreadName,
 };
 

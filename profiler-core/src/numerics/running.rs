@@ -14,8 +14,8 @@ use crate::report::ReportHeader;
 use crate::report::internals::ops_remedy;
 use crate::report::numerics::{NumericsReport, RecordedTensor, Rerun, TensorRow, troubles};
 use crate::{Output, Stage};
-use profiler_events::clock::Clock;
-use profiler_events::{Stages, TensorRole};
+use mlprof_events::clock::Clock;
+use mlprof_events::{Stages, TensorRole};
 
 /// So many places have a row.
 const MOST_ROWS: usize = 20_000;
@@ -238,7 +238,7 @@ impl Running {
             );
         }
         if settings.looks_at_ops && !sees_ops && self.step > 0 {
-            let remedy = ops_remedy(&profiler_events::frameworks(), " --numerics");
+            let remedy = ops_remedy(&mlprof_events::frameworks(), " --numerics");
             notes.push(format!("no output of an op was looked at: {remedy}"));
         } else if !sees_ops && self.first_not_finite.is_some() && self.first_op_not_finite.is_none()
         {
@@ -284,5 +284,5 @@ impl Running {
 /// ops.
 pub(super) fn op_remedy() -> Option<String> {
     let reports_ops = !crate::source::sources_of_ops().is_empty();
-    (!reports_ops).then(|| ops_remedy(&profiler_events::frameworks(), " --numerics"))
+    (!reports_ops).then(|| ops_remedy(&mlprof_events::frameworks(), " --numerics"))
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use profiler_events::{NumberReader, ObservedTensor, TensorNumbers};
+use mlprof_events::{NumberReader, ObservedTensor, TensorNumbers};
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 

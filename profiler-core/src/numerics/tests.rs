@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::*;
 use crate::report::numerics::{RecordHeader, RecordedTensor};
 use crate::{TensorProfiler, activate, hook};
-use profiler_events::{
+use mlprof_events::{
     NumberReader, ObservedTensor, Reduced, ReducedNumbers, Reduction, TensorNumbers,
 };
 

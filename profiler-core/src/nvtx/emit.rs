@@ -13,7 +13,7 @@ pub trait EmitNvtx {
     /// which have no settings of their own: call it after all settings.
     ///
     /// ```
-    /// use profiler_core::prelude::*;
+    /// use mlprof_core::prelude::*;
     ///
     /// let profiler = SimpleProfiler::new().emit_nvtx(); // goes into .profiler(…) of a trainer
     /// drop(profiler.profile("load_data"));
@@ -22,7 +22,7 @@ pub trait EmitNvtx {
     /// let named = "simple".into_profiler()?.emit_nvtx();
     /// # drop(named.profile("load_data"));
     /// # assert!(named.summary().contains("load_data"));
-    /// # Ok::<(), profiler_core::UnknownProfiler>(())
+    /// # Ok::<(), mlprof_core::UnknownProfiler>(())
     /// ```
     ///
     /// *Cost*: that of this profiler, of [`NvtxProfiler`], and some 20 ns.

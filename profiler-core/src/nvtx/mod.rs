@@ -38,15 +38,15 @@ use self::tool::Tool;
 use crate::hook::{self, OpStart};
 use crate::tensor::{InvalidSchedule, Schedule, StepPhase};
 use crate::{Action, ActionKind, Interest, NeverStarted, Profiler, RunContext, Stage};
-use profiler_events::environment::Environment;
-use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::{Ended, OfStage, Stages};
+use mlprof_events::environment::Environment;
+use mlprof_events::forking::{Mutex, MutexGuard};
+use mlprof_events::{Ended, OfStage, Stages};
 
 /// Hands ranges to a tool that listens to NVTX; see the [module](self).
 ///
 /// ```
-/// use profiler_core::nvtx::NvtxProfiler;
-/// use profiler_core::{Profiler, ProfilerExt};
+/// use mlprof_core::nvtx::NvtxProfiler;
+/// use mlprof_core::{Profiler, ProfilerExt};
 ///
 /// let profiler = NvtxProfiler::new();
 /// {
@@ -136,7 +136,7 @@ impl NvtxProfiler {
     pub fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         static ARE_NAMED: AtomicBool = AtomicBool::new(false);
-        profiler_events::forking::watch();
+        mlprof_events::forking::watch();
         let tool = Tool::get();
         if let Ok(tool) = &tool
             && !ARE_NAMED.swap(true, Ordering::Relaxed)

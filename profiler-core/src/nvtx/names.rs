@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::tool::{Name, Range, Tool};
 use crate::{Action, ActionKind};
-use profiler_events::forking::made_once;
+use mlprof_events::forking::made_once;
 
 const CHUNK: usize = 4096;
 const CHUNKS: usize = 1024;

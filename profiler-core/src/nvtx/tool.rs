@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::dynamic_library::{Error, Library};
-use profiler_events::environment::variable;
-use profiler_events::forking::made_once;
+use mlprof_events::environment::variable;
+use mlprof_events::forking::made_once;
 
 /// Where a tool names its library.
 pub(super) const INJECTION_VARIABLE: &str = if cfg!(target_pointer_width = "64") {
@@ -39,7 +39,7 @@ pub enum NotAttached {
     Declined,
 }
 
-profiler_events::debug_as_display!(NotAttached);
+mlprof_events::debug_as_display!(NotAttached);
 
 /// The version of the interface.
 const VERSION: u16 = 3;

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-use profiler_events::sync::{AtomicPtr, Ordering, Tally};
+use mlprof_events::sync::{AtomicPtr, Ordering, Tally};
 
 /// Entries of the first chunk, and of the largest: a thread that records little keeps little.
 const FIRST: usize = 4;

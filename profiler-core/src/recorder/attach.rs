@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::KINDS;
-use profiler_events::{ThreadName, open_scopes};
+use mlprof_events::{ThreadName, open_scopes};
 
 /// Numbers of sessions and recorders; never used twice in a process, so a number that a thread
 /// remembers cannot come to mean something else.

@@ -8,8 +8,8 @@ use super::stack::Open;
 use crate::report::regions::{DeviceRegion, DeviceTime};
 use crate::report::steps::StepSeries;
 use crate::{Stage, Unbound};
-use profiler_events::clock::Rate;
-use profiler_events::startup::ProcessStartup;
+use mlprof_events::clock::Rate;
+use mlprof_events::startup::ProcessStartup;
 
 /// One thread of one session, or the ended threads of one name.
 pub(crate) struct Part<S> {

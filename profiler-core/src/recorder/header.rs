@@ -4,7 +4,7 @@ use super::Collected;
 use crate::RunContext;
 use crate::report::internals::{Missing, counted_were};
 use crate::report::{OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, StartupDurations, Units};
-use profiler_events::clock;
+use mlprof_events::clock;
 
 /// The header of a report over `collected`, in which `scopes` scopes were recorded.
 pub(crate) fn header<S>(
@@ -64,7 +64,7 @@ pub(crate) fn header<S>(
         build: crate::build_settings::of_program(),
         program: crate::trace::internals::program_name(),
         machine: crate::machine::of_process(),
-        frameworks: profiler_events::frameworks(),
+        frameworks: mlprof_events::frameworks(),
         startup: collected.startup.map(|startup| StartupDurations {
             total_seconds: startup.total.as_secs_f64(),
             before_main_seconds: startup.before_main.map(|part| part.as_secs_f64()),

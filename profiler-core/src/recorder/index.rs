@@ -5,7 +5,7 @@ use std::ptr;
 // The standard library's also under loom: only one thread ever touches them.
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use profiler_events::Action;
+use mlprof_events::Action;
 
 /// Slots of an index with its first record.
 const FIRST: usize = 4;

@@ -8,9 +8,9 @@ use super::nesting::Nesting;
 use super::stack::{Overtaken, Stack};
 use super::{Kind, Table};
 use crate::NeverStarted;
-use profiler_events::Action;
-use profiler_events::clock::Clock;
-use profiler_events::forking::{Mutex, MutexGuard};
+use mlprof_events::Action;
+use mlprof_events::clock::Clock;
+use mlprof_events::forking::{Mutex, MutexGuard};
 
 /// What is measured of the scopes of one thread, each of which is known by a number.
 pub(crate) trait Measurement: Default + Send + 'static {

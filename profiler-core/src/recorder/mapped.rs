@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
 use self::system::{map, unmap};
-use profiler_events::sync::{AtomicPtr, Ordering, Tally};
+use mlprof_events::sync::{AtomicPtr, Ordering, Tally};
 
 /// A value in pages of its own.
 ///
@@ -155,7 +155,7 @@ mod system {
     use std::alloc::Layout;
     use std::ptr::{self, NonNull};
 
-    use profiler_events::errno::keeping_errno;
+    use mlprof_events::errno::keeping_errno;
 
     /// The least that pages are aligned to.
     const PAGE: usize = 4096;

@@ -33,10 +33,10 @@ pub(crate) use self::collected::{Collected, Part};
 use self::session::{Session, Sessions};
 use self::stack::Stack;
 use crate::{Action, NeverStarted, Observation, Stage, Unbound};
-use profiler_events::clock::{self, Clock, Rate};
-use profiler_events::forking::{self, Mutex, MutexGuard, apart_from_forks};
-use profiler_events::startup;
-use profiler_events::{Ended, Stages, ThreadName};
+use mlprof_events::clock::{self, Clock, Rate};
+use mlprof_events::forking::{self, Mutex, MutexGuard, apart_from_forks};
+use mlprof_events::startup;
+use mlprof_events::{Ended, Stages, ThreadName};
 
 /// No thread's table is of this session.
 const NO_SESSION: u64 = u64::MAX;
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
 }
 
 const KINDS: usize = Kind::Memory as usize + 1;
-const _: () = assert!(KINDS == profiler_events::open_scopes::TABLES);
+const _: () = assert!(KINDS == mlprof_events::open_scopes::TABLES);
 
 /// What a thread records into. Only the thread that owns it may call `start`, `stop` and their slow
 /// forms; the others may be called by any thread at any time.

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use profiler_events::Action;
+use mlprof_events::Action;
 
 /// How many scopes of each action are open that are not detached.
 #[derive(Debug, Default)]

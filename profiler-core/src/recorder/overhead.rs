@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use crate::{Action, Profiler, ProfilerExt};
-use profiler_events::clock::Stopwatch;
-use profiler_events::forking::Mutex;
+use mlprof_events::clock::Stopwatch;
+use mlprof_events::forking::Mutex;
 
 const ROUNDS: usize = 8;
 const SCOPES: u32 = 250;

@@ -7,7 +7,7 @@ use super::regions::Regions;
 use super::{Recorder, Session, Sessions, Table};
 use crate::Stage;
 use crate::hook::{DeviceEvent, RegionSink};
-use profiler_events::forking::{Mutex, apart_from_forks};
+use mlprof_events::forking::{Mutex, apart_from_forks};
 
 impl<T: Table> Recorder<T> {
     /// Where regions go that are opened now, or later.

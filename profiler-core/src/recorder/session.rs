@@ -9,8 +9,8 @@ use super::collected::Part;
 use super::regions::Regions;
 use super::steps::Steps;
 use crate::{Stage, Unbound};
-use profiler_events::startup::ProcessStartup;
-use profiler_events::{OfStage, Stages};
+use mlprof_events::startup::ProcessStartup;
+use mlprof_events::{OfStage, Stages};
 
 /// Ended threads are kept apart by name up to this many names, so that memory does not grow with
 /// the number of threads.

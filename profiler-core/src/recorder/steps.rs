@@ -4,7 +4,7 @@
 use super::{Recorder, Table};
 use crate::report::internals::{StepLog, StepPart, StepParts, StepTicks};
 use crate::report::steps::StepSeries;
-use profiler_events::{Action, Direction, Stage};
+use mlprof_events::{Action, Direction, Stage};
 
 /// What a table has of the calls at one place, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

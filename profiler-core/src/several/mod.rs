@@ -11,7 +11,7 @@ use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
     Unbound,
 };
-use profiler_events::{DeviceEvent, Observation, OpStart, RegionSink, interest_changes};
+use mlprof_events::{DeviceEvent, Observation, OpStart, RegionSink, interest_changes};
 
 /// Hands everything on to several profilers, to each what it is interested in. Each one's report comes
 /// once, and what is asked of all is answered by the first that can: [`report`](Profiler::report) and
@@ -22,7 +22,7 @@ use profiler_events::{DeviceEvent, Observation, OpStart, RegionSink, interest_ch
 /// of several types. By hand:
 ///
 /// ```
-/// use profiler_core::{AdvancedProfiler, Profiler, ProfilerExt, Several, SimpleProfiler};
+/// use mlprof_core::{AdvancedProfiler, Profiler, ProfilerExt, Several, SimpleProfiler};
 /// use std::sync::Arc;
 ///
 /// let simple = Arc::new(SimpleProfiler::new());
@@ -39,7 +39,7 @@ use profiler_events::{DeviceEvent, Observation, OpStart, RegionSink, interest_ch
 ///
 /// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (a few ns). Parts are
 /// asked for their [`interest`](Profiler::interest) only when some profiler said that its own
-/// [changed](profiler_events::note_interest_change), and at steps and stages.
+/// [changed](mlprof_events::note_interest_change), and at steps and stages.
 pub struct Several {
     parts: Vec<Arc<dyn Profiler>>,
     /// The parts if there are two, as nearly everybody has.

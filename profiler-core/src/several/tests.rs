@@ -70,7 +70,7 @@ fn parts_are_asked_again_when_they_say_so_and_not_before() {
     // Tests beside this one have profilers that change their minds.
     assert!(started() == 100 && asked() < 100, "asked {} times", asked());
     *choosy.interest.lock().expect("no panic") = Interest::NONE;
-    profiler_events::note_interest_change();
+    mlprof_events::note_interest_change();
     scopes(10);
     assert_eq!(started(), 100);
     *choosy.interest.lock().expect("no panic") = Interest::ACTIONS;
@@ -139,10 +139,10 @@ fn samples_of_devices_go_to_those_who_want_them() {
     let tensor = Arc::new(crate::TensorProfiler::new().without_schedule());
     let both = Several::new([Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, tensor.clone()]);
     both.setup(Stage::Fit, &RunContext::default());
-    both.observe(&Observation::DeviceCounter(&profiler_events::CounterSample {
-        time: profiler_events::Timestamp::now(),
+    both.observe(&Observation::DeviceCounter(&mlprof_events::CounterSample {
+        time: mlprof_events::Timestamp::now(),
         device: 1,
-        counter: profiler_events::DeviceCounter::Power,
+        counter: mlprof_events::DeviceCounter::Power,
         value: 250.0,
     }));
     tensor.teardown(None);

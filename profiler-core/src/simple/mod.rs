@@ -27,7 +27,7 @@ use crate::report::{Report, Setting, SimpleReport, detailed, lightning};
 use crate::{
     Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound,
 };
-use profiler_events::uncounted;
+use mlprof_events::uncounted;
 
 /// Counts and times actions; the counterpart of Lightning's `SimpleProfiler`, selected by
 /// `"simple"`.
@@ -49,7 +49,7 @@ use profiler_events::uncounted;
 /// in pages that each thread maps; 32 bytes per scope that is open.
 ///
 /// ```
-/// use profiler_core::{Profiler, ProfilerExt, SimpleProfiler};
+/// use mlprof_core::{Profiler, ProfilerExt, SimpleProfiler};
 ///
 /// let profiler = SimpleProfiler::new();
 /// for _batch in profiler.profile_iterable(0..3, "train_dataloader_next") {
@@ -143,7 +143,7 @@ impl SimpleProfiler {
     /// the last, actions inside and pauses included. Calls that hand over nothing have none. Functions, spans
     /// and modules are not measured: fused blocks would end at each of them.
     ///
-    /// *Where*: on all CubeCL devices of burn (wgpu, CUDA, ROCm, Metal; feature `cubecl` of burn-plugin), and on CUDA
+    /// *Where*: on all CubeCL devices of burn (wgpu, CUDA, ROCm, Metal; feature `cubecl` of mlprof-burn), and on CUDA
     /// with candle and tch (feature `cuda` of their plugins). A device without timestamps is not measured,
     /// since that would take a wait at each end of an action; the report has a note that says so.
     ///

@@ -8,8 +8,8 @@ use crate::NeverStarted;
 use crate::recorder::index::Named;
 use crate::recorder::stack::{Closed, span, was_set_back};
 use crate::recorder::steps::ActionTicks;
-use profiler_events::Action;
-use profiler_events::sync::{AtomicU32, Ordering, Tally};
+use mlprof_events::Action;
+use mlprof_events::sync::{AtomicU32, Ordering, Tally};
 
 /// The calls of one action on one thread. Times in ticks.
 ///

@@ -14,8 +14,8 @@ use crate::report::simple::{
     ActionStatistics, DurationStatistics, MedianLimits, SimpleReport, ThreadStatistics,
 };
 use crate::{Action, RunContext, Stage};
-use profiler_events::clock::Rate;
-use profiler_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
+use mlprof_events::clock::Rate;
+use mlprof_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
 /// Rows by name: two actions of one name (a function and a span, say) are one row.
 type Rows = HashMap<(Option<Stage>, &'static str), RowSnapshot>;

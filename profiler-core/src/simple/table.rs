@@ -14,8 +14,8 @@ use crate::recorder::index::ActionIndex;
 use crate::recorder::stack::{Overtaken, Stack};
 use crate::recorder::steps::{ActionTicks, TellsTotals};
 use crate::recorder::{Kind, Table};
-use profiler_events::Action;
-use profiler_events::clock::{Clock, counter};
+use mlprof_events::Action;
+use mlprof_events::clock::{Clock, counter};
 
 /// Rows are found without a search for so many of the first actions of the process.
 const NEAR: usize = 256;

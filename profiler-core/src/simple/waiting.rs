@@ -6,7 +6,7 @@ use super::row::RowSnapshot;
 use crate::Action;
 use crate::recorder::Collected;
 use crate::report::simple::DataWaiting;
-use profiler_events::names::{OWN_TRAIN_DATALOADER_NEXT, RUN_TRAINING_EPOCH};
+use mlprof_events::names::{OWN_TRAIN_DATALOADER_NEXT, RUN_TRAINING_EPOCH};
 
 /// What one thread spent, in ticks.
 #[derive(Default)]

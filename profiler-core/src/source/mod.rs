@@ -13,8 +13,8 @@ pub use regions::{max_pending_regions, set_max_pending_regions};
 pub(crate) use patience::STILL_AT_WORK;
 pub(crate) use regions::deliver_regions;
 
-use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::{Context, Interest};
+use mlprof_events::forking::{Mutex, MutexGuard};
+use mlprof_events::{Context, Interest};
 
 use patience::wait_for_devices;
 

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use profiler_events::own_thread;
+use mlprof_events::own_thread;
 
-use profiler_events::panics::contain;
+use mlprof_events::panics::contain;
 
 /// How long threads of mlprof's own wait for a device. `mlprof report` and `mlprof dump` give up after 10 s.
 const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 4000 });

@@ -16,8 +16,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use crate::interrupt::{Waiter, Wakeup, drops_signals};
-use profiler_events::forking::this_process;
-use profiler_events::run::process_record;
+use mlprof_events::forking::this_process;
+use mlprof_events::run::process_record;
 
 /// The signals by which a program dies of its own mistakes.
 const SIGNALS: [libc::c_int; 5] =

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use crate::output;
-use profiler_events::run::RunSettings;
+use mlprof_events::run::RunSettings;
 
 /// What `mlprof run` told cargo is not meant for the program.
 pub(super) fn restore(settings: &RunSettings) {

@@ -8,7 +8,7 @@ use crate::lines::{LineProfiler, PeriodicWriter};
 use crate::report::internals::{has_numbers, reason_for_nothing};
 use crate::report::{lines_memory, lines_text};
 use crate::{Output, Report, output};
-use profiler_events::run::{LinesSettings, RunSettings, SamplesSettings};
+use mlprof_events::run::{LinesSettings, RunSettings, SamplesSettings};
 
 /// Decimals of mebibytes, as `memory_profiler` prints them.
 const MEMORY_PRECISION: usize = 1;

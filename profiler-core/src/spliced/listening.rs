@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::wanted_word::{want, wanted};
 use crate::{build_settings, watcher};
-use profiler_events::run::RunSettings;
+use mlprof_events::run::RunSettings;
 
 /// The program has no loop of ours, and no hook says when a step ends.
 static TELLS_NO_STEPS: AtomicBool = AtomicBool::new(false);

@@ -44,7 +44,7 @@ pub(crate) use run::with_run;
 pub use run::{lines_and_samples_so_far, profiler_of_run};
 
 pub use crate::hook::has_ops_of;
-pub use profiler_events::run::{
+pub use mlprof_events::run::{
     AdvancedSettings, LinesSettings, NumericsSettings, ProcessRecord, ProgramRecord, RUN_VARIABLE,
     RunSettings, SamplesSettings, SettingsError, TensorSettings,
 };

@@ -7,7 +7,7 @@ use crate::allocation::AllocationProfiler;
 use crate::report::LineCountRestriction;
 use crate::tensor::InvalidSchedule;
 use crate::{AdvancedProfiler, NumericsProfiler, Output, Profiler, TensorProfiler};
-use profiler_events::run::{AdvancedSettings, RunSettings, TensorSettings};
+use mlprof_events::run::{AdvancedSettings, RunSettings, TensorSettings};
 
 /// The profilers that the settings of a run ask for, whose files begin with `name`.
 pub(super) fn make(

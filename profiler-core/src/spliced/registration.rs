@@ -23,4 +23,4 @@ fn register() {
 
 // SAFETY: where there is no runtime library it makes one call of libc; where there is one, it uses the
 // standard library, which on Linux needs no preparation for files, threads and locks.
-profiler_events::before_main!(unsafe register);
+mlprof_events::before_main!(unsafe register);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::output::shortened;
 use crate::report::internals::ClaimedName;
 use crate::{Output, Stage};
-use profiler_events::run::RunSettings;
+use mlprof_events::run::RunSettings;
 
 /// Bytes of a program's name in the names of its results, at most.
 const LONGEST_PROGRAM: usize = 150;
@@ -17,7 +17,7 @@ pub(super) fn claim_name(settings: &RunSettings) -> ClaimedName {
     let program = program.file_stem().unwrap_or_default().to_string_lossy();
     // What follows the name, as its kind, must not be cut off.
     let program = shortened(&program, LONGEST_PROGRAM);
-    let name = format!("{program}-{}", profiler_events::process_id());
+    let name = format!("{program}-{}", mlprof_events::process_id());
     ClaimedName::within(&settings.directory, &name, is_result)
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use profiler_events::{
+use mlprof_events::{
     AllNumbers, DType, HostTensor, NumberReader, ObservedTensor, TensorNumbers, TensorRole,
 };
 

@@ -21,12 +21,12 @@ use crate::several::Several;
 use crate::{
     Activated, Output, Profiler, Report, allocation, forked_child, hook, lines, output, watcher,
 };
-use profiler_events::clock::Stopwatch;
-use profiler_events::environment::variable;
-use profiler_events::forking::{Mutex, MutexGuard, this_process};
-use profiler_events::panics::contain;
-use profiler_events::run::process_record;
-use profiler_events::run::{RUN_VARIABLE, RunSettings};
+use mlprof_events::clock::Stopwatch;
+use mlprof_events::environment::variable;
+use mlprof_events::forking::{Mutex, MutexGuard, this_process};
+use mlprof_events::panics::contain;
+use mlprof_events::run::process_record;
+use mlprof_events::run::{RUN_VARIABLE, RunSettings};
 
 /// What is measured in this process because `mlprof run` said so.
 struct Run {

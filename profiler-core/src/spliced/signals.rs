@@ -36,7 +36,7 @@ mod linux {
     use crate::interrupt::{self, AtTheEnd, Waiter};
     use crate::output;
     use crate::spliced::crash;
-    use profiler_events::own_thread;
+    use mlprof_events::own_thread;
 
     /// How often it is looked whether std handles faults, a millisecond apart.
     const LOOKS: u32 = 200;

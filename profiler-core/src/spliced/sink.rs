@@ -226,7 +226,7 @@ unsafe fn open_named_op(site: &Site, words: *const i64, count: usize) -> Option<
     // SAFETY: as above.
     let name = unsafe { std::slice::from_raw_parts(*address as *const u8, *length as usize) };
     // What is put together here is none of the program's memory.
-    profiler_events::uncounted(|| {
+    mlprof_events::uncounted(|| {
         let action = site.op_named(&String::from_utf8_lossy(name));
         let inputs_start = if inputs.is_empty() { std::ptr::null() } else { inputs.as_ptr() };
         // SAFETY: as above.
@@ -301,7 +301,7 @@ unsafe extern "C" fn returned(
             _ => Some(site.action()),
         };
         if let Some(action) = action {
-            profiler_events::uncounted(|| {
+            mlprof_events::uncounted(|| {
                 returned::tell(action.name(), direction, outputs, inputs);
             });
         }

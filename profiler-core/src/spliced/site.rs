@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, PoisonError};
 
 use crate::{Action, ActionKind};
-use profiler_events::SourceLocation;
-use profiler_events::Text;
-use profiler_events::forking::{Mutex, apart_from_forks};
+use mlprof_events::SourceLocation;
+use mlprof_events::Text;
+use mlprof_events::forking::{Mutex, apart_from_forks};
 
 /// What a spliced function is to a profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

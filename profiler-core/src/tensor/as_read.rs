@@ -6,9 +6,9 @@
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use profiler_analysis::Trace;
-use profiler_analysis::kineto::ReadError;
-use profiler_events::own_thread;
+use mlprof_analysis::Trace;
+use mlprof_analysis::kineto::ReadError;
+use mlprof_events::own_thread;
 
 use super::Cycle;
 
@@ -30,7 +30,7 @@ pub(super) fn trace(cycle: &Cycle, read: ReadTrace) -> io::Result<Option<Trace>>
         let _ = answer.send(read(text));
     })?;
     let mut sent = Sent { to: sender, piece: Vec::with_capacity(2 * PIECE) };
-    let written = profiler_trace::kineto::write(cycle, "", &mut sent).and_then(|()| sent.flush());
+    let written = mlprof_trace::kineto::write(cycle, "", &mut sent).and_then(|()| sent.flush());
     drop(sent);
     let answer = answered.recv();
     if thread.join().is_err() {

@@ -8,8 +8,8 @@ use super::recording::Recording;
 use super::settings::Settings;
 use crate::recorder::regions::Regions;
 use crate::{RunContext, Stage, Unbound};
-use profiler_events::{OfStage, Stages, StepPhase};
-use profiler_trace::internals::Profile;
+use mlprof_events::{OfStage, Stages, StepPhase};
+use mlprof_trace::internals::Profile;
 
 /// All stages that run.
 pub(super) struct Control {

@@ -15,8 +15,8 @@ use crate::output::write_file;
 use crate::report::internals::Missing;
 use crate::report::number::grouped;
 #[cfg(feature = "trace-formats")]
-use profiler_analysis::{Trace, kineto, perfetto, xplane};
-use profiler_trace::flame::{self, FlameGraph, FlameMetric};
+use mlprof_analysis::{Trace, kineto, perfetto, xplane};
+use mlprof_trace::flame::{self, FlameGraph, FlameMetric};
 
 impl TensorProfiler {
     /// Gives a finished cycle to whoever wants it, and writes what is to be written of it.

@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 use super::trace_formats::TraceFormats;
 use super::{Cycle, TensorProfiler};
 use crate::trace;
-use profiler_events::clock::wall_time;
+use mlprof_events::clock::wall_time;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ExportSettings {
@@ -83,8 +83,8 @@ pub(super) fn unix_nanoseconds() -> u128 {
 /// the run goes on.
 ///
 /// ```
-/// use profiler_core::TensorProfiler;
-/// use profiler_core::tensor::trace_handler;
+/// use mlprof_core::TensorProfiler;
+/// use mlprof_core::tensor::trace_handler;
 ///
 /// let profiler = TensorProfiler::new().on_trace_ready(trace_handler("log/run", None, true));
 /// ```

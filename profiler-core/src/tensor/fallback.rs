@@ -9,9 +9,9 @@ use super::settings::Settings;
 use super::{Schedule, TensorProfiler};
 use crate::Stage;
 use crate::recorder::regions::Regions;
-use profiler_events::StepPhase;
-use profiler_trace::Cycle;
-use profiler_trace::internals::CycleName;
+use mlprof_events::StepPhase;
+use mlprof_trace::Cycle;
+use mlprof_trace::internals::CycleName;
 
 /// So many steps are recorded from the beginning of a stage on; those of a warm-up besides.
 pub(super) const MOST_STEPS: u64 = 5;

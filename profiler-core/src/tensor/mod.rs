@@ -34,17 +34,15 @@ use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
     Unbound,
 };
-use profiler_events::clock::{self, Clock};
-use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::uncounted;
-use profiler_events::{Observation, OpStart, RegionSink};
+use mlprof_events::clock::{self, Clock};
+use mlprof_events::forking::{Mutex, MutexGuard};
+use mlprof_events::uncounted;
+use mlprof_events::{Observation, OpStart, RegionSink};
 
 use control::Control;
 pub use export_settings::trace_handler;
-pub use profiler_events::{
-    GroupBy, InvalidSchedule, ParseScheduleError, Phase, Schedule, StepPhase,
-};
-pub use profiler_trace::{
+pub use mlprof_events::{GroupBy, InvalidSchedule, ParseScheduleError, Phase, Schedule, StepPhase};
+pub use mlprof_trace::{
     ContextActions, Cycle, Dropped, Event, InvalidMetadata, MemoryEvent, TraceOptions, Track, flops,
 };
 use recording::{Memory, Recording};
@@ -62,8 +60,8 @@ const NOT_RECORDING: u64 = 0;
 /// `torch.profiler` and of Lightning's `PyTorchProfiler`.
 ///
 /// ```
-/// use profiler_core::tensor::Schedule;
-/// use profiler_core::{ProfilerExt, RunContext, Session, Stage, TensorProfiler, profile};
+/// use mlprof_core::tensor::Schedule;
+/// use mlprof_core::{ProfilerExt, RunContext, Session, Stage, TensorProfiler, profile};
 /// use std::sync::Arc;
 ///
 /// let schedule = Schedule::new().wait(1).warmup(1).active(2); // steps 2 and 3
@@ -73,10 +71,10 @@ const NOT_RECORDING: u64 = 0;
 ///     let _scope = profile!("training_step");
 ///     // … forward, backward, optimizer …
 ///     drop(_scope);
-///     profiler_core::Profiler::step(&*profiler); // trainers do this
+///     mlprof_core::Profiler::step(&*profiler); // trainers do this
 /// }
 /// drop(session); // prints the table
-/// # Ok::<(), profiler_core::tensor::InvalidSchedule>(())
+/// # Ok::<(), mlprof_core::tensor::InvalidSchedule>(())
 /// ```
 ///
 /// *What is recorded*: whatever hooks and guards start and stop while a step is recorded. Ops come
@@ -126,7 +124,7 @@ impl Default for TensorProfiler {
 impl TensorProfiler {
     /// Shapes but no memory, the [default schedule](Schedule::default), a report on the console.
     pub fn new() -> Self {
-        profiler_events::forking::watch();
+        mlprof_events::forking::watch();
         Self {
             recording: AtomicU64::new(NOT_BEGUN),
             step: AtomicU64::new(0),

@@ -6,9 +6,9 @@ use crate::ActionKind;
 use crate::report::internals::{Missing, note_missing};
 use crate::report::number::{duration, grouped};
 use crate::{Stage, allocation, hook};
-use profiler_events::clock::{self, Rate};
-use profiler_events::{Schedule, ShapeList};
-use profiler_trace::internals::Profile;
+use mlprof_events::clock::{self, Rate};
+use mlprof_events::{Schedule, ShapeList};
+use mlprof_trace::internals::Profile;
 
 /// What is known of the process beside the recording. Asked for while no lock is held: hooks leave
 /// notes while they hold theirs.
@@ -34,7 +34,7 @@ impl TensorProfiler {
             sources: crate::source::sources_of_ops(),
             without_ops: hook::frameworks_without_ops(),
             has_allocator: allocation::is_installed(),
-            platform: profiler_events::platform(),
+            platform: mlprof_events::platform(),
         }
     }
 
@@ -111,7 +111,7 @@ impl TensorProfiler {
         } else if !is_explained {
             let sources = around.sources.clone();
             missing.push(match sources.is_empty() {
-                true => Missing::SourceOfOps { frameworks: profiler_events::frameworks() },
+                true => Missing::SourceOfOps { frameworks: mlprof_events::frameworks() },
                 false => Missing::Ops { sources },
             });
         }

@@ -4,17 +4,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use crate::recorder::regions::Regions;
-use profiler_events::clock::Rate;
-use profiler_events::forking::{Mutex, MutexGuard, apart_from_forks};
-use profiler_events::sync::Tally;
-use profiler_events::{
+use mlprof_events::clock::Rate;
+use mlprof_events::forking::{Mutex, MutexGuard, apart_from_forks};
+use mlprof_events::sync::Tally;
+use mlprof_events::{
     ClockReading, ContextTable, CounterSample, DeviceEvent, DriverCall, MemoryLabel, Observation,
     PastMemoryChange, RegionSink, ThreadName, Timestamp, TimingMethod,
 };
-use profiler_trace::internals::{
+use mlprof_trace::internals::{
     Budget, EVENT_WORDS, Log, MEMORY_WORDS, Pool, RecordedCycle, RecordedThread,
 };
-use profiler_trace::{Cycle, Dropped};
+use mlprof_trace::{Cycle, Dropped};
 
 /// The memory that recordings of one profiler take turns to use.
 pub(crate) struct Memory {
@@ -253,7 +253,7 @@ impl Recording {
             memory_labels: take(&self.labels),
             dropped: self.dropped(),
             contexts: self.contexts.entries(),
-            devices: profiler_events::descriptions(),
+            devices: mlprof_events::descriptions(),
             rate: Rate::now(),
         }
     }

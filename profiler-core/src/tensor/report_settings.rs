@@ -32,7 +32,7 @@ impl Default for ReportSettings {
 impl ReportSettings {
     /// What tables call the device.
     pub(super) fn device_name(&self) -> String {
-        let name = self.device_name.clone().or_else(profiler_events::platform);
+        let name = self.device_name.clone().or_else(mlprof_events::platform);
         name.unwrap_or_else(|| "Device".to_owned())
     }
 

@@ -8,7 +8,7 @@ use super::{Cycle, TensorProfiler};
 use crate::Interest;
 use crate::report::Setting;
 use crate::report::number::grouped;
-use profiler_events::{GroupBy, Schedule};
+use mlprof_events::{GroupBy, Schedule};
 
 /// Whether kernels are timed on devices whose framework can (burn's CubeCL devices).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -9,7 +9,7 @@ use super::recording::Recording;
 use super::{NOT_BEGUN, NOT_RECORDING, TensorProfiler, writer};
 use crate::hook::{self, OpStart};
 use crate::{Action, ActionKind, RunContext, Stage};
-use profiler_events::StepPhase;
+use mlprof_events::StepPhase;
 
 /// The span of a step; which one is in its sequence number.
 fn step_action() -> Action {

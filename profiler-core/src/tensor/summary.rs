@@ -10,8 +10,8 @@ use crate::report::internals::Missing;
 use crate::report::tensor::{KeyAverages, TensorReport, finest_rows};
 use crate::report::{Overhead, ReportHeader, SCHEMA_VERSION, Units, tensor_page};
 use crate::{Action, RunContext};
-use profiler_events::clock::{self, Clock, Rate, Stopwatch};
-use profiler_events::forking::made_once;
+use mlprof_events::clock::{self, Clock, Rate, Stopwatch};
+use mlprof_events::forking::made_once;
 
 impl TensorProfiler {
     /// The numbers of all cycles of the stage that are over: of the innermost stage that runs, or of
@@ -50,7 +50,7 @@ impl TensorProfiler {
                 build: crate::build_settings::of_program(),
                 program: crate::trace::internals::program_name(),
                 machine: crate::machine::of_process(),
-                frameworks: profiler_events::frameworks(),
+                frameworks: mlprof_events::frameworks(),
                 startup: None,
                 overhead: Overhead { scopes: totals.events, seconds_per_scope },
                 settings: settings.in_words(),
@@ -83,9 +83,9 @@ impl TensorProfiler {
     /// The table of all cycles of the stage that are over, told apart as `group_by` says.
     ///
     /// ```
-    /// use profiler_core::report::tensor::TableOptions;
-    /// use profiler_core::tensor::{GroupBy, Schedule};
-    /// use profiler_core::{Profiler, ProfilerExt, TensorProfiler};
+    /// use mlprof_core::report::tensor::TableOptions;
+    /// use mlprof_core::tensor::{GroupBy, Schedule};
+    /// use mlprof_core::{Profiler, ProfilerExt, TensorProfiler};
     ///
     /// let every_step = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
     /// let profiler = TensorProfiler::new().schedule(every_step)?;
@@ -98,7 +98,7 @@ impl TensorProfiler {
     /// let row = averages.rows.iter().find(|row| row.name == "training_step");
     /// assert_eq!(row.map(|row| row.calls), Some(3));
     /// println!("{}", averages.table(&TableOptions::default()));
-    /// # Ok::<(), profiler_core::tensor::InvalidSchedule>(())
+    /// # Ok::<(), mlprof_core::tensor::InvalidSchedule>(())
     /// ```
     pub fn key_averages(&self, group_by: &GroupBy) -> KeyAverages {
         let control = self.control();

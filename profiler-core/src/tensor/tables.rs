@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use profiler_analysis::{Trace, columns};
+use mlprof_analysis::{Trace, columns};
 
 use super::Cycle;
 

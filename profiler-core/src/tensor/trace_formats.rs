@@ -43,7 +43,7 @@ impl fmt::Display for TraceFormat {
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no {format} can be written: this program is built without that; turn the feature `trace-formats` of its mlprof plugin on, \
-     or of profiler-core"
+     or of mlprof-core"
 )]
 #[non_exhaustive]
 pub struct TraceFormatNotBuilt {
@@ -51,7 +51,7 @@ pub struct TraceFormatNotBuilt {
     pub format: TraceFormat,
 }
 
-profiler_events::debug_as_display!(TraceFormatNotBuilt);
+mlprof_events::debug_as_display!(TraceFormatNotBuilt);
 
 /// What the files of a cycle are, each once.
 #[derive(Debug, Clone, Copy)]
@@ -78,13 +78,13 @@ impl TensorProfiler {
     /// them.
     ///
     /// ```
-    /// use profiler_core::TensorProfiler;
-    /// use profiler_core::tensor::TraceFormat::{Json, Pftrace};
+    /// use mlprof_core::TensorProfiler;
+    /// use mlprof_core::tensor::TraceFormat::{Json, Pftrace};
     ///
     /// let profiler = TensorProfiler::new().trace_formats([Json])?;
     /// # #[cfg(feature = "trace-formats")]
     /// let profiler = profiler.trace_formats([Json, Pftrace])?;
-    /// # Ok::<(), profiler_core::tensor::TraceFormatNotBuilt>(())
+    /// # Ok::<(), mlprof_core::tensor::TraceFormatNotBuilt>(())
     /// ```
     ///
     /// *Cost* of what is not JSON: some 4 µs per event at the end of the cycle, for each format, half of it on a thread of

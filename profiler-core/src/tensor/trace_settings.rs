@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Cycle, TensorProfiler};
 use crate::{Interest, hook};
-use profiler_events::forking::MutexGuard;
-use profiler_events::uncounted;
-use profiler_trace::internals::RecordedCycle;
-use profiler_trace::{InvalidMetadata, TraceOptions};
+use mlprof_events::forking::MutexGuard;
+use mlprof_events::uncounted;
+use mlprof_trace::internals::RecordedCycle;
+use mlprof_trace::{InvalidMetadata, TraceOptions};
 
 /// What is recorded or not from here on, whatever the settings say.
 #[derive(Default)]
@@ -98,7 +98,7 @@ impl TensorProfiler {
     /// looked at: see [`pause`](crate::Profiler::pause).
     ///
     /// ```
-    /// use profiler_core::{Interest, TensorProfiler};
+    /// use mlprof_core::{Interest, TensorProfiler};
     ///
     /// let profiler = TensorProfiler::new();
     /// profiler.toggle_collection(Interest::SHAPES | Interest::DEVICE, false);

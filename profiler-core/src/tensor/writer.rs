@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::recording::{Recording, TrackLog};
 use crate::Action;
-use profiler_events::ThreadName;
-use profiler_events::clock::{Clock, counter};
-use profiler_events::{
+use mlprof_events::ThreadName;
+use mlprof_events::clock::{Clock, counter};
+use mlprof_events::{
     Context, MemoryChange, OpStart, OpenActions, ShapeCache, ShapeList, Timestamp,
 };
-use profiler_trace::MemoryEvent;
-use profiler_trace::internals::{EVENT_WORDS, LogWriter, MEMORY_WORDS, OpenEvent};
+use mlprof_trace::MemoryEvent;
+use mlprof_trace::internals::{EVENT_WORDS, LogWriter, MEMORY_WORDS, OpenEvent};
 
 /// What a thread has of one recording.
 struct Seat {

@@ -10,8 +10,8 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use profiler_core::prelude::*;
-//! use profiler_core::tracing_layer::ProfilerLayer;
+//! use mlprof_core::prelude::*;
+//! use mlprof_core::tracing_layer::ProfilerLayer;
 //! use tracing_subscriber::filter::filter_fn;
 //! use tracing_subscriber::prelude::*;
 //!
@@ -29,7 +29,7 @@
 //! let profiler = Arc::new(AdvancedProfiler::new());
 //! let active = activate(profiler.clone());
 //! {
-//!     let _scope = profiler_core::profile!("forward");
+//!     let _scope = mlprof_core::profile!("forward");
 //!     let _enter = block.span.enter();
 //! }
 //! drop(active);
@@ -49,9 +49,9 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::active::{ActiveScope, interest};
+use mlprof_events::SourceLocation;
+use mlprof_events::{Action, ActionKind, Interest};
 use modules::Modules;
-use profiler_events::SourceLocation;
-use profiler_events::{Action, ActionKind, Interest};
 
 /// A layer that measures spans with the active profiler, as actions of kind
 /// [`Span`](ActionKind::Span) under the span's own name and `file:line`.
@@ -97,8 +97,8 @@ impl ProfilerLayer {
     /// order in which they first ran:
     ///
     /// ```
-    /// use profiler_core::prelude::*;
-    /// use profiler_core::tracing_layer::ProfilerLayer;
+    /// use mlprof_core::prelude::*;
+    /// use mlprof_core::tracing_layer::ProfilerLayer;
     /// use tracing_subscriber::prelude::*;
     ///
     /// struct Layer { span: tracing::Span }

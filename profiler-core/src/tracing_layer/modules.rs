@@ -6,8 +6,8 @@ use std::sync::PoisonError;
 use tracing_core::Metadata;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use profiler_events::Action;
-use profiler_events::forking::{Mutex, MutexGuard};
+use mlprof_events::Action;
+use mlprof_events::forking::{Mutex, MutexGuard};
 
 /// What stands for the type of a module that is known by its span.
 const TYPE: &str = "Span";

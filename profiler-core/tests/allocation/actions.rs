@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use profiler_core::allocation::AllocationProfiler;
-use profiler_core::prelude::profile;
-use profiler_core::report::MemoryReport;
-use profiler_core::report::memory::ActionMemory;
-use profiler_core::{
-    Action, ActionKind, Profiler, ProfilerExt, Report, RunContext, Stage, activate,
-};
+use mlprof_core::allocation::AllocationProfiler;
+use mlprof_core::prelude::profile;
+use mlprof_core::report::MemoryReport;
+use mlprof_core::report::memory::ActionMemory;
+use mlprof_core::{Action, ActionKind, Profiler, ProfilerExt, Report, RunContext, Stage, activate};
 
 use crate::turn;
 
@@ -223,7 +221,7 @@ fn what_the_profiler_allocates_is_not_counted() {
             profiler.start(action);
             profiler.stop(action).expect("open");
         }
-        let before = profiler_core::allocation::thread_tallies();
+        let before = mlprof_core::allocation::thread_tallies();
         for index in 0..1_000 {
             let action = Action::new("one of many");
             profiler.start(action);
@@ -236,7 +234,7 @@ fn what_the_profiler_allocates_is_not_counted() {
             profiler.stop(action).expect("open");
         }
         drop(profiler.snapshot().header);
-        let counted = profiler_core::allocation::thread_tallies().since(&before);
+        let counted = mlprof_core::allocation::thread_tallies().since(&before);
         // The report is handed out, and so freed by the program.
         assert_eq!((counted.allocated_bytes, counted.allocated_blocks), (0, 0));
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use profiler_core::hook::{OpScope, OpStart};
-use profiler_core::tensor::Schedule;
-use profiler_core::{
+use mlprof_core::hook::{OpScope, OpStart};
+use mlprof_core::tensor::Schedule;
+use mlprof_core::{
     Action, Observation, Profiler, ProfilerExt, Report, RunContext, Stage, TensorProfiler, activate,
 };
 

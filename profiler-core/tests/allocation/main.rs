@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use profiler_core::allocation::TrackingAllocator;
+use mlprof_core::allocation::TrackingAllocator;
 
 #[global_allocator]
 static ALLOCATOR: BesideTheHarness = BesideTheHarness(TrackingAllocator::new());

@@ -1,8 +1,8 @@
 //! Who allocated what is alive.
 
-use profiler_core::allocation::{AllocationProfiler, LARGE_COPY, copied};
-use profiler_core::report::memory::{MemoryTree, PathMemory};
-use profiler_core::{Profiler, ProfilerExt, RunContext, Stage};
+use mlprof_core::allocation::{AllocationProfiler, LARGE_COPY, copied};
+use mlprof_core::report::memory::{MemoryTree, PathMemory};
+use mlprof_core::{Profiler, ProfilerExt, RunContext, Stage};
 
 use crate::turn;
 

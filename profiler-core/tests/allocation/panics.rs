@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use profiler_core::{Action, Interest, NeverStarted, Observation, Profiler, activate};
+use mlprof_core::{Action, Interest, NeverStarted, Observation, Profiler, activate};
 
 use crate::turn;
 

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System, alloc, alloc_zeroed, dealloc, real
 use std::hint::black_box;
 use std::sync::Arc;
 
-use profiler_core::allocation::{
+use mlprof_core::allocation::{
     Counting, LEAST_BYTES, Tallies, TrackingAllocator, kept_by, thread_tallies,
 };
 

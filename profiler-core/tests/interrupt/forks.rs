@@ -12,7 +12,7 @@ fn a_forked_child_delivers_no_report_whatever_way_it_leaves() {
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
         assert_eq!(read("fit-run.txt").matches("FIT Profiler Report").count(), 1, "{way}");
         // The child ends last: a report of its own would have replaced that of its parent.
-        let report: profiler_core::report::SimpleReport =
+        let report: mlprof_core::report::SimpleReport =
             serde_json::from_str(&read("fit-run.json")).expect("a report");
         let calls = report.actions.iter().find(|row| row.action == "training_step");
         assert_eq!(calls.map(|row| row.calls), Some(100), "{way}");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use profiler_core::interrupt::{Watch, watch};
-use profiler_core::{
+use mlprof_core::interrupt::{Watch, watch};
+use mlprof_core::{
     Action, Interrupt, NeverStarted, Output, PassThroughProfiler, Profiler, ProfilerExt,
     RunContext, Session, SimpleProfiler, Stage,
 };

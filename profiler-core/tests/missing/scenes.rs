@@ -4,11 +4,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use profiler_core::allocation::{AllocationProfiler, TrackingAllocator};
-use profiler_core::hook::{self, DeviceDescription, OpScope, OpStart, Source};
-use profiler_core::lines::LineProfiler;
-use profiler_core::tensor::Schedule;
-use profiler_core::{
+use mlprof_core::allocation::{AllocationProfiler, TrackingAllocator};
+use mlprof_core::hook::{self, DeviceDescription, OpScope, OpStart, Source};
+use mlprof_core::lines::LineProfiler;
+use mlprof_core::tensor::Schedule;
+use mlprof_core::{
     Action, AdvancedProfiler, Interest, Profiler, ProfilerExt, Report, RunContext, Session, Stage,
     TensorProfiler, activate, profile,
 };
@@ -274,7 +274,7 @@ fn of_others() -> Vec<Scene> {
         scene(
             "advanced_with_functions",
             || {
-                #[profiler_core::prelude::profile]
+                #[mlprof_core::prelude::profile]
                 fn work() {}
                 let profiler = Arc::new(AdvancedProfiler::new());
                 let active = activate(profiler.clone());
@@ -313,8 +313,8 @@ fn of_others() -> Vec<Scene> {
 
 #[cfg(all(feature = "sampling", target_os = "linux"))]
 fn of_samples() -> Vec<Scene> {
-    use profiler_core::report::samples_page;
-    use profiler_core::sampler::Sampler;
+    use mlprof_core::report::samples_page;
+    use mlprof_core::sampler::Sampler;
     vec![
         scene(
             "no_sample",
@@ -352,7 +352,7 @@ fn of_samples() -> Vec<Scene> {
             drop(profiler.profile("training_step"));
             deliver(&profiler);
         },
-        &["profiler-core is built without its feature `sampling`"],
+        &["mlprof-core is built without its feature `sampling`"],
     )]
 }
 

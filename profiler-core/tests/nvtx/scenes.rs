@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use profiler_core::hook::OpStart;
-use profiler_core::nvtx::{EmitNvtx, NotAttached, NvtxProfiler};
-use profiler_core::tensor::Schedule;
-use profiler_core::{
+use mlprof_core::hook::OpStart;
+use mlprof_core::nvtx::{EmitNvtx, NotAttached, NvtxProfiler};
+use mlprof_core::tensor::Schedule;
+use mlprof_core::{
     Action, ActionKind, Interest, IntoProfiler, NeverStarted, Profiler, ProfilerExt, RunContext,
     SimpleProfiler, Stage,
 };

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::time::Instant;
 
-use profiler_core::report::{AdvancedReport, SimpleReport};
+use mlprof_core::report::{AdvancedReport, SimpleReport};
 use serde_json::from_str;
 
 use crate::{containers, environment, run_forks};
@@ -180,16 +180,16 @@ fn scopes_without_memory_are_lost_and_the_program_goes_on() {
     let lines = lines(command("deep without memory"));
     assert_eq!(lines.len(), 2, "{lines:#?}");
     for line in lines {
-        let report = profiler_core::Report::from_json(&line).expect("a report");
+        let report = mlprof_core::Report::from_json(&line).expect("a report");
         let of_memory = "the system had no memory to record them";
         let note = report.header().notes.iter().find(|note| note.contains(of_memory));
         let note = note.unwrap_or_else(|| panic!("{:?}", report.header()));
         let missed: u64 = note.split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
         let calls = match &report {
-            profiler_core::Report::Simple(report) => {
+            mlprof_core::Report::Simple(report) => {
                 report.actions.iter().find(|row| row.action == "deep").map(|row| row.calls)
             }
-            profiler_core::Report::Advanced(report) => {
+            mlprof_core::Report::Advanced(report) => {
                 report.actions.iter().find(|row| row.action == "deep").map(|row| row.calls)
             }
             other => panic!("{other:?}"),

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use crate::own_numbers::{self, wrapped};
-use profiler_core::Report;
-use profiler_core::spliced::{AdvancedSettings, ProcessRecord, RUN_VARIABLE, RunSettings};
+use mlprof_core::Report;
+use mlprof_core::spliced::{AdvancedSettings, ProcessRecord, RUN_VARIABLE, RunSettings};
 
 fn start(around: &[&str], run: &Path, who: &str) -> Child {
     let own = std::env::current_exe().expect("its own path");

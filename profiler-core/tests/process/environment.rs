@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use profiler_core::spliced::{AdvancedSettings, RUN_VARIABLE, RunSettings};
-use profiler_core::tensor::Schedule;
-use profiler_core::{
+use mlprof_core::spliced::{AdvancedSettings, RUN_VARIABLE, RunSettings};
+use mlprof_core::tensor::Schedule;
+use mlprof_core::{
     IntoProfiler, Profiler, ProfilerExt, RunContext, Session, SimpleProfiler, Stage,
     TensorProfiler, profile,
 };
@@ -60,7 +60,7 @@ pub fn passed_on() {
     let several = several.map(|one| one.expect("a profiler")).into_profiler().expect("one");
     assert!(several.parts().is_empty(), "one takes the place of several");
     // What a program activates by itself is its own.
-    let activated = profiler_core::activate(own.clone());
+    let activated = mlprof_core::activate(own.clone());
     drop(profile!("by_hand"));
     drop(activated);
     assert!(own.summary().contains("by_hand"));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use profiler_core::hook::{OpScope, OpStart};
-use profiler_core::{
+use mlprof_core::hook::{OpScope, OpStart};
+use mlprof_core::{
     Action, AdvancedProfiler, Profiler, RunContext, SimpleProfiler, Stage, TensorProfiler,
     activate, profile, profile_dynamic,
 };

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::AtomicU32;
 
-use profiler_core::spliced::{AdvancedSettings, ProcessRecord, RUN_VARIABLE, RunSettings, sink};
-use profiler_core::{Report, profile, profile_dynamic};
+use mlprof_core::spliced::{AdvancedSettings, ProcessRecord, RUN_VARIABLE, RunSettings, sink};
+use mlprof_core::{Report, profile, profile_dynamic};
 
 /// How a child ends.
 const WAYS: [&str; 4] = ["exits", "returns", "leaves", "measures nothing"];

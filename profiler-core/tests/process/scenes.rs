@@ -3,10 +3,10 @@
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use profiler_core::report::{AdvancedReport, SimpleReport};
-use profiler_core::spliced::sink;
-use profiler_core::startup::process_startup;
-use profiler_core::{
+use mlprof_core::report::{AdvancedReport, SimpleReport};
+use mlprof_core::spliced::sink;
+use mlprof_core::startup::process_startup;
+use mlprof_core::{
     AdvancedProfiler, Profiler, ProfilerExt, Report, RunContext, SimpleProfiler, Stage,
     profile_dynamic,
 };
@@ -157,7 +157,7 @@ fn too_many_files() {
 fn deep_without_memory() {
     let (simple, advanced) = (SimpleProfiler::new(), AdvancedProfiler::new());
     let profilers: [&dyn Profiler; 2] = [&simple, &advanced];
-    let deep = profiler_core::Action::new("deep");
+    let deep = mlprof_core::Action::new("deep");
     let mut scopes = Vec::with_capacity(2 * 1000);
     profilers.iter().for_each(|profiler| drop(profiler.profile(deep)));
     let limit = |most| {

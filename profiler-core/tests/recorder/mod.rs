@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
-use profiler_core::{Action, Interest, NeverStarted, Profiler, activate};
+use mlprof_core::{Action, Interest, NeverStarted, Profiler, activate};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {

@@ -1,8 +1,8 @@
-use profiler_core::advanced::LineCountRestriction;
-use profiler_core::report::detailed::{paint, paint_rows};
-use profiler_core::report::rows::{RowKey, Rows};
-use profiler_core::report::simple::{CpuStatistics, DataWaiting, IoStatistics, ThreadStatistics};
-use profiler_core::report::{SimpleReport, StartupDurations};
+use mlprof_core::advanced::LineCountRestriction;
+use mlprof_core::report::detailed::{paint, paint_rows};
+use mlprof_core::report::rows::{RowKey, Rows};
+use mlprof_core::report::simple::{CpuStatistics, DataWaiting, IoStatistics, ThreadStatistics};
+use mlprof_core::report::{SimpleReport, StartupDurations};
 
 use crate::samples::{header, open, row, training_run};
 

@@ -1,7 +1,7 @@
-use profiler_core::report::StartupDurations;
-use profiler_core::report::advanced::{CallTreeNode, ThreadCallTree};
-use profiler_core::report::simple::{CpuStatistics, DataWaiting, IoStatistics};
-use profiler_core::{ActionKind, Report, Stage};
+use mlprof_core::report::StartupDurations;
+use mlprof_core::report::advanced::{CallTreeNode, ThreadCallTree};
+use mlprof_core::report::simple::{CpuStatistics, DataWaiting, IoStatistics};
+use mlprof_core::{ActionKind, Report, Stage};
 
 use crate::samples::{advanced, calls, key, open, profile, row, simple, training_run};
 

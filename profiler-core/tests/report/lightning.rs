@@ -1,10 +1,10 @@
 use std::fs;
 use std::path::Path;
 
-use profiler_core::Stage;
-use profiler_core::report::StartupDurations;
-use profiler_core::report::lightning::{paint, paint_on_console};
-use profiler_core::report::simple::DataWaiting;
+use mlprof_core::Stage;
+use mlprof_core::report::StartupDurations;
+use mlprof_core::report::lightning::{paint, paint_on_console};
+use mlprof_core::report::simple::DataWaiting;
 
 use crate::samples::{self, Golden, row, simple};
 

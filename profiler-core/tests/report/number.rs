@@ -2,7 +2,7 @@ use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout};
 
-use profiler_core::report::number::five_digits;
+use mlprof_core::report::number::five_digits;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 

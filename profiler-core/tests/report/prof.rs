@@ -1,7 +1,7 @@
-use profiler_core::report::advanced::{
+use mlprof_core::report::advanced::{
     ActionProfile, CallStatistics, CallerStatistics, FunctionKey, FunctionStatistics,
 };
-use profiler_core::report::prof::encode;
+use mlprof_core::report::prof::encode;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};

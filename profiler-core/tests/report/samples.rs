@@ -1,13 +1,13 @@
 //! Reports to paint.
 
-use profiler_core::Stage;
-use profiler_core::report::advanced::{
+use mlprof_core::Stage;
+use mlprof_core::report::advanced::{
     ActionProfile, CallStatistics, CallerStatistics, FunctionKey, FunctionStatistics,
 };
-use profiler_core::report::simple::{
+use mlprof_core::report::simple::{
     ActionStatistics, DurationStatistics, SimpleReport, ThreadStatistics,
 };
-use profiler_core::report::{
+use mlprof_core::report::{
     AdvancedReport, OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, Units,
 };
 

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use profiler_core::report::samples::{ActionSamples, SampleCounts, Samples};
+use mlprof_core::report::samples::{ActionSamples, SampleCounts, Samples};
 
 /// The calling thread's processor time.
 pub fn processor_time() -> Duration {

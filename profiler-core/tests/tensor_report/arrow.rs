@@ -1,10 +1,10 @@
 //! The table as an Arrow record batch.
 
-use profiler_core::hook::{DType, TensorShape};
-use profiler_core::report::arrow_array::cast::AsArray;
-use profiler_core::report::arrow_array::types::{Float64Type, Int64Type, UInt64Type};
-use profiler_core::report::tensor::{KeyAverages, RestDurations};
-use profiler_core::tensor::Phase;
+use mlprof_core::hook::{DType, TensorShape};
+use mlprof_core::report::arrow_array::cast::AsArray;
+use mlprof_core::report::arrow_array::types::{Float64Type, Int64Type, UInt64Type};
+use mlprof_core::report::tensor::{KeyAverages, RestDurations};
+use mlprof_core::tensor::Phase;
 
 use crate::rows::row;
 

@@ -1,10 +1,10 @@
 //! Means of devices' counters per action.
 
-use profiler_core::hook::{CounterSample, DeviceCounter, Timestamp};
-use profiler_core::report::Report;
-use profiler_core::report::tensor::CounterStatistics;
-use profiler_core::tensor::Schedule;
-use profiler_core::{Observation, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
+use mlprof_core::hook::{CounterSample, DeviceCounter, Timestamp};
+use mlprof_core::report::Report;
+use mlprof_core::report::tensor::CounterStatistics;
+use mlprof_core::tensor::Schedule;
+use mlprof_core::{Observation, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
 
 fn busy(profiler: &dyn Profiler, value: f64) {
     let (time, counter) = (Timestamp::now(), DeviceCounter::GpuUtilization);

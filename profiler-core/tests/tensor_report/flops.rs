@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use profiler_core::hook::{DType, TensorShape};
-use profiler_core::tensor::flops;
+use mlprof_core::hook::{DType, TensorShape};
+use mlprof_core::tensor::flops;
 use serde_json::Value;
 
 fn sizes(value: &Value) -> Vec<i64> {

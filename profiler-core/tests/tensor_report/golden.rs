@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use profiler_core::hook::{DType, TensorShape};
-use profiler_core::report::tensor::{KeyAverages, SortKey, TableOptions};
+use mlprof_core::hook::{DType, TensorShape};
+use mlprof_core::report::tensor::{KeyAverages, SortKey, TableOptions};
 use serde_json::Value;
 
 use crate::rows::row;

@@ -1,9 +1,9 @@
 //! Modules that call each other otherwise than their paths say.
 
-use profiler_core::hook::{DType, Direction, InputsBuilder, OpStart};
-use profiler_core::report::tensor::{ModuleStatistics, TensorReport};
-use profiler_core::tensor::GroupBy;
-use profiler_core::{Action, Profiler, ProfilerExt, Report, TensorProfiler};
+use mlprof_core::hook::{DType, Direction, InputsBuilder, OpStart};
+use mlprof_core::report::tensor::{ModuleStatistics, TensorReport};
+use mlprof_core::tensor::GroupBy;
+use mlprof_core::{Action, Profiler, ProfilerExt, Report, TensorProfiler};
 
 /// A matrix product of `2 × size` operations, forward or as the answer to a forward op.
 fn product(profiler: &TensorProfiler, size: i64, sequence: u32, direction: Direction) {

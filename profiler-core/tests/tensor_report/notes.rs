@@ -1,9 +1,9 @@
 //! What the report says about what is not in the numbers.
 
-use profiler_core::hook::OpStart;
-use profiler_core::report::tensor::{TableOptions, TimeUnit};
-use profiler_core::tensor::{GroupBy, Schedule};
-use profiler_core::{Action, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
+use mlprof_core::hook::OpStart;
+use mlprof_core::report::tensor::{TableOptions, TimeUnit};
+use mlprof_core::tensor::{GroupBy, Schedule};
+use mlprof_core::{Action, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
 
 fn profiler(schedule: Schedule) -> TensorProfiler {
     TensorProfiler::new().export_trace(false).schedule(schedule).expect("a good schedule")

@@ -3,14 +3,14 @@
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
-use profiler_core::hook::{
+use mlprof_core::hook::{
     Context, DType, DeviceActivity, DeviceEvent, Direction, InputsBuilder, MemoryChange,
     MemoryDevice, OpStart, Source, Timestamp, register,
 };
-use profiler_core::report::Report;
-use profiler_core::report::tensor::{KeyAverage, KeyAverages, TableOptions};
-use profiler_core::tensor::{GroupBy, Phase, Schedule};
-use profiler_core::{
+use mlprof_core::report::Report;
+use mlprof_core::report::tensor::{KeyAverage, KeyAverages, TableOptions};
+use mlprof_core::tensor::{GroupBy, Phase, Schedule};
+use mlprof_core::{
     Action, ActionKind, Interest, Observation, Profiler, ProfilerExt, RunContext, Stage,
     TensorProfiler,
 };

@@ -1,7 +1,7 @@
 //! Rows to paint and to look up.
 
-use profiler_core::ActionKind;
-use profiler_core::report::tensor::{KeyAverage, KeyAverages};
+use mlprof_core::ActionKind;
+use mlprof_core::report::tensor::{KeyAverage, KeyAverages};
 
 /// A row without any numbers.
 pub fn row(name: &str) -> KeyAverage {
@@ -22,7 +22,7 @@ pub fn find<'rows>(averages: &'rows KeyAverages, name: &str) -> &'rows KeyAverag
 
 #[test]
 fn tables_are_sorted_by_calls_mean_memory_and_operations() {
-    use profiler_core::report::tensor::{SortKey, TableOptions};
+    use mlprof_core::report::tensor::{SortKey, TableOptions};
     let with = |name: &str, change: fn(&mut KeyAverage)| {
         let mut row = row(name);
         row.calls = 1;
@@ -66,7 +66,7 @@ fn tables_are_sorted_by_calls_mean_memory_and_operations() {
 /// Layers of one kind, deep in a model: their paths differ only at the end.
 #[test]
 fn modules_with_long_paths_can_be_told_apart() {
-    use profiler_core::report::tensor::TableOptions;
+    use mlprof_core::report::tensor::TableOptions;
     let layers = [0, 1].map(|layer| {
         let path = format!("model.language.encoder.block.{layer}.attention.projection");
         let mut row = row(&format!("[module]Linear: {path}"));
@@ -93,7 +93,7 @@ fn modules_with_long_paths_can_be_told_apart() {
 /// brackets, and what these hold ends far behind what a line of text shows.
 #[test]
 fn kernels_with_long_arguments_keep_their_function() {
-    use profiler_core::report::tensor::TableOptions;
+    use mlprof_core::report::tensor::TableOptions;
     let lambda = "at::native::addcdiv_cuda_kernel(at::TensorIteratorBase&, c10::Scalar const&)::\
                   {lambda()#2}::operator()() const::{lambda()#7}::operator()() const::\
                   {lambda(float, float, float)#1}, std::array<char*, 4ul>";

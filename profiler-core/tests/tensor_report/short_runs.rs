@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use profiler_core::hook::OpStart;
-use profiler_core::report::TensorReport;
-use profiler_core::tensor::{GroupBy, Schedule};
-use profiler_core::{
+use mlprof_core::hook::OpStart;
+use mlprof_core::report::TensorReport;
+use mlprof_core::tensor::{GroupBy, Schedule};
+use mlprof_core::{
     Action, Interest, Profiler, ProfilerExt, Report, RunContext, Stage, TensorProfiler, activate,
 };
 

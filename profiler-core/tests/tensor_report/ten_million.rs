@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use profiler_core::hook::{DType, Direction, InputsBuilder, OpStart};
-use profiler_core::report::tensor::TableOptions;
-use profiler_core::tensor::GroupBy;
-use profiler_core::{Action, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::hook::{DType, Direction, InputsBuilder, OpStart};
+use mlprof_core::report::tensor::TableOptions;
+use mlprof_core::tensor::GroupBy;
+use mlprof_core::{Action, Profiler, RunContext, Stage, TensorProfiler};
 
 const EVENTS: u64 = 10_000_000;
 const LAYERS: u64 = 24;

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use profiler_core::action::SourceLocation;
-use profiler_core::hook::{DType, InputsBuilder, OpStart};
-use profiler_core::tensor::InvalidMetadata;
-use profiler_core::{Action, ActionKind, Interest, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::action::SourceLocation;
+use mlprof_core::hook::{DType, InputsBuilder, OpStart};
+use mlprof_core::tensor::InvalidMetadata;
+use mlprof_core::{Action, ActionKind, Interest, Profiler, RunContext, Stage, TensorProfiler};
 use serde_json::{Value, json};
 
 use crate::parsed::Trace;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use profiler_core::hook::{CounterSample, DeviceCounter, Timestamp};
-use profiler_core::{Observation, Profiler, TensorProfiler};
+use mlprof_core::hook::{CounterSample, DeviceCounter, Timestamp};
+use mlprof_core::{Observation, Profiler, TensorProfiler};
 
 use crate::parsed::Trace;
 use crate::recorded::{action, kernel, spin, trace};

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use profiler_core::hook::{DeviceActivity, DeviceEvent, OpStart, TimingMethod};
-use profiler_core::tensor::Schedule;
-use profiler_core::{Action, ActionKind, Observation, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::hook::{DeviceActivity, DeviceEvent, OpStart, TimingMethod};
+use mlprof_core::tensor::Schedule;
+use mlprof_core::{Action, ActionKind, Observation, Profiler, RunContext, Stage, TensorProfiler};
 use serde_json::Value;
 
 use crate::parsed::Trace;

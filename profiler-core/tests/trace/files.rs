@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use profiler_core::tensor::{Schedule, trace_handler};
-use profiler_core::{Observation, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::tensor::{Schedule, trace_handler};
+use mlprof_core::{Observation, Profiler, RunContext, Stage, TensorProfiler};
 
 use crate::parsed::Trace;
 use crate::recorded::{op, read};
@@ -149,7 +149,7 @@ fn a_file_replaces_an_older_one_only_when_it_is_whole() {
                 }
             }
             let mut looks = Looks(&path, Vec::new());
-            profiler_core::trace::kineto::write(cycle, "x", &mut looks).expect("memory");
+            mlprof_core::trace::kineto::write(cycle, "x", &mut looks).expect("memory");
             cycle.export_chrome_trace(&path).expect("a file");
             (looks.1, fs::read_to_string(&path).expect("the trace"))
         }
@@ -183,7 +183,7 @@ fn a_full_disk_is_an_error() {
         |profiler| (0..5000).for_each(|_| op(profiler, "one", || {})),
         |cycle| {
             [0, 1, 70_000, 200_000].map(|room| {
-                let written = profiler_core::trace::kineto::write(cycle, "x", Full(room));
+                let written = mlprof_core::trace::kineto::write(cycle, "x", Full(room));
                 written.map_err(|error| error.kind())
             })
         },
@@ -196,7 +196,7 @@ fn a_full_disk_is_an_error() {
 fn dev_full_is_told_and_stays_what_it_is() {
     use std::os::unix::fs::FileTypeExt;
 
-    use profiler_core::trace::flame::FlameMetric;
+    use mlprof_core::trace::flame::FlameMetric;
 
     let errors = read(
         |profiler| op(profiler, "one", || {}),
@@ -250,7 +250,7 @@ fn a_handler_that_panics_loses_its_trace_and_nothing_else() {
 
 #[test]
 fn flame_graphs_and_the_memory_timeline_stand_beside_the_trace() {
-    use profiler_core::hook::{MemoryChange, MemoryDevice};
+    use mlprof_core::hook::{MemoryChange, MemoryDevice};
     let directory = directory();
     let profiler = TensorProfiler::new()
         .without_schedule()

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use profiler_core::hook::{DeviceActivity, DeviceEvent, MemoryChange, MemoryDevice, OpStart};
-use profiler_core::tensor::Cycle;
-use profiler_core::trace::flame::{self, FlameGraph, FlameMetric};
-use profiler_core::{Action, ActionKind, Observation, Profiler};
+use mlprof_core::hook::{DeviceActivity, DeviceEvent, MemoryChange, MemoryDevice, OpStart};
+use mlprof_core::tensor::Cycle;
+use mlprof_core::trace::flame::{self, FlameGraph, FlameMetric};
+use mlprof_core::{Action, ActionKind, Observation, Profiler};
 
 use crate::recorded::{action, kernel, op, read, run, spin};
 
@@ -42,7 +42,7 @@ fn allocate(profiler: &dyn Profiler, bytes: i64) {
 
 #[test]
 fn every_stack_has_what_is_its_own() {
-    let program = |profiler: &profiler_core::TensorProfiler| {
+    let program = |profiler: &mlprof_core::TensorProfiler| {
         for _ in 0..3 {
             action(profiler, "step; one\n", || {
                 spin(2000);
@@ -152,7 +152,7 @@ fn the_deepest_recursion_is_cut_and_all_of_it_counted() {
     assert!((1..depth).contains(&cut));
 
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let profiler = profiler_core::TensorProfiler::new()
+    let profiler = mlprof_core::TensorProfiler::new()
         .without_schedule()
         .flame(true)
         .dirpath(directory.path())

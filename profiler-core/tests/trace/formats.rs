@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use flate2::read::GzDecoder;
-use profiler_analysis::{kineto, perfetto, xplane};
-use profiler_core::hook::OpStart;
-use profiler_core::tensor::TraceFormat::{self, Json, Pftrace, Xplane};
-use profiler_core::tensor::{Cycle, Schedule};
-use profiler_core::{Action, Observation, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_analysis::{kineto, perfetto, xplane};
+use mlprof_core::hook::OpStart;
+use mlprof_core::tensor::TraceFormat::{self, Json, Pftrace, Xplane};
+use mlprof_core::tensor::{Cycle, Schedule};
+use mlprof_core::{Action, Observation, Profiler, RunContext, Stage, TensorProfiler};
 
 use crate::recorded::{action, kernel, op, run};
 

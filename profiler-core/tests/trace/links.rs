@@ -1,8 +1,8 @@
 //! Forward ops and their backward ops; steps; what is called on another thread.
 
-use profiler_core::hook::{Direction, OpStart};
-use profiler_core::tensor::Schedule;
-use profiler_core::{Action, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::hook::{Direction, OpStart};
+use mlprof_core::tensor::Schedule;
+use mlprof_core::{Action, Profiler, RunContext, Stage, TensorProfiler};
 
 use crate::parsed::Trace;
 use crate::recorded::{action, op, read_run, run, text, trace};
@@ -174,18 +174,18 @@ fn the_process_is_described() {
 #[test]
 fn what_another_thread_called_for_is_said() {
     use std::sync::Arc;
-    struct Wants(std::sync::Mutex<Option<profiler_core::hook::Context>>);
-    impl profiler_core::hook::Source for Wants {
-        fn interest_changed(&self, _: profiler_core::Interest) {}
+    struct Wants(std::sync::Mutex<Option<mlprof_core::hook::Context>>);
+    impl mlprof_core::hook::Source for Wants {
+        fn interest_changed(&self, _: mlprof_core::Interest) {}
         fn wants_context(&self) -> bool {
             true
         }
-        fn context_changed(&self, context: profiler_core::hook::Context) {
+        fn context_changed(&self, context: mlprof_core::hook::Context) {
             *self.0.lock().expect("no panic") = Some(context);
         }
     }
     let source = Arc::new(Wants(Default::default()));
-    let _handle = profiler_core::hook::register(source.clone());
+    let _handle = mlprof_core::hook::register(source.clone());
     let text = trace(|profiler| {
         action(profiler, "outer \"one\"", || {
             action(profiler, "inner", || {

@@ -1,12 +1,12 @@
 //! The memory timeline: categories, levels, the peak.
 
-use profiler_core::hook::{
+use mlprof_core::hook::{
     Direction, MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel, OpStart,
 };
-use profiler_core::report::tensor::memory_over_time::MOST_MOMENTS;
-use profiler_core::tensor::Schedule;
-use profiler_core::trace::memory::{DeviceTimeline, MOST_SAMPLES, MemoryTimeline};
-use profiler_core::{Action, Observation, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::report::tensor::memory_over_time::MOST_MOMENTS;
+use mlprof_core::tensor::Schedule;
+use mlprof_core::trace::memory::{DeviceTimeline, MOST_SAMPLES, MemoryTimeline};
+use mlprof_core::{Action, Observation, Profiler, RunContext, Stage, TensorProfiler};
 use proptest::prelude::*;
 
 use crate::recorded::{action, op, read, run, spin};

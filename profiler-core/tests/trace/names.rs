@@ -1,7 +1,7 @@
 //! Any name, and any argument.
 
-use profiler_core::hook::{DType, InputsBuilder, OpStart};
-use profiler_core::{Action, Profiler};
+use mlprof_core::hook::{DType, InputsBuilder, OpStart};
+use mlprof_core::{Action, Profiler};
 use proptest::prelude::*;
 
 use crate::parsed::Trace;
@@ -75,7 +75,7 @@ fn shapes_of_rank_0_and_12_are_written() {
 
 #[test]
 fn every_kind_of_event_has_a_category_that_readers_know() {
-    use profiler_core::ActionKind::{Action as Plain, Function, Module, Op, Span};
+    use mlprof_core::ActionKind::{Action as Plain, Function, Module, Op, Span};
     let kinds = [Plain, Function, Module, Op, Span];
     let text = trace(|profiler| {
         for kind in kinds {

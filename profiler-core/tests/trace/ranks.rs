@@ -1,7 +1,7 @@
 //! What relates the traces of several ranks: the machine's clocks, and where all of them met.
 
-use profiler_core::hook::Observation;
-use profiler_core::{Profiler, RunContext};
+use mlprof_core::hook::Observation;
+use mlprof_core::{Profiler, RunContext};
 
 use crate::parsed::Trace;
 use crate::recorded::{action, op, read_run, spin, text, trace};
@@ -72,7 +72,7 @@ fn collectives_have_their_numbers() {
 /// Through the macro, whatever else listens.
 #[test]
 fn the_macro_marks_what_it_opens() {
-    use profiler_core::{SimpleProfiler, TensorProfiler, activate, profile_collective};
+    use mlprof_core::{SimpleProfiler, TensorProfiler, activate, profile_collective};
     use std::sync::{Arc, Mutex};
 
     let traces: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -81,12 +81,12 @@ fn the_macro_marks_what_it_opens() {
         .without_schedule()
         .on_trace_ready(move |cycle| place.lock().expect("no panic").push(text(cycle)));
     let simple = Arc::new(SimpleProfiler::new());
-    let both = Arc::new(profiler_core::Several::new([
+    let both = Arc::new(mlprof_core::Several::new([
         simple.clone() as Arc<dyn Profiler>,
         Arc::new(tensor),
     ]));
     let active = activate(both.clone());
-    both.setup(profiler_core::Stage::Fit, &RunContext::default());
+    both.setup(mlprof_core::Stage::Fit, &RunContext::default());
     for step in 3..5 {
         let _scope = profile_collective!("average_gradients", step);
     }

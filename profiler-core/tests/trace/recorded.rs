@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use profiler_core::hook::{DeviceEvent, OpStart, Timestamp};
-use profiler_core::tensor::Cycle;
-use profiler_core::{Action, ActionKind, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::hook::{DeviceEvent, OpStart, Timestamp};
+use mlprof_core::tensor::Cycle;
+use mlprof_core::{Action, ActionKind, Profiler, RunContext, Stage, TensorProfiler};
 
 /// Runs `program` as a stage that is recorded as a whole, and returns what `read` makes of the cycle.
 pub fn read<T: Send + 'static>(
@@ -41,7 +41,7 @@ pub fn trace(program: impl FnOnce(&TensorProfiler)) -> String {
 /// The trace of a cycle, as text.
 pub fn text(cycle: &Cycle) -> String {
     let mut trace = Vec::new();
-    profiler_core::trace::kineto::write(cycle, "trace", &mut trace).expect("memory takes all");
+    mlprof_core::trace::kineto::write(cycle, "trace", &mut trace).expect("memory takes all");
     String::from_utf8(trace).expect("JSON is text")
 }
 

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use profiler_analysis::{Analysis, columns, kineto};
-use profiler_core::hook::OpStart;
-use profiler_core::tensor::{Cycle, Schedule};
-use profiler_core::{Action, Observation, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_analysis::{Analysis, columns, kineto};
+use mlprof_core::hook::OpStart;
+use mlprof_core::tensor::{Cycle, Schedule};
+use mlprof_core::{Action, Observation, Profiler, RunContext, Stage, TensorProfiler};
 
 use crate::recorded::{action, kernel, op, run, text};
 

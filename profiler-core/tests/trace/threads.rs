@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Barrier;
 
-use profiler_core::hook::{MemoryChange, MemoryDevice};
-use profiler_core::{Observation, Profiler};
+use mlprof_core::hook::{MemoryChange, MemoryDevice};
+use mlprof_core::{Observation, Profiler};
 
 use crate::parsed::Trace;
 use crate::recorded::{action, op, trace};

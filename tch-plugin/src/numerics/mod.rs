@@ -4,11 +4,11 @@ mod reduction;
 
 use std::collections::HashMap;
 
-use profiler_core::hook::{
+use mlprof_core::hook::{
     self, Change, DType, HostTensor, NumberReader, ObservedTensor, ParametersTold, ReducedNumbers,
     Reduction, TensorNumbers, TensorRole,
 };
-use profiler_core::{Action, Interest};
+use mlprof_core::{Action, Interest};
 use tch::nn::Variables;
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -114,8 +114,8 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Tensor) {
 ///
 /// ```
 /// let (images, classes) = (tch::Tensor::from_slice(&[0f32, 1.]), tch::Tensor::from_slice(&[3i64]));
-/// tch_plugin::tell_batch("images", &images);
-/// tch_plugin::tell_batch("classes", &classes);
+/// mlprof_tch::tell_batch("images", &images);
+/// mlprof_tch::tell_batch("classes", &classes);
 /// ```
 ///
 /// *Cost* if nobody wants to know: one relaxed load; else as for any other tensor, and a hash in recorded steps.

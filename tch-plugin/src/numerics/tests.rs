@@ -1,10 +1,10 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use profiler_core::hook::Reduced;
-use profiler_core::report::numerics::{StatisticsReader, TensorStatistics};
-use profiler_core::{NumericsProfiler, Profiler, activate};
-use profiler_train::TrainOptimizer;
+use mlprof_core::hook::Reduced;
+use mlprof_core::report::numerics::{StatisticsReader, TensorStatistics};
+use mlprof_core::{NumericsProfiler, Profiler, activate};
+use mlprof_train::TrainOptimizer;
 use tch::nn::{self, Module};
 
 use super::*;
@@ -156,7 +156,7 @@ fn a_step_tells_of_outputs_the_loss_gradients_parameters_and_updates() {
         });
     assert_eq!(rows, expected.collect::<Vec<_>>());
     let first = optimizer.variables()[0].size().len();
-    let is_it = |row: &&profiler_core::report::numerics::TensorRow| {
+    let is_it = |row: &&mlprof_core::report::numerics::TensorRow| {
         row.role == TensorRole::Update && row.shape.len() == first
     };
     // Plain descent: the gradient, times the learning rate.

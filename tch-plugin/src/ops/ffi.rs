@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
-use profiler_core::hook::{self, MemoryChange, MemoryDevice};
+use mlprof_core::hook::{self, MemoryChange, MemoryDevice};
 use tch::Tensor;
 
 use super::Recorded;

@@ -1,6 +1,6 @@
 //! What libtorch says of itself, for reports.
 
-use profiler_core::hook::{Framework, declare_device, declare_framework};
+use mlprof_core::hook::{Framework, declare_device, declare_framework};
 use tch::{Device, utils};
 
 use super::ffi;
@@ -17,7 +17,7 @@ pub(crate) fn trains_on(device: Device) {
     declare_device(NAME, &device_name(device));
     #[cfg(feature = "cuda")]
     if device.is_cuda() {
-        profiler_cuda::measure_actions_on(profiler_cuda::Stream::default_stream());
+        mlprof_cuda::measure_actions_on(mlprof_cuda::Stream::default_stream());
     }
 }
 

@@ -19,7 +19,7 @@ namespace {
 // ops that a thread runs while it is torn down.
 using Words = c10::SmallVector<int64_t, 160>;
 
-// The codes of `profiler_core::hook::DType`, and of what is no tensor.
+// The codes of `mlprof_core::hook::DType`, and of what is no tensor.
 constexpr int64_t LIST = 0xff;
 constexpr int64_t INTEGERS = 0xfe;
 constexpr int64_t NOT_A_TENSOR = 0;
@@ -141,7 +141,7 @@ MLPROF_IN_LINE void add_inputs(const at::RecordFunction& op, bool counts_integer
 
 // --- What else is known of inputs ---------------------------------------------------------------
 
-// Those of profiler-events/src/shapes/details.rs.
+// Those of mlprof-events/src/shapes/details.rs.
 constexpr int64_t DETAILS = 0xfd;
 constexpr int64_t STRIDES = 1;
 constexpr int64_t INTEGER = 2;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use profiler_core::Interest;
-use profiler_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
+use mlprof_core::Interest;
+use mlprof_core::hook::{self, MemoryCategory, MemoryDevice, MemoryLabel};
 use tch::Tensor;
 use tch::nn::Variables;
 

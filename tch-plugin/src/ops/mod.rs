@@ -4,12 +4,12 @@
 //! libtorch calls what is registered here at the beginning and the end of every op, with its name,
 //! inputs and the number that ties a node of autograd to its forward op. A program has this by being
 //! linked with this crate, which it is if it uses anything of it; one that does not writes
-//! `use tch_plugin as _;`:
+//! `use mlprof_tch as _;`:
 //!
 //! ```
-//! use profiler_core::prelude::*;
+//! use mlprof_core::prelude::*;
 //! use tch::{Tensor, kind::FLOAT_CPU};
-//! use tch_plugin as _;
+//! use mlprof_tch as _;
 //!
 //! let profiler = std::sync::Arc::new(TensorProfiler::new().without_schedule());
 //! let active = activate(profiler.clone());
@@ -50,7 +50,7 @@
 //!
 //! # Numbers
 //!
-//! A profiler that wants them ([`NumericsProfiler::ops`](profiler_core::NumericsProfiler::ops)) is told what each op returns, if
+//! A profiler that wants them ([`NumericsProfiler::ops`](mlprof_core::NumericsProfiler::ops)) is told what each op returns, if
 //! that has fractions. libtorch is asked to hand outputs over only then. An op that others are part of is told after
 //! them. Not told are those that only call another one (`aten::linear`, `aten::conv2d`, `aten::to` and such), views and other inputs that are handed on, and tensors that an op leaves empty
 //! (`aten::empty_like`). What an op changes in place is copied before, if it is no larger than 64 MiB: else it is not known what it
@@ -61,8 +61,8 @@
 //! Recorded on Linux and macOS, where torch-sys tells where libtorch and its headers are. Elsewhere
 //! a profiler that wants ops shows actions and layers, and its report says so.
 //!
-//! [memory]: profiler_core::tensor::TensorProfiler::profile_memory
-//! [inputs]: profiler_core::tensor::TensorProfiler::record_inputs
+//! [memory]: mlprof_core::tensor::TensorProfiler::profile_memory
+//! [inputs]: mlprof_core::tensor::TensorProfiler::record_inputs
 
 #[cfg(records_ops)]
 mod ffi;
@@ -85,8 +85,8 @@ mod thread;
 
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
-use profiler_core::Interest;
-use profiler_core::hook::{self, Source};
+use mlprof_core::Interest;
+use mlprof_core::hook::{self, Source};
 
 pub(crate) use framework::trains_on;
 pub(crate) use labels::{StepFollowed, follow, label_input, label_variables};
@@ -96,14 +96,14 @@ pub(crate) use labels::{StepFollowed, follow, label_input, label_variables};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use profiler_core::tensor::TensorProfiler;
+/// use mlprof_core::tensor::TensorProfiler;
 /// use tch::{Device, Kind, Tensor};
-/// use tch_plugin::prelude::*;
+/// use mlprof_tch::prelude::*;
 ///
 /// # use std::sync::atomic::{AtomicUsize, Ordering};
 /// # let seen = Arc::new(AtomicUsize::new(0));
 /// # let count = seen.clone();
-/// tch_plugin::ops::install();
+/// mlprof_tch::ops::install();
 /// let profiler = TensorProfiler::new().without_schedule().on_trace_ready(move |cycle| {
 ///     let events = cycle.tracks().iter().flat_map(|track| track.events());
 ///     println!("{} × aten::mul", events.filter(|event| event.action.name() == "aten::mul").count());
@@ -193,7 +193,7 @@ impl Source for TchOps {
 const NOT_RECORDED: &str = if is_supported() {
     "ops of tch are not recorded: libtorch refuses the callback"
 } else {
-    "ops of tch are not recorded: tch-plugin was built without libtorch's headers"
+    "ops of tch are not recorded: mlprof-tch was built without libtorch's headers"
 };
 
 const NO_MEMORY: &str = "torch's own profiler was at work on a thread: its memory is not recorded";

@@ -1,6 +1,6 @@
 //! From the names of ops to actions.
 
-use profiler_core::Action;
+use mlprof_core::Action;
 
 /// What autograd's engine calls the work around a node.
 const ENGINE: &[u8] = b"autograd::engine::evaluate_function";

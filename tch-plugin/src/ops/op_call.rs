@@ -30,7 +30,7 @@ impl OpCall {
         self.key as usize
     }
 
-    /// Its inputs, in the form of [`InputsBuilder::set_words`](profiler_core::hook::InputsBuilder::set_words); `None` if
+    /// Its inputs, in the form of [`InputsBuilder::set_words`](mlprof_core::hook::InputsBuilder::set_words); `None` if
     /// they are not wanted.
     #[inline(always)]
     pub(super) fn words(&self) -> Option<&[i64]> {

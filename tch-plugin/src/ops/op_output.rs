@@ -1,6 +1,6 @@
 //! What an op returns, as record.cpp tells of it.
 
-use profiler_core::hook::{
+use mlprof_core::hook::{
     self, AllNumbers, DType, Direction, HostTensor, NumberReader, ObservedTensor, TensorNumbers,
     TensorRole,
 };

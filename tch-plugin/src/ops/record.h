@@ -47,7 +47,7 @@ struct MlprofTchStorage {
 // A tensor in the host's memory, as it lies there; or, without an address, one whose numbers cannot be read.
 struct MlprofTchTensor {
   const void* address;
-  // Of `profiler_core::hook::DType`.
+  // Of `mlprof_core::hook::DType`.
   int64_t type;
   const int64_t* sizes;
   // In elements; as many as sizes.

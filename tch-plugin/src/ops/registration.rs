@@ -7,4 +7,4 @@ extern "C" fn register() {
 
 // SAFETY: it allocates and takes a lock, for which neither the standard library nor an allocator needs
 // `main`; libraries such as libtorch are initialised before the programs that use them.
-profiler_core::before_main!(unsafe register);
+mlprof_core::before_main!(unsafe register);

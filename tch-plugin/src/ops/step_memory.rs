@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use profiler_core::hook::{MemoryChange, MemoryDevice};
+use mlprof_core::hook::{MemoryChange, MemoryDevice};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The memory behind a tensor, which several may share.

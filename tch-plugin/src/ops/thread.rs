@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use profiler_core::hook::{Direction, InputsBuilder, OpScope, OpStart};
+use mlprof_core::hook::{Direction, InputsBuilder, OpScope, OpStart};
 
 use super::names::{Names, OpName};
 use super::op_call::OpCall;

@@ -8,16 +8,16 @@ pub(crate) mod optimizer;
 pub(crate) mod random;
 mod tensors;
 
-use profiler_train::{Result, SavedState};
+use mlprof_train::{Result, SavedState};
 use tch::nn::VarStore;
 use tch::no_grad;
 
 /// Returns all variables of a store, for a checkpoint: what
-/// [`TrainModule::weights`](profiler_train::TrainModule::weights) returns.
+/// [`TrainModule::weights`](mlprof_train::TrainModule::weights) returns.
 ///
 /// ```
 /// use tch::{Device, nn};
-/// use tch_plugin::{load_weights, saved_weights};
+/// use mlprof_tch::{load_weights, saved_weights};
 ///
 /// let store = nn::VarStore::new(Device::Cpu);
 /// let layer = nn::linear(store.root() / "head", 3, 2, Default::default());
@@ -40,7 +40,7 @@ pub fn saved_weights(store: &VarStore) -> Result<SavedState> {
 }
 
 /// Sets all variables of a store to what [`saved_weights`] returned, for
-/// [`TrainModule::load_weights`](profiler_train::TrainModule::load_weights).
+/// [`TrainModule::load_weights`](mlprof_train::TrainModule::load_weights).
 ///
 /// # Errors
 ///

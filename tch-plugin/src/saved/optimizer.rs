@@ -1,6 +1,6 @@
 //! The state of libtorch's optimizers in checkpoints.
 
-use profiler_train::{Result, SavedState};
+use mlprof_train::{Result, SavedState};
 use tch::{COptimizer, Tensor, no_grad};
 
 use super::ffi::{self, OPTIONS, ParameterState, TENSORS};

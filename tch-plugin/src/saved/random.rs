@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use profiler_train::{Result, SavedState};
+use mlprof_train::{Result, SavedState};
 use tch::{Device, Tensor};
 
 use super::ffi;

@@ -1,6 +1,6 @@
 //! What stands in for random number generators where libtorch's headers were not found.
 
-use profiler_train::{Result, SavedState};
+use mlprof_train::{Result, SavedState};
 use tch::Tensor;
 
 pub(crate) fn state(_named: &[(String, Tensor)]) -> Result<SavedState> {

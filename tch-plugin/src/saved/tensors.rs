@@ -1,6 +1,6 @@
 //! Tensors of torch in checkpoints.
 
-use profiler_train::{Dtype, Result, SavedState, SavedTensor};
+use mlprof_train::{Dtype, Result, SavedState, SavedTensor};
 use tch::{Device, Kind, Tensor};
 
 fn dtype(kind: Kind) -> Result<Dtype> {

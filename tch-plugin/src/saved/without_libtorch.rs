@@ -1,9 +1,9 @@
 //! What stands in for the state of optimizers where libtorch's headers were not found.
 
-use profiler_train::{Result, SavedState};
+use mlprof_train::{Result, SavedState};
 use tch::{COptimizer, Tensor};
 
-const REASON: &str = "tch-plugin was built without the headers of libtorch, which tch needs to show \
+const REASON: &str = "mlprof-tch was built without the headers of libtorch, which tch needs to show \
                       the state of an optimizer";
 
 pub(crate) fn state(_optimizer: &COptimizer, _named: &[(String, Tensor)]) -> Result<SavedState> {

@@ -1,9 +1,9 @@
 //! What the tests share: a small network, its data, and turns.
 
-use profiler_core::report::SimpleReport;
+use mlprof_core::report::SimpleReport;
+use mlprof_tch::prelude::*;
 use tch::nn::{self, Module, Sequential, VarStore};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
-use tch_plugin::prelude::*;
 
 #[path = "../turn/mod.rs"]
 mod turn;

@@ -2,9 +2,9 @@
 
 #![allow(dead_code, reason = "each file of tests uses a part of it")]
 
+use mlprof_tch::prelude::*;
 use tch::nn::{self, Conv2D, ConvConfig, Embedding, LayerNorm, Linear, Module, ModuleT, VarStore};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU, kind::INT64_CPU};
-use tch_plugin::prelude::*;
 
 /// A model with its data and its optimizer, ready to learn.
 pub struct Training {

@@ -4,9 +4,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use profiler_core::hook::{Direction, MemoryLabel, TensorShape};
-use profiler_core::tensor::{Cycle, TensorProfiler};
-use profiler_core::{ActionKind, Profiler, activate};
+use mlprof_core::hook::{Direction, MemoryLabel, TensorShape};
+use mlprof_core::tensor::{Cycle, TensorProfiler};
+use mlprof_core::{ActionKind, Profiler, activate};
 
 #[path = "../turn/mod.rs"]
 mod turn;

@@ -4,7 +4,7 @@
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Gradients, Tensor};
 #[cfg(feature = "plugin")]
-use burn_plugin::prelude::*;
+use mlprof_burn::prelude::*;
 
 fn main() {
     let device = Device::default();

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use profiler_core::{
+use mlprof_core::{
     PROFILER_NAMES, Profiler, ProfilerExt, RunContext, Session, Stage, interrupt, profile, startup,
 };
 

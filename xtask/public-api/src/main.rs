@@ -26,27 +26,27 @@ struct Together {
 const COMMANDS: [Together; 4] = [
     Together {
         crates: &[
-            "profiler-events",
-            "profiler-analysis",
-            "profiler-report",
-            "profiler-sampler",
-            "profiler-trace",
-            "profiler-core",
-            "profiler-cuda",
-            "profiler-live",
-            "profiler-macros",
-            "profiler-train",
+            "mlprof-events",
+            "mlprof-analysis",
+            "mlprof-report",
+            "mlprof-sampler",
+            "mlprof-trace",
+            "mlprof-core",
+            "mlprof-cuda",
+            "mlprof-live",
+            "mlprof-macros",
+            "mlprof-train",
         ],
         features: &["--all-features"],
         beside: &[],
     },
     Together {
-        crates: &["burn-plugin"],
-        features: &["--features", "burn-plugin/rl,burn-plugin/tracing"],
+        crates: &["mlprof-burn"],
+        features: &["--features", "mlprof-burn/rl,mlprof-burn/tracing"],
         beside: &["--package", "burn-digits", "--features", "burn-digits/wgpu"],
     },
-    Together { crates: &["candle-plugin"], features: &["--all-features"], beside: &[] },
-    Together { crates: &["tch-plugin"], features: &[], beside: &[] },
+    Together { crates: &["mlprof-candle"], features: &["--all-features"], beside: &[] },
+    Together { crates: &["mlprof-tch"], features: &[], beside: &[] },
 ];
 
 fn main() -> ExitCode {

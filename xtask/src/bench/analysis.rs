@@ -11,7 +11,7 @@ use crate::trace_processor;
 
 /// Builds the command as it is installed, and runs what measures it. Arguments are passed on.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
-    let build = ["build", "--release", "-p", "profiler-cli", "--features", "parquet"];
+    let build = ["build", "--release", "-p", "mlprof", "--features", "parquet"];
     let mut build_command = cargo();
     build_command.args(build).args(["--bin", "mlprof"]);
     super::succeed(build_command)?;

@@ -10,7 +10,7 @@ use crate::steps::{cargo, target_directory};
 /// Builds the commands as they are installed, and runs what measures them. Arguments are passed on.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     let mut mlprof = cargo();
-    mlprof.args(["build", "--release", "-p", "profiler-cli", "--features", "parquet"]);
+    mlprof.args(["build", "--release", "-p", "mlprof", "--features", "parquet"]);
     let mut sql = cargo();
     sql.args(["build", "--release", "--manifest-path"]);
     sql.arg(workspace().join("mlprof-sql/Cargo.toml"));

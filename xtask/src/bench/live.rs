@@ -6,7 +6,7 @@ use crate::steps::{cargo, target_directory};
 /// Builds the command, which watches, and runs the trainings with the arguments that are meant for them.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     let mut build = cargo();
-    build.args(["build", "--release", "--package", "profiler-cli", "--bin", "mlprof"]);
+    build.args(["build", "--release", "--package", "mlprof", "--bin", "mlprof"]);
     super::succeed(build)?;
     let mlprof = target_directory().join("release/mlprof");
     let mlprof = mlprof.to_str().ok_or("the target directory's path is not UTF-8")?;

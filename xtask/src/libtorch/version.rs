@@ -11,7 +11,7 @@ pub struct Release {
     pub requirements: &'static str,
 }
 
-/// All lines of tch that tch-plugin accepts, ascending. There is no 0.25 in the registry.
+/// All lines of tch that mlprof-tch accepts, ascending. There is no 0.25 in the registry.
 pub const RELEASES: [Release; 4] = [
     Release {
         tch: "0.22.0",

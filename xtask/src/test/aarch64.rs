@@ -19,8 +19,8 @@ pub fn platform() -> Platform {
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
             || "qemu-aarch64 -L /usr/aarch64-linux-gnu",
         ),
-        tests: "-p profiler-events -p profiler-trace -p profiler-sampler -p profiler-core \
-                  -p profiler-report -p profiler-train --lib",
+        tests: "-p mlprof-events -p mlprof-trace -p mlprof-sampler -p mlprof-core \
+                  -p mlprof-report -p mlprof-train --lib",
         left_out: &[
             (
                 "this_process_was_loaded_after_it_started",
@@ -33,7 +33,7 @@ pub fn platform() -> Platform {
             ("a_page_is_bounded_and_counts_what_it_leaves_out", "minutes when translated"),
         ],
         not_built: &[(
-            "profiler-core's tests/sampler",
+            "mlprof-core's tests/sampler",
             "qemu makes no timers that signal one thread",
         )],
     }

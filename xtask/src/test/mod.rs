@@ -98,7 +98,7 @@ mod tests {
     fn a_change_reaches_what_stands_on_it() {
         assert_eq!(reached_by("profiler-core/src/lib.rs").len(), PARTS.len());
         assert_eq!(reached_by("tch-plugin/src/lib.rs"), ["tool", "tch", "newest", "e2e"]);
-        let of_devices = reached_by("profiler-cuda/tests/cupti/main.rs");
+        let of_devices = reached_by("mlprof-cuda/tests/cupti/main.rs");
         assert_eq!(of_devices, ["core", "loom", "tool", "candle"]);
         assert_eq!(reached_by("docs/src/ops.md"), ["core"]);
         assert_eq!(reached_by("mlprof-sql/sql/straggler.sql"), ["tool", "sql"]);

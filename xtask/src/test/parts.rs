@@ -47,12 +47,12 @@ const UNTESTED: [&str; 6] = [
 macro_rules! core_and {
     ($($place:literal),*) => {
         &[
-            "profiler-events",
-            "profiler-report",
-            "profiler-sampler",
-            "profiler-trace",
+            "mlprof-events",
+            "mlprof-report",
+            "mlprof-sampler",
+            "mlprof-trace",
             "profiler-core",
-            "profiler-macros",
+            "mlprof-macros",
             $($place),*
         ]
     };
@@ -64,10 +64,10 @@ pub const PARTS: [Part; 12] = [
         name: "core",
         about: "events, reports, sampler, traces, core, macros, loop, NVIDIA's devices; the guide's examples",
         stands_on: core_and!(
-            "profiler-train",
-            "profiler-analysis",
-            "profiler-cuda",
-            "profiler-live",
+            "mlprof-train",
+            "mlprof-analysis",
+            "mlprof-cuda",
+            "mlprof-live",
             "docs"
         ),
         steps: core,
@@ -75,7 +75,7 @@ pub const PARTS: [Part; 12] = [
     Part {
         name: "loom",
         about: "what threads share, in every order that they can run in",
-        stands_on: core_and!("profiler-cuda"),
+        stands_on: core_and!("mlprof-cuda"),
         steps: loom,
     },
     Part {
@@ -84,12 +84,12 @@ pub const PARTS: [Part; 12] = [
         // One test reads all files of all crates.
         stands_on: core_and!(
             "xtask",
-            "profiler-train",
-            "profiler-cuda",
-            "profiler-live",
-            "profiler-analysis",
-            "profiler-cli",
-            "profiler-runtime",
+            "mlprof-train",
+            "mlprof-cuda",
+            "mlprof-live",
+            "mlprof-analysis",
+            "mlprof",
+            "mlprof-runtime",
             "burn-plugin",
             "candle-plugin",
             "tch-plugin",
@@ -104,13 +104,13 @@ pub const PARTS: [Part; 12] = [
     Part {
         name: "sql",
         about: "SQL over traces: mlprof-sql, beside other engines",
-        stands_on: core_and!("profiler-analysis", "mlprof-sql"),
+        stands_on: core_and!("mlprof-analysis", "mlprof-sql"),
         steps: || Ok(sql::steps()),
     },
     Part {
         name: "cli",
         about: "the command mlprof",
-        stands_on: core_and!("profiler-analysis", "profiler-cli", "profiler-runtime"),
+        stands_on: core_and!("mlprof-analysis", "mlprof", "mlprof-runtime"),
         steps: || {
             Ok(vec![together("the command mlprof, and questions to traces", &builds::COMMAND)])
         },
@@ -123,11 +123,11 @@ pub const PARTS: [Part; 12] = [
     },
     Part {
         name: "candle",
-        about: "candle-plugin and the examples that use it",
+        about: "mlprof-candle and the examples that use it",
         stands_on: core_and!(
-            "profiler-train",
-            "profiler-cuda",
-            "profiler-live",
+            "mlprof-train",
+            "mlprof-cuda",
+            "mlprof-live",
             "candle-plugin",
             "examples/candle-digits",
             "examples/candle-text",
@@ -141,7 +141,7 @@ pub const PARTS: [Part; 12] = [
     },
     Part {
         name: "burn",
-        about: "burn-plugin and its example, on the processor and on a GPU, or a software one",
+        about: "mlprof-burn and its example, on the processor and on a GPU, or a software one",
         stands_on: core_and!(
             "burn-plugin",
             "examples/burn-digits",
@@ -152,9 +152,9 @@ pub const PARTS: [Part; 12] = [
     },
     Part {
         name: "tch",
-        about: "tch-plugin and its example",
+        about: "mlprof-tch and its example",
         stands_on: core_and!(
-            "profiler-train",
+            "mlprof-train",
             "tch-plugin",
             "examples/tch-digits",
             "examples/digits",
@@ -167,7 +167,7 @@ pub const PARTS: [Part; 12] = [
         name: "newest",
         about: "the same with the newest tch",
         stands_on: core_and!(
-            "profiler-train",
+            "mlprof-train",
             "tch-plugin",
             "examples/tch-digits",
             "examples/digits",
@@ -179,10 +179,10 @@ pub const PARTS: [Part; 12] = [
         name: "e2e",
         about: "whole programs, and what Python reads of theirs",
         stands_on: core_and!(
-            "profiler-train",
-            "profiler-analysis",
-            "profiler-cli",
-            "profiler-runtime",
+            "mlprof-train",
+            "mlprof-analysis",
+            "mlprof",
+            "mlprof-runtime",
             "burn-plugin",
             "candle-plugin",
             "tch-plugin",
@@ -204,20 +204,20 @@ pub const PARTS: [Part; 12] = [
 pub const ON_REQUEST: [Part; 6] = [
     Part {
         name: "burn-next",
-        about: "burn-plugin and its example with burn 0.23, on the processor; by its name only",
+        about: "mlprof-burn and its example with burn 0.23, on the processor; by its name only",
         stands_on: core_and!("burn-plugin", "examples/burn-digits", "tests"),
         steps: burn_next,
     },
     Part {
         name: "aarch64",
         about: "libraries of core for aarch64 under qemu, where that is; by its name only",
-        stands_on: core_and!("profiler-train"),
+        stands_on: core_and!("mlprof-train"),
         steps: || Ok(aarch64::steps()),
     },
     Part {
         name: "windows",
         about: "core and the loop for Windows under wine, where that is; by its name only",
-        stands_on: core_and!("profiler-train"),
+        stands_on: core_and!("mlprof-train"),
         steps: || Ok(windows::steps()),
     },
     Part {
@@ -229,13 +229,13 @@ pub const ON_REQUEST: [Part; 6] = [
     Part {
         name: "cluster",
         about: "SQL over traces by a cluster of Ballista; by its name only",
-        stands_on: core_and!("profiler-analysis", "mlprof-sql"),
+        stands_on: core_and!("mlprof-analysis", "mlprof-sql"),
         steps: || Ok(sql::cluster()),
     },
     Part {
         name: "spark",
         about: "SQL over traces by Spark, where Java is; by its name only",
-        stands_on: core_and!("profiler-analysis", "mlprof-sql"),
+        stands_on: core_and!("mlprof-analysis", "mlprof-sql"),
         steps: || Ok(sql::spark()),
     },
 ];
@@ -251,15 +251,15 @@ fn unified(step: Step) -> Step {
 }
 
 const CORE: [&str; 9] = [
-    "profiler-core",
-    "profiler-events",
-    "profiler-report",
-    "profiler-sampler",
-    "profiler-trace",
-    "profiler-macros",
-    "profiler-train",
-    "profiler-cuda",
-    "profiler-live",
+    "mlprof-core",
+    "mlprof-events",
+    "mlprof-report",
+    "mlprof-sampler",
+    "mlprof-trace",
+    "mlprof-macros",
+    "mlprof-train",
+    "mlprof-cuda",
+    "mlprof-live",
 ];
 
 /// With all features, which is what the default ones do and more; that all combinations compile, the lints
@@ -274,7 +274,7 @@ fn core() -> Result<Vec<Step>, String> {
         let step = targets.split_whitespace().fold(step, Step::argument);
         step.variables(&cupti_of(&libtorch))
     };
-    let without = "test --profile quick -p profiler-core -p profiler-live --no-default-features --test missing --test live";
+    let without = "test --profile quick -p mlprof-core -p mlprof-live --no-default-features --test missing --test live";
     Ok(vec![
         step("core, loop and devices", &format!("--lib{}", tests_but(&CORE, &["live"])?)),
         step("programs that are looked into", "--test live").beside(),
@@ -304,14 +304,14 @@ fn cupti_of(libtorch: &Variables) -> Variables {
 
 /// Loom replaces the atomics of this workspace's crates everywhere. They are tried in every order, hence optimised a little.
 fn loom() -> Result<Vec<Step>, String> {
-    let packages = "test --profile quick -p profiler-events -p profiler-trace -p profiler-sampler -p profiler-core -p profiler-cuda \
-                    --no-default-features --features profiler-core/default --lib loom";
+    let packages = "test --profile quick -p mlprof-events -p mlprof-trace -p mlprof-sampler -p mlprof-core -p mlprof-cuda \
+                    --no-default-features --features mlprof-core/default --lib loom";
     let optimized = [
-        "profiler-events",
-        "profiler-trace",
-        "profiler-sampler",
-        "profiler-core",
-        "profiler-cuda",
+        "mlprof-events",
+        "mlprof-trace",
+        "mlprof-sampler",
+        "mlprof-core",
+        "mlprof-cuda",
         "loom",
         "generator",
     ];
@@ -357,7 +357,7 @@ fn newest_tch() -> Result<Vec<Step>, String> {
     let libtorch = Libtorch::named_or_made(version::newest())?.variables();
     let step = Step::cargo(
         "tch plugin and example, newest tch",
-        "test --profile quick -p tch-plugin -p tch-digits --features tch-plugin/kineto-oracle \
+        "test --profile quick -p mlprof-tch -p tch-digits --features mlprof-tch/kineto-oracle \
          --manifest-path",
     );
     let step = step.argument(newest::source().join("Cargo.toml")).argument("--target-dir");

@@ -19,7 +19,7 @@ struct Sanitizer {
 const ADDRESS: Sanitizer = Sanitizer {
     title: "AddressSanitizer",
     name: "address",
-    tests: "-p profiler-core -p profiler-sampler --features profiler-core/sampling --lib \
+    tests: "-p mlprof-core -p mlprof-sampler --features mlprof-core/sampling --lib \
             --test sampler --test interrupt --test spliced",
     // It would put what functions have on the stack elsewhere, where the sampler, which looks at the
     // place of its own, takes the thread to be on another stack. And tests leak what must live on.
@@ -35,7 +35,7 @@ const ADDRESS: Sanitizer = Sanitizer {
 const THREAD: Sanitizer = Sanitizer {
     title: "ThreadSanitizer",
     name: "thread",
-    tests: "-Zbuild-std -p profiler-core --no-default-features --lib --test active_stress \
+    tests: "-Zbuild-std -p mlprof-core --no-default-features --lib --test active_stress \
             --test trainings_at_once",
     options: ("TSAN_OPTIONS", "halt_on_error=1"),
     left_out: &[("advanced::tests::large", "minutes each when watched")],

@@ -82,8 +82,9 @@ mod tests {
         for platform in [aarch64::platform(), windows::platform()] {
             let mut source = String::new();
             let packages = platform.tests.split_whitespace();
-            for package in packages.filter(|word| word.starts_with("profiler-")) {
-                source_of(&workspace().join(package), &mut source);
+            for package in packages.filter(|word| word.starts_with("mlprof-")) {
+                let folder = if package == "mlprof-core" { "profiler-core" } else { package };
+                source_of(&workspace().join(folder), &mut source);
             }
             for (test, _) in platform.left_out {
                 let name = test.rsplit("::").next().expect("a name");

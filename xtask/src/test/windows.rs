@@ -55,8 +55,8 @@ pub fn platform() -> Platform {
         tools: [WINE, WINDOWS_COMPILER],
         linker: ("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER", WINDOWS_COMPILER.name),
         runner: ("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", || wine().unwrap_or("wine")),
-        tests: "-p profiler-events -p profiler-report -p profiler-trace -p profiler-core \
-                  -p profiler-train --tests",
+        tests: "-p mlprof-events -p mlprof-report -p mlprof-trace -p mlprof-core \
+                  -p mlprof-train --tests",
         left_out: &LEFT_OUT,
         not_built: &[],
     }

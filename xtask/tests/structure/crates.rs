@@ -46,8 +46,8 @@ fn tables_of_tests_are_told_apart() {
     assert_eq!(own_dependencies(&package), BTreeSet::from(["b", "g"].map(str::to_owned)));
     // As cargo writes it: what the core is tested with is in no list of what it is built with.
     let read = read();
-    assert!(read["profiler-cli"].contains("profiler-events"));
-    assert!(!read["profiler-cli"].contains("profiler-core"), "for its tests only");
+    assert!(read["mlprof"].contains("mlprof-events"));
+    assert!(!read["mlprof"].contains("mlprof-core"), "for its tests only");
 }
 
 /// The plugin has two manifests, for two versions of burn.
@@ -58,13 +58,13 @@ fn both_manifests_of_burns_plugin_say_the_same() {
         let mut packages = packages.expect("cargo knows them").into_iter();
         packages.find(|one| metadata::name(one) == package).expect("it is there")
     };
-    let plugin = Summary::of(&read("burn-plugin", "burn-plugin"));
-    let mut next = Summary::of(&read("burn-plugin/next", "burn-plugin-next"));
+    let plugin = Summary::of(&read("burn-plugin", "mlprof-burn"));
+    let mut next = Summary::of(&read("burn-plugin/next", "mlprof-burn-next"));
     for feature in ["cubecl", "cuda"] {
         let needs = plugin.features[feature].clone();
         assert_eq!(next.features.insert(feature.to_owned(), needs), None, "{feature}");
     }
-    for package in ["burn-fusion", "profiler-cuda"] {
+    for package in ["burn-fusion", "mlprof-cuda"] {
         let dependency = plugin.dependencies.iter().find(|one| one[0] == package);
         assert!(next.dependencies.insert(dependency.expect("it is there").clone()), "{package}");
     }

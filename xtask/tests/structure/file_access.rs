@@ -1,5 +1,5 @@
 //! One module creates, replaces, appends to and reads files, with rules that hold for all of them:
-//! `profiler-events/src/files`. Nothing else in the libraries and the command calls the standard
+//! `mlprof-events/src/files`. Nothing else in the libraries and the command calls the standard
 //! library for it.
 
 use std::path::Path;
@@ -28,33 +28,33 @@ const CALLS: [&str; 19] = [
 ];
 
 /// The module that may.
-const MODULE: &str = "profiler-events/src/files";
+const MODULE: &str = "mlprof-events/src/files";
 
 /// Files that call the standard library themselves: which call, and why.
 pub const ALLOWED: [(&str, &str, &str); 24] = [
-    ("profiler-cli/src/live/survey.rs", "fs::read_to_string(", PROC),
-    ("profiler-cli/src/run/child.rs", "File::open", "the terminal, whose owner is set"),
-    ("profiler-cli/src/run/child.rs", "fs::read_to_string(", PROC),
-    ("profiler-cli/src/run/target_copy.rs", "fs::copy(", "into a new folder of its own"),
-    ("profiler-cli/src/run/target_copy.rs", "File::options", "into a new folder of its own"),
-    ("profiler-cli/src/run/target_copy.rs", "fs::rename(", "a folder, where none is"),
-    ("profiler-cli/src/run/tools.rs", "fs::rename(", "a link, in a folder of its own"),
-    ("profiler-cli/src/splice/modules.rs", "fs::read_to_string(", "sources that rustc reads, too"),
+    ("mlprof/src/live/survey.rs", "fs::read_to_string(", PROC),
+    ("mlprof/src/run/child.rs", "File::open", "the terminal, whose owner is set"),
+    ("mlprof/src/run/child.rs", "fs::read_to_string(", PROC),
+    ("mlprof/src/run/target_copy.rs", "fs::copy(", "into a new folder of its own"),
+    ("mlprof/src/run/target_copy.rs", "File::options", "into a new folder of its own"),
+    ("mlprof/src/run/target_copy.rs", "fs::rename(", "a folder, where none is"),
+    ("mlprof/src/run/tools.rs", "fs::rename(", "a link, in a folder of its own"),
+    ("mlprof/src/splice/modules.rs", "fs::read_to_string(", "sources that rustc reads, too"),
     ("profiler-core/src/machine.rs", "fs::read_to_string(", PROC),
     ("profiler-core/src/simple/counters/io.rs", "File::open", PROC),
-    ("profiler-cuda/src/library.rs", "fs::read_to_string(", PROC),
-    ("profiler-events/src/live/identity.rs", "fs::read(", PROC),
-    ("profiler-events/src/live/socket.rs", "libc::open(", "a folder, to bind or connect below it"),
-    ("profiler-events/src/live/user.rs", "fs::read_to_string(", PROC),
-    ("profiler-events/src/startup/linux.rs", "fs::read(", PROC),
-    ("profiler-events/src/startup/linux.rs", "fs::read_to_string(", PROC),
-    ("profiler-live/src/dynolog/message.rs", "fs::read_to_string(", PROC),
-    ("profiler-live/src/families/process.rs", "fs::read_to_string(", PROC),
-    ("profiler-live/src/process_memory.rs", "fs::read_to_string(", PROC),
-    ("profiler-macros/src/recorder_path.rs", "fs::read_to_string(", "a manifest, in the compiler"),
-    ("profiler-sampler/src/linux/process_layout.rs", "fs::read_to_string(", PROC),
-    ("profiler-sampler/src/linux/threads.rs", "fs::read(", PROC),
-    ("profiler-trace/src/host.rs", "fs::read_to_string(", PROC),
+    ("mlprof-cuda/src/library.rs", "fs::read_to_string(", PROC),
+    ("mlprof-events/src/live/identity.rs", "fs::read(", PROC),
+    ("mlprof-events/src/live/socket.rs", "libc::open(", "a folder, to bind or connect below it"),
+    ("mlprof-events/src/live/user.rs", "fs::read_to_string(", PROC),
+    ("mlprof-events/src/startup/linux.rs", "fs::read(", PROC),
+    ("mlprof-events/src/startup/linux.rs", "fs::read_to_string(", PROC),
+    ("mlprof-live/src/dynolog/message.rs", "fs::read_to_string(", PROC),
+    ("mlprof-live/src/families/process.rs", "fs::read_to_string(", PROC),
+    ("mlprof-live/src/process_memory.rs", "fs::read_to_string(", PROC),
+    ("mlprof-macros/src/recorder_path.rs", "fs::read_to_string(", "a manifest, in the compiler"),
+    ("mlprof-sampler/src/linux/process_layout.rs", "fs::read_to_string(", PROC),
+    ("mlprof-sampler/src/linux/threads.rs", "fs::read(", PROC),
+    ("mlprof-trace/src/host.rs", "fs::read_to_string(", PROC),
     ("mlprof-sql/src/lib.rs", "fs::read_to_string(", "a query that a person has named"),
 ];
 
@@ -65,7 +65,7 @@ const PROC: &str = "a file of /proc";
 pub fn is_product(file: &Path) -> bool {
     let parts: Vec<_> = file.iter().filter_map(|part| part.to_str()).collect();
     let is_crate = parts.first().is_some_and(|folder| {
-        folder.starts_with("profiler-") || folder.ends_with("-plugin") || *folder == "mlprof-sql"
+        folder.starts_with("mlprof") || *folder == "profiler-core" || folder.ends_with("-plugin")
     });
     let is_source = parts.get(1) == Some(&"src") && !parts.contains(&"tests");
     let name = parts.last().copied().unwrap_or_default();
@@ -109,13 +109,13 @@ fn calls_are_found_and_not_in_tests() {
                 #[cfg(all(test, not(loom)))]\nmod record_tests;\nlet f = std::fs::File::create(x);\n\
                 #[cfg(test)]\n#[path = \"x\"]\nmod tests {\n    fs::read(x);\n}\nfs::read(y)\n";
     assert_eq!(calls(text), [(3, "fs::write("), (7, "File::create"), (13, "fs::read(")]);
-    assert!(is_product(Path::new("profiler-cli/src/run/plan.rs")));
+    assert!(is_product(Path::new("mlprof/src/run/plan.rs")));
     for other in [
-        "profiler-events/src/files/whole.rs",
+        "mlprof-events/src/files/whole.rs",
         "profiler-core/tests/lines.rs",
         "profiler-core/src/advanced/tests/mod.rs",
         "profiler-core/src/numerics/record_tests.rs",
-        "profiler-cli/build.rs",
+        "mlprof/build.rs",
         "xtask/src/main.rs",
     ] {
         assert!(!is_product(Path::new(other)), "{other}");

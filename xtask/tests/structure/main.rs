@@ -79,7 +79,7 @@ fn modules_have_one_layout() {
     let files = files();
     // What a compiler is given to refuse, and a crate that has everything in unusual places.
     let is_ours = |file: &PathBuf| {
-        !file.starts_with("profiler-cli/tests/splice/fixtures") && !file.ends_with("tests/ui.rs")
+        !file.starts_with("mlprof/tests/splice/fixtures") && !file.ends_with("tests/ui.rs")
     };
     let files: Vec<_> = files.into_iter().filter(is_ours).collect();
     assert!(files.len() > 500, "{}", files.len());
@@ -118,7 +118,7 @@ fn one_module_creates_and_reads_files() {
             }
         }
     }
-    let more = "use profiler_events::files, or say in file_access.rs why not";
+    let more = "use mlprof_events::files, or say in file_access.rs why not";
     assert!(found.is_empty(), "{more}:\n{}", found.join("\n"));
     allowed.retain(|entry| !seen.contains(entry));
     assert!(allowed.is_empty(), "file_access.rs allows what is not there: {allowed:?}");
@@ -129,7 +129,7 @@ fn one_module_creates_and_reads_files() {
 fn public_errors_of_libraries_print_their_message_by_debug() {
     let is_of_a_library = |file: &PathBuf| {
         let is_source = file.components().nth(1).is_some_and(|folder| folder.as_os_str() == "src");
-        let programs = ["profiler-cli", "xtask", "gpu-check", "mlprof-sql", "benches"];
+        let programs = ["mlprof", "xtask", "gpu-check", "mlprof-sql", "benches"];
         is_source
             && file.extension().is_some_and(|ending| ending == "rs")
             && !programs.iter().any(|program| file.starts_with(program))
@@ -162,43 +162,43 @@ fn what_is_not_built_for_tests_has_none() {
 /// What each library and the command may be built with of ours. Whoever adds to it makes more be compiled
 /// when that changes.
 const EDGES: [(&str, &[&str]); 15] = [
-    ("profiler-events", &[]),
-    ("profiler-macros", &[]),
-    ("profiler-report", &["profiler-events"]),
-    ("profiler-sampler", &["profiler-events", "profiler-report"]),
-    ("profiler-trace", &["profiler-events", "profiler-report"]),
+    ("mlprof-events", &[]),
+    ("mlprof-macros", &[]),
+    ("mlprof-report", &["mlprof-events"]),
+    ("mlprof-sampler", &["mlprof-events", "mlprof-report"]),
+    ("mlprof-trace", &["mlprof-events", "mlprof-report"]),
     (
-        "profiler-core",
+        "mlprof-core",
         &[
             // For tables and other formats of traces, if asked for: features `parquet` and `trace-formats`.
-            "profiler-analysis",
-            "profiler-events",
-            "profiler-macros",
-            "profiler-report",
-            "profiler-sampler",
-            "profiler-trace",
+            "mlprof-analysis",
+            "mlprof-events",
+            "mlprof-macros",
+            "mlprof-report",
+            "mlprof-sampler",
+            "mlprof-trace",
         ],
     ),
     // The module that opens files, for checkpoints.
-    ("profiler-train", &["profiler-core", "profiler-events"]),
-    ("profiler-cuda", &["profiler-core", "profiler-events"]),
+    ("mlprof-train", &["mlprof-core", "mlprof-events"]),
+    ("mlprof-cuda", &["mlprof-core", "mlprof-events"]),
     (
-        "profiler-live",
+        "mlprof-live",
         // Of traces for XProf, if asked for: feature `capture`.
-        &["profiler-analysis", "profiler-core", "profiler-events", "profiler-trace"],
+        &["mlprof-analysis", "mlprof-core", "mlprof-events", "mlprof-trace"],
     ),
-    ("profiler-runtime", &["profiler-core", "profiler-live"]),
-    ("profiler-analysis", &["profiler-events", "profiler-report"]),
-    ("profiler-cli", &["profiler-analysis", "profiler-events", "profiler-report"]),
-    ("burn-plugin", &["profiler-core", "profiler-cuda", "profiler-live"]),
-    ("candle-plugin", &["profiler-core", "profiler-cuda", "profiler-live", "profiler-train"]),
-    ("tch-plugin", &["profiler-core", "profiler-cuda", "profiler-live", "profiler-train"]),
+    ("mlprof-runtime", &["mlprof-core", "mlprof-live"]),
+    ("mlprof-analysis", &["mlprof-events", "mlprof-report"]),
+    ("mlprof", &["mlprof-analysis", "mlprof-events", "mlprof-report"]),
+    ("mlprof-burn", &["mlprof-core", "mlprof-cuda", "mlprof-live"]),
+    ("mlprof-candle", &["mlprof-core", "mlprof-cuda", "mlprof-live", "mlprof-train"]),
+    ("mlprof-tch", &["mlprof-core", "mlprof-cuda", "mlprof-live", "mlprof-train"]),
 ];
 
 #[test]
 fn crates_depend_on_those_that_they_may() {
     let dependencies = crates::read();
-    let is_library = |name: &&String| name.starts_with("profiler-") || name.ends_with("-plugin");
+    let is_library = |name: &&String| name.starts_with("mlprof-") || *name == "mlprof";
     let libraries: Vec<_> = dependencies.keys().filter(is_library).collect();
     assert_eq!(libraries.len(), EDGES.len(), "not all are in the table: {libraries:?}");
     for (name, may) in EDGES {
@@ -236,11 +236,11 @@ fn the_architecture_names_every_crate() {
 #[test]
 fn the_command_is_built_without_a_recorder() {
     let dependencies = crates::read();
-    assert!(!crates::reached(&dependencies, "profiler-cli").contains("profiler-core"));
+    assert!(!crates::reached(&dependencies, "mlprof").contains("mlprof-core"));
     // What a change of the devices or of the loop does not compile again.
-    let core = crates::reached(&dependencies, "profiler-core");
-    assert!(core.contains("profiler-events"));
-    assert!(!core.contains("profiler-cuda") && !core.contains("profiler-train"), "{core:?}");
+    let core = crates::reached(&dependencies, "mlprof-core");
+    assert!(core.contains("mlprof-events"));
+    assert!(!core.contains("mlprof-cuda") && !core.contains("mlprof-train"), "{core:?}");
 }
 
 /// Whoever takes no stack samples need not build what reads them, also where a plugin is all that a program
@@ -259,7 +259,7 @@ fn a_plugin_without_its_features_is_built_without_what_reads_stacks() {
         assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
         String::from_utf8_lossy(&tree.stdout).contains("framehop")
     };
-    for plugin in ["burn-plugin", "candle-plugin", "tch-plugin"] {
+    for plugin in ["mlprof-burn", "mlprof-candle", "mlprof-tch"] {
         assert!(unwinder(plugin, &[]), "{plugin}");
         assert!(!unwinder(plugin, &["--no-default-features"]), "{plugin}");
     }
@@ -274,7 +274,7 @@ fn every_crate_is_read_whole() {
     assert!(has(&core, "hook", "active") && has(&core, "hook/op", "active"), "{core:?}");
     assert!(has(&core, "profiler_names", "nvtx") && has(&core, "select", "profiler"), "{core:?}");
     assert!(core.len() > 300, "{}", core.len());
-    let report = imports("profiler-report");
+    let report = imports("mlprof-report");
     assert!(has(&report, "pstats", "label") && has(&report, "output", "output/name"), "{report:?}");
     assert!(report.len() > 80, "{}", report.len());
 }

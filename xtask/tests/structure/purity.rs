@@ -11,17 +11,17 @@ const LOOKS: [&str; 8] = [
     "Rate::now(",
     "Clock::new(",
     "clock::ticks(",
-    "profiler_events::descriptions(",
-    "profiler_events::platform(",
+    "mlprof_events::descriptions(",
+    "mlprof_events::platform(",
 ];
 
 /// Whether files of this folder only paint. `output/` writes files, which takes time, and `profile/` is
 /// what the profiler keeps while a stage runs.
 pub fn is_pure(file: &Path) -> bool {
     let is_in = |folder: &str| file.starts_with(folder);
-    let paints = is_in("profiler-report/src") && !is_in("profiler-report/src/output")
-        || is_in("profiler-trace/src") && !is_in("profiler-trace/src/profile")
-        || is_in("profiler-analysis/src");
+    let paints = is_in("mlprof-report/src") && !is_in("mlprof-report/src/output")
+        || is_in("mlprof-trace/src") && !is_in("mlprof-trace/src/profile")
+        || is_in("mlprof-analysis/src");
     paints && file.extension().is_some_and(|ending| ending == "rs") && !file.ends_with("tests.rs")
 }
 
@@ -39,7 +39,7 @@ pub fn looks(text: &str) -> Vec<String> {
 fn a_look_at_a_clock_is_found_and_not_in_tests() {
     let text = "fn a() {}\n// Instant::now()\nlet x = Rate::now();\n#[cfg(test)]\nInstant::now()\n";
     assert_eq!(looks(text), ["line 3: let x = Rate::now();"]);
-    assert!(is_pure(Path::new("profiler-trace/src/flame/a.rs")));
-    assert!(!is_pure(Path::new("profiler-trace/src/profile/a.rs")));
-    assert!(!is_pure(Path::new("profiler-report/src/output/a.rs")));
+    assert!(is_pure(Path::new("mlprof-trace/src/flame/a.rs")));
+    assert!(!is_pure(Path::new("mlprof-trace/src/profile/a.rs")));
+    assert!(!is_pure(Path::new("mlprof-report/src/output/a.rs")));
 }

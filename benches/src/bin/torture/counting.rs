@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use profiler_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, Report, SimpleProfiler};
+use mlprof_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, Report, SimpleProfiler};
 
 use crate::{Outcome, Scale};
 

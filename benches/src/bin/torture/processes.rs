@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
-use profiler_core::tensor::Schedule;
-use profiler_core::{
+use mlprof_core::tensor::Schedule;
+use mlprof_core::{
     Profiler, ProfilerExt, RunContext, SimpleProfiler, Stage, TensorProfiler, activate, profile,
 };
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use benches::settings;
-use profiler_core::report::comparison::{Comparison, compare, compare_steps};
+use mlprof_core::report::comparison::{Comparison, compare, compare_steps};
 
 use self::chance::{Chance, Series};
 

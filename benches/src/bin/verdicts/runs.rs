@@ -1,12 +1,12 @@
 //! Runs whose durations are made by chance.
 
-use profiler_core::report::comparison::{SteppedRow, SteppedRun, Subject};
-use profiler_core::report::internals::{SURE, median_shares};
-use profiler_core::report::simple::{
+use mlprof_core::report::comparison::{SteppedRow, SteppedRun, Subject};
+use mlprof_core::report::internals::{SURE, median_shares};
+use mlprof_core::report::simple::{
     ActionStatistics, DurationStatistics, MedianLimits, SimpleReport,
 };
-use profiler_core::report::steps::{StepEntry, StepSeries};
-use profiler_core::{Profiler, Report, SimpleProfiler};
+use mlprof_core::report::steps::{StepEntry, StepSeries};
+use mlprof_core::{Profiler, Report, SimpleProfiler};
 
 use crate::chance::{Chance, Series};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use profiler_core::report::comparison::compare;
-use profiler_core::{Profiler, ProfilerExt, Report, SimpleProfiler};
+use mlprof_core::report::comparison::compare;
+use mlprof_core::{Profiler, ProfilerExt, Report, SimpleProfiler};
 
 use crate::Alarms;
 use crate::chance::Chance;

@@ -24,10 +24,10 @@ use burn::train::{Learner, SupervisedTraining};
 use burn_digits::data::{Batch, Digit, DigitBatcher, Splits, splits};
 use burn_digits::model::DigitNet;
 use burn_digits::progress::Quiet;
-use burn_plugin::ProfiledBatcher;
-use burn_plugin::prelude::*;
 use clap::Parser;
 use digits::{Disk, Faults, Measured};
+use mlprof_burn::ProfiledBatcher;
+use mlprof_burn::prelude::*;
 
 /// Trains a small network on handwritten digits, with faults, and tells what they cost.
 #[derive(Parser)]

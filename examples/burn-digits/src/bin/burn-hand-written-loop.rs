@@ -10,9 +10,9 @@ use burn::optim::{AdamConfig, GradientsParams};
 use burn::tensor::Device;
 use burn_digits::data::{loader, splits};
 use burn_digits::model::DigitNet;
-use burn_plugin::actions;
-use burn_plugin::prelude::*;
-use profiler_core::{RunContext, Stage};
+use mlprof_burn::actions;
+use mlprof_burn::prelude::*;
+use mlprof_core::{RunContext, Stage};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let profiler: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());

@@ -17,9 +17,9 @@ use burn::train::{Learner, SupervisedTraining};
 use burn_digits::data::{Batch, Digit, Splits, loader, splits};
 use burn_digits::model::DigitNet;
 use burn_digits::progress::Quiet;
-use burn_plugin::prelude::*;
 use clap::Parser;
 use digits::overhead::{Clock, OverheadOptions, Subject};
+use mlprof_burn::prelude::*;
 
 /// Notes the time whenever a batch is asked for: from one to the next is a step.
 struct Clocked {
@@ -105,7 +105,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let Splits { train, .. } = splits(1)?;
     let subject = Subject {
         framework: "burn",
-        step_begins: burn_plugin::actions::TRAIN_DATALOADER_NEXT,
+        step_begins: mlprof_burn::actions::TRAIN_DATALOADER_NEXT,
         epoch: &|profiler| epoch(&train, &options, profiler, false),
         tells_of_ops: false,
         besides: &[("simple, and the event thread", &|profiler| {

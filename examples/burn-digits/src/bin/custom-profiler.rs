@@ -15,9 +15,9 @@ use burn::train::{Learner, SupervisedTraining};
 use burn_digits::data::{loader, splits};
 use burn_digits::model::DigitNet;
 use burn_digits::progress::Progress;
-use burn_plugin::prelude::*;
 use chrono::{DateTime, Local};
-use profiler_core::{Action, NeverStarted};
+use mlprof_burn::prelude::*;
+use mlprof_core::{Action, NeverStarted};
 
 /// Counts actions. This is all that a profiler needs.
 #[derive(Default)]

@@ -9,9 +9,9 @@ use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, ProfileOptions};
 use burn_digits::data::{Batch, DigitBatcher, splits};
 use burn_digits::model::DigitNet;
-use burn_plugin::ProfiledBackward;
-use profiler_core::profile;
-use profiler_core::tensor::DeviceTiming;
+use mlprof_burn::ProfiledBackward;
+use mlprof_core::profile;
+use mlprof_core::tensor::DeviceTiming;
 
 use crate::recorded::{Recorded, alone, device, record};
 

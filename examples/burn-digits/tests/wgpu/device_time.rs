@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use burn::tensor::{Device, Distribution, Tensor};
-use burn_plugin::DeviceProfilerExt;
-use profiler_core::hook::{max_pending_regions, set_max_pending_regions};
-use profiler_core::report::simple::ActionStatistics;
-use profiler_core::tensor::DeviceTiming;
-use profiler_core::{
+use mlprof_burn::DeviceProfilerExt;
+use mlprof_core::hook::{max_pending_regions, set_max_pending_regions};
+use mlprof_core::report::simple::ActionStatistics;
+use mlprof_core::tensor::DeviceTiming;
+use mlprof_core::{
     AdvancedProfiler, Profiler, ProfilerExt, RunContext, Several, SimpleProfiler, Stage,
     TensorProfiler, activate, profile,
 };

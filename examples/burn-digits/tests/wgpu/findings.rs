@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use burn::tensor::{Device, Distribution, Tensor};
-use profiler_core::report::finding::Finding;
-use profiler_core::report::findings::Rules;
-use profiler_core::tensor::Schedule;
-use profiler_core::{
+use mlprof_core::report::finding::Finding;
+use mlprof_core::report::findings::Rules;
+use mlprof_core::tensor::Schedule;
+use mlprof_core::{
     ActionKind, Profiler, ProfilerExt, Report, RunContext, Stage, TensorProfiler, activate,
 };
 
@@ -106,7 +106,7 @@ fn ops_that_run_one_by_one_are_found_until_they_are_put_together() {
 fn shapes_that_are_new_in_late_steps_are_found_until_batches_are_padded() {
     use std::time::Instant;
 
-    use profiler_core::report::finding::Confidence;
+    use mlprof_core::report::finding::Confidence;
 
     const WARM: u64 = 12;
     const LATE: u64 = 3;

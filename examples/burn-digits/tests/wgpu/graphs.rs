@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor};
-use profiler_core::{SimpleProfiler, activate};
+use mlprof_core::{SimpleProfiler, activate};
 
 use crate::recorded::{alone, device};
 
@@ -17,7 +17,7 @@ fn a_replay_says_how_many_ops_it_hides_and_where_they_were_captured() {
     let input = Tensor::<2>::ones([64, 64], &device);
     let weight = Tensor::<2>::ones([64, 64], &device);
     let line = line!() + 1;
-    let mut graph = burn_plugin::capture(&device, || input.clone().matmul(weight.clone()).exp());
+    let mut graph = mlprof_burn::capture(&device, || input.clone().matmul(weight.clone()).exp());
     assert!(graph.graph().is_hardware(), "wgpu captures");
     assert_eq!(graph.ops(), Some(2));
     for _ in 0..REPLAYS {
@@ -46,7 +46,7 @@ fn a_device_that_cannot_capture_runs_the_closure_again() {
     let simple = Arc::new(SimpleProfiler::new());
     let active = activate(simple.clone());
     let input = Tensor::<1>::ones([4], &device);
-    let mut graph = burn_plugin::capture(&device, || input.clone() + 1.0);
+    let mut graph = mlprof_burn::capture(&device, || input.clone() + 1.0);
     // SAFETY: nothing was captured.
     let output = unsafe { graph.replay() }.clone();
     assert_eq!(output.into_data().try_to_vec::<f32>().expect("numbers"), [2.0; 4]);

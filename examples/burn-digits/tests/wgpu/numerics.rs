@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, FloatDType, Tensor};
-use burn_plugin::ProfileModule;
-use profiler_core::report::numerics::TensorStatistics;
-use profiler_core::{NumericsProfiler, Profiler, activate};
+use mlprof_burn::ProfileModule;
+use mlprof_core::report::numerics::TensorStatistics;
+use mlprof_core::{NumericsProfiler, Profiler, activate};
 
 use crate::recorded::{alone, assert_all_kernels_have_owners, device};
 use crate::training::{STEPS, record_training, train};

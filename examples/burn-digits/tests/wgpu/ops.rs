@@ -6,12 +6,12 @@ use burn::tensor::activation::relu;
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Distribution, Tensor};
-use burn_plugin::ProfiledBackward;
+use mlprof_burn::ProfiledBackward;
 #[cfg(feature = "autotune")]
-use burn_plugin::ops::{AUTOTUNE, TUNING_LAUNCH};
-use profiler_core::hook::{DType, DeviceActivity, Direction, TensorShape, TimingMethod};
-use profiler_core::tensor::DeviceTiming;
-use profiler_core::{ActionKind, profile};
+use mlprof_burn::ops::{AUTOTUNE, TUNING_LAUNCH};
+use mlprof_core::hook::{DType, DeviceActivity, Direction, TensorShape, TimingMethod};
+use mlprof_core::tensor::DeviceTiming;
+use mlprof_core::{ActionKind, profile};
 
 use crate::recorded::{alone, assert_all_kernels_have_owners, device, record, record_with};
 

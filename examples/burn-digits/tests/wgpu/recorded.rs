@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::tensor::Device;
-use profiler_core::hook::{DeviceActivity, Direction, ShapeList, TensorShape, TimingMethod};
-use profiler_core::tensor::{Cycle, DeviceTiming};
-use profiler_core::{ActionKind, Activated, TensorProfiler, activate};
+use mlprof_core::hook::{DeviceActivity, Direction, ShapeList, TensorShape, TimingMethod};
+use mlprof_core::tensor::{Cycle, DeviceTiming};
+use mlprof_core::{ActionKind, Activated, TensorProfiler, activate};
 
 /// Where an op was called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,12 +108,12 @@ impl Recorded {
     /// The events of ops that the program called.
     pub fn ops(&self) -> impl Iterator<Item = &Scope> {
         self.scopes.iter().filter(|scope| {
-            scope.kind == ActionKind::Op && !scope.name.starts_with(burn_plugin::ops::FUSED)
+            scope.kind == ActionKind::Op && !scope.name.starts_with(mlprof_burn::ops::FUSED)
         })
     }
 
     pub fn fused(&self) -> impl Iterator<Item = &Scope> {
-        self.scopes.iter().filter(|scope| scope.name.starts_with(burn_plugin::ops::FUSED))
+        self.scopes.iter().filter(|scope| scope.name.starts_with(mlprof_burn::ops::FUSED))
     }
 
     pub fn launches(&self) -> impl Iterator<Item = &Scope> {
@@ -198,7 +198,7 @@ impl Cycles {
 /// The software or hardware GPU, known to the hook.
 pub fn device() -> Device {
     let device = Device::wgpu(burn::tensor::DeviceKind::DefaultDevice);
-    assert!(burn_plugin::ops::install(&device), "{device:?} is a device of CubeCL");
+    assert!(mlprof_burn::ops::install(&device), "{device:?} is a device of CubeCL");
     device
 }
 
@@ -220,9 +220,9 @@ pub fn record_with(
 ) -> Recorded {
     let cycles = Cycles::default();
     let profiler = change(TensorProfiler::new().without_schedule());
-    let profiler: Arc<dyn profiler_core::Profiler> = Arc::new(cycles.of(profiler));
-    let run = profiler_core::RunContext::default();
-    profiler.setup(profiler_core::Stage::Predict, &run);
+    let profiler: Arc<dyn mlprof_core::Profiler> = Arc::new(cycles.of(profiler));
+    let run = mlprof_core::RunContext::default();
+    profiler.setup(mlprof_core::Stage::Predict, &run);
     let active: Activated = activate(profiler.clone());
     work();
     drop(active);

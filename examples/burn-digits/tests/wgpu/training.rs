@@ -17,10 +17,10 @@ use burn::tensor::{Device, Tensor};
 use burn::train::{Learner, SupervisedTraining};
 use burn_digits::data::{Batch, Digit, DigitBatcher, splits};
 use burn_digits::model::DigitNet;
-use burn_plugin::ProfileTraining;
-use profiler_core::hook::Direction;
-use profiler_core::tensor::Schedule;
-use profiler_core::{IntoProfiler, Profiler, TensorProfiler, names};
+use mlprof_burn::ProfileTraining;
+use mlprof_core::hook::Direction;
+use mlprof_core::tensor::Schedule;
+use mlprof_core::{IntoProfiler, Profiler, TensorProfiler, names};
 
 use crate::recorded::{Cycles, Place, Recorded, alone, assert_all_kernels_have_owners, device};
 

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use candle_core::Device;
 use candle_digits::{Batch, Learner};
 use candle_nn::VarMap;
-use candle_plugin::prelude::*;
 use clap::Parser;
 use digits::{Disk, Faults, Measured, Order, Splits, finish, loader, refuse_early_end, splits};
-use profiler_train::Result as HookResult;
+use mlprof_candle::prelude::*;
+use mlprof_train::Result as HookResult;
 
 /// Trains a small network on handwritten digits, with faults, and tells what they cost.
 #[derive(Parser)]

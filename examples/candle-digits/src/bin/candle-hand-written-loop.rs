@@ -8,9 +8,9 @@ use std::sync::Arc;
 use candle_core::{DType, Device};
 use candle_digits::{Batch, DigitNet};
 use candle_nn::{AdamW, Optimizer, VarMap};
-use candle_plugin::prelude::*;
 use digits::{Batches, Digit, EpochShare, Splits, splits};
-use profiler_core::{RunContext, Session, Stage};
+use mlprof_candle::prelude::*;
+use mlprof_core::{RunContext, Session, Stage};
 
 const SEED: u64 = 42;
 const BATCH_SIZE: usize = 64;

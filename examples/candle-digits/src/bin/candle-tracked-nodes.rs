@@ -8,9 +8,9 @@ use std::error::Error;
 use candle_core::{DType, Device, Module, Tensor, Var};
 use candle_digits::{Batch, DigitNet};
 use candle_nn::{RmsNorm, VarMap};
-use candle_plugin::prelude::*;
 use digits::{Splits, splits};
-use profiler_core::profile;
+use mlprof_candle::prelude::*;
+use mlprof_core::profile;
 
 const SEED: u64 = 42;
 const BATCH_SIZE: usize = 64;

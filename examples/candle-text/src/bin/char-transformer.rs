@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use candle_plugin::prelude::*;
 use candle_text::learner::{Learner, all_passages, random_passages};
 use candle_text::text::{Vocabulary, tale};
 use candle_text::transformer::Config;
 use clap::Parser;
 use command_line::{ProfilerOptions, reports_of, run};
-use profiler_core::{RunContext, Session, Stage};
-use profiler_train::{FitOutcome, Result, StopReason};
+use mlprof_candle::prelude::*;
+use mlprof_core::{RunContext, Session, Stage};
+use mlprof_train::{FitOutcome, Result, StopReason};
 
 const PROGRAM: &str = "char-transformer";
 const CONTEXT: usize = 32;

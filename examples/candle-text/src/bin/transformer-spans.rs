@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarMap;
-use candle_plugin::prelude::*;
 use candle_transformers::models::bert::{BertModel, Config};
 use clap::Parser;
 use command_line::{ProfilerOptions, reports_of, run};
-use profiler_core::report::advanced::CallTreeNode;
-use profiler_core::{ActionKind, Report, RunContext, Session, Stage};
-use profiler_train::Result;
+use mlprof_candle::prelude::*;
+use mlprof_core::report::advanced::CallTreeNode;
+use mlprof_core::{ActionKind, Report, RunContext, Session, Stage};
+use mlprof_train::Result;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::prelude::*;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use profiler_core::{bound, profile};
-use profiler_train::{BoxError, DataLoader, EpochContext, Result};
+use mlprof_core::{bound, profile};
+use mlprof_train::{BoxError, DataLoader, EpochContext, Result};
 
 /// Batches that any thread can prepare, in any order.
 pub trait BatchSource: Send + Sync + 'static {

@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use candle_core::Device;
 use candle_digits::{Batch, Learner};
-use candle_plugin::prelude::*;
 use candle_workers::augment::AugmentedDigits;
 use candle_workers::background::BackgroundLoader;
 use clap::Parser;
 use digits::{
     Loaders, Options, Order, Splits, TrainerOptions, finish, loader, splits, train_and_test,
 };
+use mlprof_candle::prelude::*;
 
 /// Trains a small network on digits that are turned and blurred by worker threads, and tells where
 /// the time went.

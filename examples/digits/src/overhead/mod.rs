@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use profiler_core::{NumericsProfiler, PassThroughProfiler, Profiler, SimpleProfiler};
+use mlprof_core::{NumericsProfiler, PassThroughProfiler, Profiler, SimpleProfiler};
 
 pub use clock::Clock;
 use profilers::{Counting, EveryOther, Nothing, Silent};

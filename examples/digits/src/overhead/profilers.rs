@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use profiler_core::hook::Observation;
-use profiler_core::{Action, Interest, NeverStarted, Profiler};
+use mlprof_core::hook::Observation;
+use mlprof_core::{Action, Interest, NeverStarted, Profiler};
 
 /// Wants all actions and records none: what remains is the cost of the hooks.
 pub(super) struct Nothing;

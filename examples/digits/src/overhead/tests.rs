@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use profiler_core::{Action, NeverStarted, ProfilerExt};
+use mlprof_core::{Action, NeverStarted, ProfilerExt};
 
 use super::*;
 

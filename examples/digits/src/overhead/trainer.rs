@@ -5,8 +5,8 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use profiler_core::Profiler;
-use profiler_train::{DataLoader, EpochContext, Result as HookResult, TrainModule, Trainer};
+use mlprof_core::Profiler;
+use mlprof_train::{DataLoader, EpochContext, Result as HookResult, TrainModule, Trainer};
 
 use super::Clock;
 

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use profiler_core::RunContext;
+use mlprof_core::RunContext;
 
 use super::wire::{Kind, Link};
 use super::{GroupError, Result, link};

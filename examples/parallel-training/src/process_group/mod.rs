@@ -10,7 +10,7 @@ mod wire;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use profiler_core::{RunContext, profile};
+use mlprof_core::{RunContext, profile};
 
 pub use self::join::Meeting;
 use self::wire::{Kind, Link};
@@ -55,7 +55,7 @@ pub enum GroupError {
     },
 }
 
-profiler_core::debug_as_display!(GroupError);
+mlprof_core::debug_as_display!(GroupError);
 
 /// The result of what several ranks do together.
 pub type Result<T, E = GroupError> = std::result::Result<T, E>;

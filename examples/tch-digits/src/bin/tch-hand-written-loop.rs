@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use digits::{Batches, EpochShare, splits};
-use profiler_core::{RunContext, Session, Stage};
+use mlprof_core::{RunContext, Session, Stage};
+use mlprof_tch::prelude::*;
 use tch::Device;
 use tch::nn::{self, OptimizerConfig};
 use tch_digits::{Batch, DigitNet, LEARNING_RATE};
-use tch_plugin::prelude::*;
 
 fn main() -> TrainResult<()> {
     tch::set_num_threads(1);

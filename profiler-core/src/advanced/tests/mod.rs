@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::*;
 use crate::ProfilerExt;
 use crate::report::advanced::{ActionProfile, FunctionStatistics};
-use profiler_events::{ActionKind, SourceLocation};
+use mlprof_events::{ActionKind, SourceLocation};
 
 fn function(name: &str, line: u32) -> Action {
     Action::with_location(ActionKind::Function, name, SourceLocation { file: "model.rs", line })

@@ -15,8 +15,8 @@ use crate::report::{MemoryReport, Report, memory};
 use crate::{
     Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound,
 };
-use profiler_events::forking::{Mutex, MutexGuard};
-use profiler_events::{Stages, uncounted};
+use mlprof_events::forking::{Mutex, MutexGuard};
+use mlprof_events::{Stages, uncounted};
 
 /// Counts what every action and function allocates and frees, says who allocated what was alive when
 /// the process had most, and what is left over at the end.
@@ -42,8 +42,8 @@ use profiler_events::{Stages, uncounted};
 /// what; its report says so.
 ///
 /// ```
-/// use profiler_core::allocation::{AllocationProfiler, TrackingAllocator};
-/// use profiler_core::{Profiler, ProfilerExt};
+/// use mlprof_core::allocation::{AllocationProfiler, TrackingAllocator};
+/// use mlprof_core::{Profiler, ProfilerExt};
 ///
 /// #[global_allocator]
 /// static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();

@@ -6,7 +6,7 @@ use crate::allocation::thread::{self, Opened};
 use crate::allocation::tracker::tracker;
 use crate::recorder::Kind;
 use crate::recorder::locked_table::{LockedTable, Measurement};
-use profiler_events::{Action, Tallies, uncounted};
+use mlprof_events::{Action, Tallies, uncounted};
 
 pub(super) type MemoryTable = LockedTable<ScopeMemory>;
 

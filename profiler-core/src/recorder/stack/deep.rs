@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 
 use super::frames::{Chunk, Frame};
 use super::{Closed, Open};
-use profiler_events::Action;
-use profiler_events::sync::Ordering;
+use mlprof_events::Action;
+use mlprof_events::sync::Ordering;
 
 /// So many chunks are listed without memory for the list: some four thousand scopes inside each other.
 const LISTED: usize = 32;

@@ -3,8 +3,8 @@
 use std::ptr::{self, NonNull};
 
 use crate::recorder::mapped::Mapped;
-use profiler_events::Action;
-use profiler_events::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Tally};
+use mlprof_events::Action;
+use mlprof_events::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Tally};
 
 /// How many scopes a chunk has frames for.
 #[cfg(not(any(loom, miri)))]

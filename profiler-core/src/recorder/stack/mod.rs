@@ -13,8 +13,8 @@ use std::sync::PoisonError;
 use self::deep::Deep;
 pub(crate) use self::deep::Overtaken;
 use self::frames::{CHUNK, Chunk, Frame, RECURSIVE};
-use profiler_events::Action;
-use profiler_events::sync::{AtomicPtr, Mutex, MutexGuard, Ordering, Tally, fence};
+use mlprof_events::Action;
+use mlprof_events::sync::{AtomicPtr, Mutex, MutexGuard, Ordering, Tally, fence};
 
 /// A scope that has ended. Times in ticks. Where the counters of two cores differ by a few ticks,
 /// a span can wrap below 0; sums come out right all the same, and [`span`] makes it 0.

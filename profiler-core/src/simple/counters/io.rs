@@ -17,7 +17,7 @@ mod linux {
     use std::os::unix::fs::FileExt;
 
     use crate::report::simple::IoStatistics;
-    use profiler_events::forking::forks;
+    use mlprof_events::forking::forks;
 
     const PATH: &str = "/proc/thread-self/io";
     /// Seven lines of a name and a number of at most 20 digits.

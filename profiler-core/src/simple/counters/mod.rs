@@ -67,7 +67,7 @@ use crate::{
 /// report has a note that says why.
 ///
 /// ```
-/// use profiler_core::{Profiler, ProfilerExt, SimpleProfiler};
+/// use mlprof_core::{Profiler, ProfilerExt, SimpleProfiler};
 ///
 /// let profiler = SimpleProfiler::new().measure_cpu().measure_io();
 /// {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::reading::Reading;
 use crate::recorder::Kind;
 use crate::recorder::locked_table::{LockedTable, Measurement};
-use profiler_events::Action;
+use mlprof_events::Action;
 
 /// Next to the system calls that it records, a lock that only reports contend for costs nothing.
 pub(super) type CountersTable<const IO: bool, const CPU: bool> = LockedTable<Counters<IO, CPU>>;

@@ -8,7 +8,7 @@ use super::distribution::{
     BUCKETS, Distribution, SHORTEST, SUB_BITS, SUB_BUCKETS, bucket_of, start_of, width_of,
 };
 use crate::recorder::mapped::MappedArena;
-use profiler_events::sync::{AtomicPtr, AtomicU32, Ordering, Tally, fence};
+use mlprof_events::sync::{AtomicPtr, AtomicU32, Ordering, Tally, fence};
 
 /// Powers of two that have their buckets in the histogram itself: that of a usual duration, the one
 /// before and the one after it.

@@ -10,7 +10,7 @@ from torch.autograd.profiler_util import EventList, FunctionEventAvg
 from torch.utils import flop_counter
 
 HERE = pathlib.Path(__file__).parent
-TRACE = HERE.parents[3] / "profiler-trace/tests/golden"
+TRACE = HERE.parents[3] / "mlprof-trace/tests/golden"
 
 
 def row(name, calls, self_ns, total_ns, **more):

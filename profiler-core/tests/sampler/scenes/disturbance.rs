@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use profiler_core::sampler::Sampler;
-use profiler_core::{AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler};
+use mlprof_core::sampler::Sampler;
+use mlprof_core::{AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler};
 
 use crate::work::{action, burn_large, burn_small, function, processor_time};
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use profiler_core::sampler::Sampler;
+use mlprof_core::sampler::Sampler;
 
 use crate::work::{burn_small, processor_time};
 

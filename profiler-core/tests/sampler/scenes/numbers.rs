@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use profiler_core::report::samples::{ActionSamples, SampleCounts, Samples};
-use profiler_core::sampler::{Sampler, SamplerSettings};
-use profiler_core::{AdvancedProfiler, ProfilerExt};
+use mlprof_core::report::samples::{ActionSamples, SampleCounts, Samples};
+use mlprof_core::sampler::{Sampler, SamplerSettings};
+use mlprof_core::{AdvancedProfiler, ProfilerExt};
 
 use crate::work::{
     Truth, action, burn_large, burn_medium, burn_small, calls_large, function, processor_time,
@@ -102,7 +102,7 @@ impl Measured {
             threads.spawn(|| work(&outside));
         });
         let samples = profiler.snapshot().samples.expect("it is sampled");
-        let text = profiler_core::Profiler::summary(&profiler);
+        let text = mlprof_core::Profiler::summary(&profiler);
         println!("{} samples, {:?}\n{text}", samples.samples, samples.notes);
         Self { samples, text, inside, outside, walks_tables }
     }

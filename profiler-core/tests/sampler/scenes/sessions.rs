@@ -3,10 +3,10 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use profiler_core::report::SamplesReport;
-use profiler_core::report::samples::Samples;
-use profiler_core::sampler::{HIGHEST_RATE, Sampler, SamplerError};
-use profiler_core::{
+use mlprof_core::report::SamplesReport;
+use mlprof_core::report::samples::Samples;
+use mlprof_core::sampler::{HIGHEST_RATE, Sampler, SamplerError};
+use mlprof_core::{
     AdvancedProfiler, Profiler, ProfilerExt, Report, RunContext, SimpleProfiler, Stage,
 };
 
@@ -112,7 +112,7 @@ pub fn text_and_json() {
         burn(300, burn_small);
     }
     let report: SamplesReport = sampler.stop();
-    let text = profiler_core::report::samples_page::paint(&report);
+    let text = mlprof_core::report::samples_page::paint(&report);
     println!("{text}");
     for part in ["Samples in: inner", "arithmetic (work.rs:", "1000 Hz asked", "Threads\n", "main"]
     {

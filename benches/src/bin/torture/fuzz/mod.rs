@@ -7,7 +7,7 @@ mod worker;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use profiler_core::{
+use mlprof_core::{
     Action, AdvancedProfiler, NeverStarted, Profiler, Report, RunContext, Session, SimpleProfiler,
     Stage,
 };

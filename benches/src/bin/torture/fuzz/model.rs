@@ -1,6 +1,6 @@
 //! What profilers must count, without threads, tables or clocks.
 
-use profiler_core::Stage;
+use mlprof_core::Stage;
 
 /// The actions of a case.
 pub const ACTIONS: usize = 6;

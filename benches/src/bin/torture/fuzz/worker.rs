@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use profiler_core::{Action, ActiveScope, Profiler, ProfilerExt, Scope, profile_dynamic};
+use mlprof_core::{Action, ActiveScope, Profiler, ProfilerExt, Scope, profile_dynamic};
 
 use super::model::ACTIONS;
 use super::random::Random;

@@ -1,8 +1,8 @@
 //! What is computed, the right way and the wrong one.
 
-use profiler_core::prelude::profile;
+use mlprof_core::prelude::profile;
+use mlprof_tch::prelude::TrainResult;
 use tch::{Kind, Tensor};
-use tch_plugin::prelude::TrainResult;
 
 /// The images, so long and so wide.
 fn enlarged(images: &Tensor, side: i64) -> TrainResult<Tensor> {

@@ -1,9 +1,9 @@
 //! How the network learns, with faults.
 
 use digits::Faults;
+use mlprof_tch::prelude::*;
 use tch::{Device, Kind, Tensor};
 use tch_digits::{Batch, Learner};
-use tch_plugin::prelude::*;
 
 use crate::computing::{contrast, normalized, spectrum};
 use crate::threads::LockedLog;

@@ -17,7 +17,7 @@ use digits::{
     Faults, Loaders, Order, PlantOptions, Splits, TrainerOptions, finish, loader, splits,
     train_and_test,
 };
-use profiler_core::Profiler;
+use mlprof_core::Profiler;
 use tch_digits::Batch;
 
 use crate::learner::FaultyLearner;

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use digits::overhead::{Clock, Estimate};
-use tch_plugin::prelude::TrainResult;
+use mlprof_tch::prelude::TrainResult;
 use ways::{Measured, Way};
 
 #[derive(Parser)]

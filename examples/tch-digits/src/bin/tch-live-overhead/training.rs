@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use digits::overhead::Clock;
 use digits::{Batches, splits};
-use profiler_core::{RunContext, Session, Stage, profile};
+use mlprof_core::{RunContext, Session, Stage, profile};
+use mlprof_tch::prelude::*;
 use tch::Device;
 use tch::nn::{self, OptimizerConfig};
 use tch_digits::{Batch, DigitNet, LEARNING_RATE};
-use tch_plugin::prelude::*;
 
 /// Of 64 digits each.
 const BATCHES: usize = 20;

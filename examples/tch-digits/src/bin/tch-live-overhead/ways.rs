@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use digits::overhead::{Clock, Estimate, paired};
-use tch_plugin::prelude::TrainResult;
+use mlprof_tch::prelude::TrainResult;
 
 /// Steps before those that are timed: a recording begins at the end of the first one, and the next one warms up.
 const BEFORE: u64 = 2;

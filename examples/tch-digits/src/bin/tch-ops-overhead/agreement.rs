@@ -5,11 +5,11 @@ use std::fmt;
 use std::time::Instant;
 
 use digits::{Digit, splits};
-use profiler_core::{Profiler, activate};
+use mlprof_core::{Profiler, activate};
+use mlprof_tch::prelude::*;
 use tch::Device;
 use tch::nn::{self, VarStore};
 use tch_digits::{Batch, DigitNet, LEARNING_RATE};
-use tch_plugin::prelude::*;
 
 use crate::{Ops, median, profiler, start_kineto};
 

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use profiler_core::{Profiler, activate};
-use tch_plugin::floor::Floor;
-use tch_plugin::prelude::TrainResult;
+use mlprof_core::{Profiler, activate};
+use mlprof_tch::floor::Floor;
+use mlprof_tch::prelude::TrainResult;
 
 use crate::tiny::Tiny;
 use crate::{Ops, Options, median, profiler, start_kineto};

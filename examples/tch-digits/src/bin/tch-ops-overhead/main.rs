@@ -19,10 +19,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::Parser;
 use digits::overhead::Clock;
-use profiler_core::ActionKind;
-use profiler_core::tensor::TensorProfiler;
-use tch_plugin::kineto::{Kineto, Running};
-use tch_plugin::prelude::TrainResult;
+use mlprof_core::ActionKind;
+use mlprof_core::tensor::TensorProfiler;
+use mlprof_tch::kineto::{Kineto, Running};
+use mlprof_tch::prelude::TrainResult;
 
 #[derive(Parser)]
 #[command(about = "Compares the recording of ops with Kineto's", long_about = None)]

@@ -1,8 +1,8 @@
 //! A network with next to nothing to compute.
 
+use mlprof_tch::prelude::*;
 use tch::nn::{self, Module};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};
-use tch_plugin::prelude::*;
 
 /// Three tiny layers, their data and their optimizer.
 pub struct Tiny {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use profiler_core::tensor::TensorProfiler;
-use profiler_core::{Profiler, activate};
-use tch_plugin::prelude::TrainResult;
+use mlprof_core::tensor::TensorProfiler;
+use mlprof_core::{Profiler, activate};
+use mlprof_tch::prelude::TrainResult;
 
 use crate::tiny::Tiny;
 use crate::{Options, median, start_kineto};

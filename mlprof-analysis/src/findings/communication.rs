@@ -1,0 +1,146 @@
+//! Communication that costs time.
+
+use mlprof_report::finding::{Confidence, Cost, Evidence, Finding};
+use mlprof_report::findings::{Outcome, Threshold};
+use mlprof_report::number::{bytes, grouped};
+
+use super::Rule;
+use super::facts::{Facts, NO_DEVICE, finding, healthy, no_inputs, part_of, time};
+use crate::answers::{CollectiveTimes, DeviceAnswers, WorkKind};
+
+pub(super) const EXPOSED_COMMUNICATION: Rule = Rule {
+    name: "exposed-communication",
+    condition: "a device communicates for long and computes nothing meanwhile",
+    thresholds: &[Threshold {
+        name: "share",
+        default: 0.1,
+        why: "the part of the time in which a device must communicate without computing",
+    }],
+    examine: exposed,
+};
+
+pub(super) const SLOW_COLLECTIVES: Rule = Rule {
+    name: "slow-collectives",
+    condition: "large messages go through collectives slower than through a slow link, and the device waits for them",
+    thresholds: &[
+        Threshold {
+            name: "bus-gb-per-second",
+            default: 5.0,
+            why: "the bus bandwidth of the fastest of them, which must be below it: links within a machine have 12 \
+                  (PCIe 3) to 900 GB/s, a network of 100 Gbit/s has 12",
+        },
+        Threshold {
+            name: "least-bytes",
+            default: 1_048_576.0,
+            why: "messages must have so many bytes: the time of smaller ones is not that of their bytes",
+        },
+        Threshold {
+            name: "share",
+            default: 0.05,
+            why: "the part of the time that must be saved where they are as fast as that link",
+        },
+    ],
+    examine: slow,
+};
+
+fn exposed(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let exposed_of = |device: &DeviceAnswers| device.times.exposed_communication_ns;
+    let Some(device) = facts.devices.iter().max_by_key(|device| exposed_of(device)) else {
+        return no_inputs(NO_DEVICE);
+    };
+    let exposed = exposed_of(device);
+    let mut evidence = vec![Evidence::new("communicating, not hidden", time(exposed))];
+    let overlap = device.overlap.iter().find(|overlap| overlap.kind == WorkKind::Communication);
+    evidence.extend(overlap.map(|overlap| {
+        let hidden = part_of(overlap.hidden_ns, overlap.total_ns);
+        Evidence::new(
+            "communicating, all",
+            format!("{}, {hidden} of it hidden", time(overlap.total_ns)),
+        )
+    }));
+    if facts.part(exposed) < limits[0] {
+        return healthy(evidence);
+    }
+    let mut sentence = format!(
+        "Communication takes {} of {} on device {} and is not hidden",
+        facts.share(exposed),
+        facts.time(),
+        device.device
+    );
+    if let Some(row) = device.collectives.first()
+        && let Some(rate) = row.most_bus_gb_per_s
+    {
+        sentence += &format!("; {} reach {rate:.1} GB/s bus bandwidth", several(row));
+    }
+    sentence.push('.');
+    Outcome::Found(vec![Finding {
+        remedy: "overlap it with computing (buckets of gradients during backward, all-gathers ahead of time), send \
+                 less (16-bit elements, larger messages), or let ranks come at the same time: traces of all ranks \
+                 tell which of them comes last."
+            .to_owned(),
+        ..finding(EXPOSED_COMMUNICATION.name, sentence, evidence, facts.cost(exposed))
+    }])
+}
+
+fn slow(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let devices = facts.devices;
+    if devices.iter().all(|device| device.collectives.is_empty()) {
+        return no_inputs(
+            "the trace has no sizes of messages (PyTorch writes them beside `record_param_comms`)",
+        );
+    }
+    let rate = |row: &CollectiveTimes| row.most_bus_gb_per_s.unwrap_or(f64::INFINITY);
+    let is_large = |row: &&CollectiveTimes| row.message_bytes as f64 >= limits[1];
+    let slow_of = |device: &DeviceAnswers| {
+        let rows = device.collectives.iter().filter(is_large);
+        let slow = rows.filter(|row| rate(row) < limits[0]);
+        let saved = slow.map(|row| row.total_ns as f64 * (1.0 - rate(row) / limits[0]));
+        // What is hidden costs nothing.
+        (saved.sum::<f64>() as i64).min(device.times.exposed_communication_ns)
+    };
+    let worst = devices.iter().max_by_key(|device| slow_of(device));
+    let rows = worst.map(|device| &device.collectives[..]).unwrap_or_default();
+    let large = || rows.iter().filter(is_large);
+    let mut evidence = vec![Evidence::new(
+        "collectives of large messages",
+        grouped(large().map(|row| row.count).sum()),
+    )];
+    evidence.extend(large().take(3).map(|row| {
+        let ranks = grouped(row.group_size);
+        let times = format!("{} to {}", time(row.shortest_ns), time(row.longest_ns));
+        let value = match row.most_bus_gb_per_s {
+            Some(rate) => format!("at most {rate:.2} GB/s bus bandwidth, {times}"),
+            None => times,
+        };
+        Evidence::new(format!("{} among {ranks} ranks", several(row)), value)
+    }));
+    let saved = worst.map_or(0, slow_of);
+    let first = large().find(|row| rate(row) < limits[0]);
+    let Some(row) = first.filter(|_| facts.part(saved) >= limits[2]) else {
+        return healthy(evidence);
+    };
+    let mut sentence = several(row);
+    sentence[..1].make_ascii_uppercase();
+    let sentence = format!(
+        "{sentence} among {} ranks reach at most {:.1} GB/s bus bandwidth, less than a slow link has ({} GB/s).",
+        grouped(row.group_size),
+        rate(row),
+        limits[0],
+    );
+    // Even the fastest may have waited for another rank, less so among many.
+    let confidence = if row.count >= 3 { Confidence::Likely } else { Confidence::Hint };
+    let cost = Cost { is_estimated: true, ..facts.cost(saved) };
+    Outcome::Found(vec![Finding {
+        confidence,
+        remedy: "measure the link by itself (`all_reduce_perf` of nccl-tests or rccl-tests), and see which way was \
+                 chosen (`NCCL_DEBUG=INFO`: peer access, InfiniBand, sockets). If that is fast, a rank comes late."
+            .to_owned(),
+        ..finding(SLOW_COLLECTIVES.name, sentence, evidence, cost)
+    }])
+}
+
+/// `all-reduces of 16.8 MiB`.
+fn several(row: &CollectiveTimes) -> String {
+    let name = row.collective.replace('_', "-");
+    format!("{name}s of {}", bytes(row.message_bytes))
+}

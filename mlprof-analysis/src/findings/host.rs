@@ -1,0 +1,194 @@
+//! What the host does, or does not do, that costs time.
+
+use mlprof_report::finding::{Confidence, Evidence, Finding, Place};
+use mlprof_report::findings::{Outcome, Threshold};
+use mlprof_report::number::share;
+
+use super::Rule;
+use super::facts::{Facts, NO_DEVICE, finding, healthy, idle, no_inputs, time};
+use crate::answers::{Activity, PathKind, PathPart};
+use crate::meaning::waits_for_device;
+
+pub(super) const DATA_WAITING: Rule = Rule {
+    name: "data-waiting",
+    condition: "the loop waits for its data for long",
+    thresholds: &[Threshold {
+        name: "share",
+        default: 0.1,
+        why: "the part of the steps' time that waiting must be",
+    }],
+    examine: data_waiting,
+};
+
+pub(super) const DEVICE_IDLE: Rule = Rule {
+    name: "device-idle",
+    condition: "the busiest device is idle for long, because the host launches its work too late",
+    thresholds: &[
+        Threshold {
+            name: "idle",
+            default: 0.3,
+            why: "the part of the time in which the device must be idle",
+        },
+        Threshold {
+            name: "host",
+            default: 0.3,
+            why: "the part of the critical path that must be the host's, without waiting for data",
+        },
+    ],
+    examine: device_idle,
+};
+
+pub(super) const SYNCHRONISING_CALLS: Rule = Rule {
+    name: "synchronising-calls",
+    condition: "steps wait for the device several times, and it is idle in between",
+    thresholds: &[
+        Threshold {
+            name: "calls-per-step",
+            default: 2.0,
+            why: "so many waits a step must have: one, as for its loss, may be wanted",
+        },
+        Threshold { name: "share", default: 0.1, why: "the part of the time that waiting must be" },
+        Threshold {
+            name: "idle",
+            default: 0.1,
+            why: "the part of the time in which the device must be idle between its work: after a wait it has \
+                  nothing to do",
+        },
+    ],
+    examine: synchronising_calls,
+};
+
+pub(super) const UNRECORDED_TIME: Rule = Rule {
+    name: "unrecorded-time",
+    condition: "most of the critical path goes through time in which nothing is recorded",
+    thresholds: &[Threshold {
+        name: "share",
+        default: 0.5,
+        why: "the part of the critical path of which nothing is known",
+    }],
+    examine: unrecorded_time,
+};
+
+fn data_waiting(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    if facts.step_count().is_none() {
+        return no_inputs("the trace has no steps");
+    }
+    let waiting: i64 = facts.steps.iter().map(|step| step.waiting_for_data_ns).sum();
+    let evidence =
+        vec![Evidence::new("waiting", time(waiting)), Evidence::new("share", facts.share(waiting))];
+    if facts.part(waiting) < limits[0] {
+        return healthy(evidence);
+    }
+    let sentence = format!(
+        "Steps wait for their data {} of {} ({}).",
+        time(waiting),
+        time(facts.whole_ns()),
+        facts.share(waiting)
+    );
+    Outcome::Found(vec![Finding {
+        remedy: "make batches ahead on threads or processes of their own (`num_workers`, `prefetch_factor`), or do less \
+                 for each of them."
+            .to_owned(),
+        ..finding(DATA_WAITING.name, sentence, evidence, facts.cost(waiting))
+    }])
+}
+
+fn device_idle(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Some(device) = facts.busiest() else { return no_inputs(NO_DEVICE) };
+    let (idle, host) = (idle(device), facts.host_ns());
+    let mut evidence = vec![
+        Evidence::new("device idle", facts.share(idle)),
+        Evidence::new("the host on the critical path", facts.share(host)),
+    ];
+    evidence.extend(longest_on_host(facts).map(|part| {
+        let name = part.name.clone().unwrap_or_else(|| part.kind.text().to_owned());
+        Evidence::new(format!("longest of it, {name}"), time(part.duration_ns))
+    }));
+    if facts.part(idle) < limits[0] || facts.part(host) < limits[1] {
+        return healthy(evidence);
+    }
+    let sentence = format!(
+        "Device {} is idle {} of {}, since the host gives it work too late.",
+        device.device,
+        facts.share(idle),
+        facts.time()
+    );
+    let python = facts.on_path(PathKind::Host(Activity::Python));
+    let remedy = match python * 2 > host {
+        true => {
+            "most of the host's time is Python: compile the model (`torch.compile`, graphs of the device), or give the \
+             device more at once. Recording stacks takes time as well: a trace without them tells how much."
+        }
+        false => {
+            "give the device more at once: larger batches, ops that do several in one, graphs of the device; read no \
+             values inside a step."
+        }
+    };
+    Outcome::Found(vec![Finding {
+        remedy: remedy.to_owned(),
+        ..finding(DEVICE_IDLE.name, sentence, evidence, facts.cost(idle.min(host)))
+    }])
+}
+
+/// What critical paths go through for the longest on the host.
+fn longest_on_host<'a>(facts: &'a Facts<'_>) -> Option<&'a PathPart> {
+    facts.path.iter().find(|part| matches!(part.kind, PathKind::Host(_)) && part.name.is_some())
+}
+
+fn synchronising_calls(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Some(steps) = facts.step_count() else { return no_inputs("the trace has no steps") };
+    let Some(device) = facts.busiest() else { return no_inputs(NO_DEVICE) };
+    let waits = || {
+        let names = facts.names.iter();
+        names.filter(|row| row.category.is_runtime() && waits_for_device(&row.name))
+    };
+    let calls: u64 = waits().map(|row| row.calls).sum();
+    let parts = facts.all_steps.iter();
+    let waits_in_steps = parts.filter(|part| part.activity == Activity::WaitingForDevice);
+    let waited: i64 = waits_in_steps.map(|part| part.duration_ns).sum();
+    let idle = device.times.idle_between_ns;
+    let per_step = calls as f64 / steps as f64;
+    let evidence = vec![
+        Evidence::new("waits per step", format!("{per_step:.1}")),
+        Evidence::new("waiting for the device", facts.share(waited)),
+        Evidence::new("device idle between its work", facts.share(idle)),
+    ];
+    let is_long = facts.part(waited) >= limits[1] && facts.part(idle) >= limits[2];
+    let longest = waits().max_by_key(|row| row.total_ns);
+    let Some(call) = longest.filter(|_| per_step >= limits[0] && is_long) else {
+        return healthy(evidence);
+    };
+    let sentence = format!(
+        "Each step waits for the device {per_step:.1} times, {} of the time, and the device is idle {} of it.",
+        facts.share(waited),
+        facts.share(idle)
+    );
+    Outcome::Found(vec![Finding {
+        place: Place::op(&*call.name),
+        remedy: "read values of tensors once for many steps (`item`, `cpu`, printing, masks as indices), copy without \
+                 blocking, and leave out calls that synchronise."
+            .to_owned(),
+        ..finding(SYNCHRONISING_CALLS.name, sentence, evidence, facts.cost(idle))
+    }])
+}
+
+fn unrecorded_time(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let nothing = facts.on_path(PathKind::Host(Activity::Nothing));
+    let evidence = vec![
+        Evidence::new("nothing recorded on the critical path", time(nothing)),
+        Evidence::new("share", share(facts.part(nothing), 1.0)),
+    ];
+    if facts.part(nothing) < limits[0] {
+        return healthy(evidence);
+    }
+    let thread = facts.steps.first().map(|step| step.thread.clone());
+    let sentence = format!("Nothing is recorded in {} of {}.", facts.share(nothing), facts.time());
+    Outcome::Found(vec![Finding {
+        place: Place { thread, ..Place::default() },
+        confidence: Confidence::Hint,
+        remedy: "mark what runs there (`profile!`, `record_function`), or record stacks (`with_stack`), so that the \
+                 trace tells what it is."
+            .to_owned(),
+        ..finding(UNRECORDED_TIME.name, sentence, evidence, facts.cost(nothing))
+    }])
+}

@@ -1,0 +1,104 @@
+//! What of a file is not in the trace, and why.
+
+use std::collections::BTreeMap;
+
+use super::walk::Walked;
+use crate::trace::Impossible;
+use mlprof_report::number::grouped;
+
+/// Kinds of events that are counted one by one.
+const MOST_KINDS: usize = 12;
+
+/// Counts of events that are not slices of the trace.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    /// Events without a time.
+    pub(super) without_time: u64,
+    /// Events with a time or a duration that no clock shows.
+    pub(super) impossible: u64,
+    /// Slices whose duration is missing.
+    pub(super) without_duration: u64,
+    /// Slices that begin and do not end.
+    pub(super) without_end: u64,
+    /// Slices that end and did not begin.
+    pub(super) without_beginning: u64,
+    /// Events without a duration, by their kind.
+    moments: BTreeMap<&'static str, u64>,
+    /// Events of other kinds, by their kind.
+    kinds: BTreeMap<String, u64>,
+}
+
+impl Losses {
+    /// An event that has no duration by its nature.
+    pub(super) fn moment(&mut self, kind: &'static str) {
+        *self.moments.entry(kind).or_default() += 1;
+    }
+
+    /// An event of a kind that is not read.
+    pub(super) fn kind(&mut self, kind: &str) {
+        let kind: String = kind.chars().take(8).collect();
+        let is_known = self.kinds.len() < MOST_KINDS || self.kinds.contains_key(&kind);
+        *self.kinds.entry(if is_known { kind } else { "…".to_owned() }).or_default() += 1;
+    }
+
+    /// Events that should be in the trace and are not.
+    pub(super) fn count(&self, walked: &Walked, impossible: &Impossible) -> u64 {
+        let slices = self.without_end + self.without_beginning;
+        walked.not_understood + slices + impossible.apart + impossible.long
+    }
+
+    /// Sentences on what is missing.
+    pub(super) fn notes(&self, walked: &Walked, impossible: &Impossible) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut note = |count: u64, text: &str| {
+            if count > 0 {
+                notes.push(format!("{} {text}", events(count)));
+            }
+        };
+        let at = walked.first_unreadable.unwrap_or(0);
+        note(walked.unreadable, &format!("left out: not readable as JSON, the first at byte {at}"));
+        note(
+            walked.repaired,
+            "read though not strict JSON (such as a bare nan, or a quote without its backslash): \
+             values that are not numbers count as unknown",
+        );
+        note(self.without_time, "left out: no time");
+        note(
+            self.impossible,
+            "left out: an impossible time or duration (negative, or longer than a year)",
+        );
+        note(
+            impossible.apart,
+            "left out: a beginning months or years away from most others, or at 0 where others have \
+             a time of day",
+        );
+        note(
+            impossible.long,
+            "left out: a duration of more than 1,000 times the rest of the trace, with an end outside \
+             of the slice around it",
+        );
+        note(self.without_duration, "counted as 0 s: no duration");
+        note(self.without_end, "left out: a beginning (B, b or S) without an end");
+        note(self.without_beginning, "left out: an end (E, e or F) without a beginning");
+        for (kind, count) in &self.moments {
+            note(*count, &format!("left out: no duration by nature ({kind})"));
+        }
+        for (kind, count) in &self.kinds {
+            match kind.as_str() {
+                "" => note(*count, "left out: no kind (\"ph\")"),
+                kind => note(*count, &format!("left out: kind {kind:?} is not read")),
+            }
+        }
+        for field in &walked.bad_fields {
+            notes.push(format!("the field {field:?} of the trace is not JSON"));
+        }
+        notes
+    }
+}
+
+fn events(count: u64) -> String {
+    match count {
+        1 => "1 event was".to_owned(),
+        count => format!("{} events were", grouped(count)),
+    }
+}

@@ -1,0 +1,359 @@
+//! Reads traces in the JSON of Kineto and Chrome: an object with `traceEvents`, or a list of events.
+//!
+//! *Streaming*: neither the text nor an event is kept, only what becomes of it. *What can be read is read*:
+//! text that is not strict JSON is repaired event by event, an event that cannot be read costs that
+//! event, and a bad field of the trace costs that field. [`Info::notes`](crate::trace::Info::notes)
+//! states what is missing. Where the end is missing, the trace has what came before, and
+//! [`Info::cut_short`](crate::trace::Info::cut_short) has the reason.
+//!
+//! | kind | |
+//! |---|---|
+//! | `X` | a slice |
+//! | `B` and `E`, `b` and `e`, `S` and `F` | a slice, from the one to the other |
+//! | `M`, `C`, `s`, `t`, `f` | names, counters and arrows |
+//! | `i`, `I`, `R`, `n`, `T`, `p` | moments: counted; Kineto's moments of memory are read for XProf |
+//! | others | counted by kind |
+
+mod boundaries;
+mod event;
+mod fields;
+mod foreign;
+mod fraction;
+mod header;
+mod losses;
+mod merge;
+mod renumber;
+mod repair;
+mod spans;
+mod stream;
+mod time;
+mod values;
+mod walk;
+
+use std::io::Read;
+
+use self::event::{Event, MemoryArguments, NameArguments, SliceArguments};
+use self::losses::Losses;
+pub use self::merge::Merge;
+use self::spans::{Scope, Spans};
+use self::stream::parse;
+use self::time::{NoTime, duration, moment};
+use self::values::number_of;
+use self::walk::{Visit, walk};
+use crate::trace::{
+    Category, Counter, Details, EventWait, FlowEnd, FlowKind, MemoryChange, PlaceId, RawSlice,
+    Trace, TraceBuilder, TrackKind,
+};
+
+/// Why a text is no trace.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// The file has another format: a sentence on which.
+    #[error("{0}")]
+    NoTrace(String),
+    /// No slice is in it.
+    #[error("it is a trace in which nothing was recorded")]
+    Empty,
+    /// The trace has events, and none of them is a slice that can be read: sentences on why.
+    #[error("none of its events is a slice that can be read: {0}")]
+    NoSlices(String),
+    /// Its end is missing, and no slice comes before.
+    #[error("its end is missing, and nothing that was recorded comes before: {0}")]
+    Cut(String),
+}
+
+mlprof_events::debug_as_display!(ReadError);
+
+/// Reads a trace's text, which is not compressed any more.
+///
+/// *Cost*: some 2 µs and 180 bytes of memory per slice.
+///
+/// # Errors
+///
+/// If it is no trace, or nothing is in it.
+pub fn read(text: impl Read) -> Result<Trace, ReadError> {
+    read_into(TraceBuilder::default(), text)
+}
+
+/// The same with what only [XProf's format](crate::xplane) has of a trace: [`Trace::memory`], and
+/// [how kernels were launched](Details::launch).
+///
+/// *Cost*: some 56 bytes more for each allocation.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_for_xprof(text: impl Read) -> Result<Trace, ReadError> {
+    let mut builder = TraceBuilder::default();
+    builder.is_for_xprof = true;
+    read_into(builder, text)
+}
+
+fn read_into(builder: TraceBuilder, text: impl Read) -> Result<Trace, ReadError> {
+    let mut reader = Reader { builder, spans: Spans::default(), losses: Losses::default() };
+    let walked = walk(text, &mut reader)?;
+    if !walked.is_trace {
+        return Err(ReadError::NoTrace(foreign::reason(&walked.fields, &walked.begins)));
+    }
+    let Reader { mut builder, spans, mut losses } = reader;
+    spans.finish(&mut losses, |slice| builder.slice(slice));
+    let impossible = builder.remove_impossible();
+    let notes = losses.notes(&walked, &impossible);
+    builder.info.events = walked.events;
+    builder.info.not_understood = losses.count(&walked, &impossible);
+    builder.info.cut_short.clone_from(&walked.cut_short);
+    match (builder.is_empty(), walked.cut_short) {
+        (true, Some(reason)) => Err(ReadError::Cut(reason)),
+        (true, None) if notes.is_empty() => Err(ReadError::Empty),
+        (true, None) => Err(ReadError::NoSlices(notes.join("; "))),
+        (false, _) => {
+            builder.info.notes = notes;
+            builder.recognise_devices();
+            Ok(builder.finish())
+        }
+    }
+}
+
+/// Makes a trace of the events that it is shown.
+struct Reader {
+    builder: TraceBuilder,
+    spans: Spans,
+    losses: Losses,
+}
+
+impl Visit for Reader {
+    fn field(&mut self, name: &str, value: &serde_json::Value) {
+        header::field(&mut self.builder.info, name, value);
+    }
+
+    fn event(&mut self, text: &[u8]) -> (Result<bool, serde_json::Error>, usize) {
+        let (event, length) = parse::<Event<'_>>(text);
+        (event.map(|event| self.add(&event).is_ok()), length)
+    }
+}
+
+/// The event was counted among [`Losses`].
+struct Lost;
+
+impl Reader {
+    fn add(&mut self, event: &Event<'_>) -> Result<(), Lost> {
+        match &*event.ph {
+            "X" => {
+                let slice = self.slice(event)?;
+                self.builder.slice(slice);
+            }
+            "B" | "E" => {
+                let slice = self.slice(event)?;
+                self.edge(event, Scope::Thread(slice.track), slice, &*event.ph == "E");
+            }
+            "b" | "e" | "S" | "F" => self.asynchronous(event)?,
+            "M" => names(&mut self.builder, event),
+            "s" | "f" | "t" => {
+                let time = self.time(event)?;
+                flow_end(&mut self.builder, event, time);
+            }
+            "C" => {
+                let time = self.time(event)?;
+                counters(&mut self.builder, event, time);
+            }
+            "i" if &*event.name == "[memory]" => {
+                let time = self.time(event)?;
+                if self.builder.is_for_xprof {
+                    memory(&mut self.builder, event, time);
+                }
+            }
+            // Kineto marks the window of the recording so.
+            "i" | "I" if is_mark_of_kineto(&event.name) => {}
+            "i" | "I" | "R" => self.losses.moment("i"),
+            "n" | "T" | "p" => self.losses.moment("n, asynchronous"),
+            // XProf ends its list with an empty object.
+            "" if event.name.is_empty() && event.ts.is_none() && event.args.is_none() => {}
+            // Objects, dumps of memory, samples, contexts: none has a duration.
+            kind @ ("N" | "O" | "D" | "v" | "V" | "P" | "c" | "(" | ")" | "=") => {
+                self.losses.kind(kind);
+            }
+            kind => {
+                self.losses.kind(kind);
+                return Err(Lost);
+            }
+        }
+        Ok(())
+    }
+
+    fn time(&mut self, event: &Event<'_>) -> Result<i64, Lost> {
+        moment(event.ts).map_err(|reason| self.lost(reason))
+    }
+
+    fn lost(&mut self, reason: NoTime) -> Lost {
+        match reason {
+            NoTime::Missing => self.losses.without_time += 1,
+            NoTime::Impossible => self.losses.impossible += 1,
+        }
+        Lost
+    }
+
+    /// A slice, or one end of it.
+    fn slice(&mut self, event: &Event<'_>) -> Result<RawSlice, Lost> {
+        let start = self.time(event)?;
+        let duration = match duration(event.dur) {
+            Ok(duration) => duration,
+            Err(NoTime::Impossible) => return Err(self.lost(NoTime::Impossible)),
+            Err(NoTime::Missing) => {
+                self.losses.without_duration += u64::from(&*event.ph == "X");
+                0
+            }
+        };
+        let duration = fraction::to_rounded_end(event.ts, event.dur, duration);
+        let builder = &mut self.builder;
+        let more: SliceArguments<'_> = arguments(event);
+        let category = match more.step.0 {
+            Some(_) if event.cat.is_empty() => Category::UserAnnotation,
+            _ => Category::of(&event.cat),
+        };
+        let is_told = builder.is_for_xprof && category == Category::Kernel;
+        let launch = if is_told { more.launch() } else { None };
+        let recorded_by = builder.correlation(more.recorded_by.correlation());
+        let correlation = builder.correlation(more.correlation.correlation());
+        let message = more.message();
+        let names = &mut builder.names;
+        let name = match more.step.0 {
+            // XProf's steps.
+            Some(step) if event.cat.is_empty() => {
+                names.intern(&format!("{}{step}", crate::meaning::STEP))
+            }
+            _ => names.intern(&event.name),
+        };
+        let has_collective = !more.collective.is_empty();
+        let details = Details {
+            sequence: more.sequence.natural(),
+            shapes: more.shapes.map(|shapes| names.intern(shapes.get())).unwrap_or_default(),
+            bytes: more.bytes.natural(),
+            flops: more.flops.natural(),
+            called_from: names.intern(&more.called_from),
+            collective: more
+                .collective_number
+                .0
+                .filter(|_| has_collective)
+                .and_then(|of| of.try_into().ok()),
+            // That of other events is their track.
+            stream: match category {
+                Category::CudaSync => more.stream.stream(),
+                _ => None,
+            },
+            event: EventWait {
+                stream: more.wait_on_stream.stream().filter(|stream| *stream >= 0),
+                recorded_by,
+            },
+            launch: launch.map(|launch| names.intern(&launch)).unwrap_or_default(),
+            message: message.map(|message| names.intern(&message)).unwrap_or_default(),
+        };
+        let track = builder.track(&event.pid.0, &event.tid.0);
+        Ok(RawSlice { track, name, category, start, duration, correlation, details })
+    }
+
+    fn edge(&mut self, event: &Event<'_>, scope: Scope, slice: RawSlice, is_end: bool) {
+        match is_end {
+            true => self.spans.end(scope, slice, !event.name.is_empty()),
+            false => self.spans.begin(scope, slice),
+        }
+    }
+
+    /// One end of a slice that is not nested on its thread: it is on a track of its category.
+    fn asynchronous(&mut self, event: &Event<'_>) -> Result<(), Lost> {
+        let slice = self.slice(event)?;
+        let name = match &*event.cat {
+            "" => "asynchronous".to_owned(),
+            category => format!("{category} (asynchronous)"),
+        };
+        let track = self.builder.track(&event.pid.0, &PlaceId::Text(name.into()));
+        self.builder.set_kind(track, TrackKind::Other);
+        let id = match event.scoped_id {
+            Some(id) => id.get().to_owned(),
+            None => event.id.bits().to_string(),
+        };
+        let is_end = matches!(&*event.ph, "e" | "F");
+        self.edge(event, Scope::Id(track, id), RawSlice { track, ..slice }, is_end);
+        Ok(())
+    }
+}
+
+/// Moments that Kineto writes into each trace, which mean nothing for it.
+fn is_mark_of_kineto(name: &str) -> bool {
+    name == "Record Window End" || name.starts_with("Iteration Start: ")
+}
+
+fn arguments<'a, T: serde::Deserialize<'a> + Default>(event: &Event<'a>) -> T {
+    // Whatever else stands there has no such fields.
+    event.args.and_then(|args| serde_json::from_str(args.get()).ok()).unwrap_or_default()
+}
+
+fn names(builder: &mut TraceBuilder, event: &Event<'_>) {
+    let more: NameArguments<'_> = arguments(event);
+    let name = &*more.name;
+    match &*event.name {
+        "process_name" => {
+            let process = builder.process(&event.pid.0);
+            builder.name_process(process, name);
+        }
+        "process_labels" => {
+            let process = builder.process(&event.pid.0);
+            builder.label_process(process, &more.labels);
+        }
+        "thread_name" => {
+            let track = builder.track(&event.pid.0, &event.tid.0);
+            builder.name_track(track, name);
+        }
+        "thread_sort_index" => {
+            let track = builder.track(&event.pid.0, &event.tid.0);
+            builder.sort_track(track, more.sort_index.0.unwrap_or(i64::MAX));
+        }
+        _ => {}
+    }
+}
+
+/// Adds an end of an arrow; without an id it leads nowhere.
+fn flow_end(builder: &mut TraceBuilder, event: &Event<'_>, time: i64) {
+    let kind = match &*event.cat {
+        "fwdbwd" => FlowKind::ForwardBackward,
+        "ac2g" | "async_cpu_to_gpu" => FlowKind::Launch,
+        _ => FlowKind::Other,
+    };
+    let Some(id) = event.id.0.map(i64::cast_unsigned) else { return };
+    let track = builder.track(&event.pid.0, &event.tid.0);
+    builder.flow_end(FlowEnd { kind, id, track, time, is_end: &*event.ph != "s" });
+}
+
+fn memory(builder: &mut TraceBuilder, event: &Event<'_>, time: i64) {
+    let more: MemoryArguments<'_> = arguments(event);
+    let is_on_device = more.device_type.natural() > 0;
+    let Some(bytes) = more.bytes.0 else { return };
+    let address = more.address.and_then(|address| number_of(address.get().trim_matches('"')));
+    let track = builder.track(&event.pid.0, &event.tid.0);
+    builder.memory(MemoryChange {
+        time,
+        track: Some(track),
+        device: is_on_device.then(|| u32::try_from(more.device.natural()).unwrap_or(0)),
+        address: address.unwrap_or(0).cast_unsigned(),
+        bytes,
+        allocated: more.allocated.natural(),
+        reserved: more.reserved.natural(),
+    });
+}
+
+fn counters(builder: &mut TraceBuilder, event: &Event<'_>, time: i64) {
+    let values: serde_json::Map<String, serde_json::Value> = arguments(event);
+    let process = builder.process(&event.pid.0);
+    for (series, value) in values {
+        let Some(value) = value.as_f64() else { continue };
+        // One that has no name of its own is called as the counter.
+        let name = match series.as_str() {
+            "value" => builder.names.intern(&event.name),
+            series => builder.names.intern(&format!("{} {series}", &*event.name)),
+        };
+        builder.counter(Counter { time, process, name, value });
+    }
+}

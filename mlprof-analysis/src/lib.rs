@@ -1,0 +1,43 @@
+//! Questions asked of traces: mlprof's own, and those that PyTorch's profiler (Kineto) writes.
+//!
+//! [`kineto::read`] makes a [`Trace`] of a file's text, event by event; [`Analysis::of`] answers what
+//! `mlprof analyze` prints. All times are whole **nanoseconds**, and where something is divided up, its
+//! parts add up to it exactly.
+//!
+//! ```
+//! let json = br#"{"traceEvents":[
+//!     {"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":10},
+//!     {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":2,"dur":5.5}]}"#;
+//! let trace = mlprof_analysis::kineto::read(json.as_slice())?;
+//! let analysis = mlprof_analysis::Analysis::of(&trace);
+//! assert_eq!(analysis.steps[0].duration_ns, 10_000);
+//! assert_eq!(analysis.critical_paths[0].length_ns, 10_000);
+//! # Ok::<(), mlprof_analysis::kineto::ReadError>(())
+//! ```
+
+mod analysis;
+mod answers;
+#[cfg(feature = "parquet")]
+pub mod columns;
+mod device;
+pub mod diff;
+mod findings;
+mod host;
+mod kernel_category;
+pub mod kineto;
+mod meaning;
+pub mod numerics;
+pub mod page;
+pub mod perfetto;
+pub mod ranks;
+mod recomputed;
+pub mod rollups;
+mod sweep;
+mod text;
+pub mod trace;
+mod vendor;
+pub mod xplane;
+
+pub use analysis::{Analysis, SCHEMA_VERSION};
+pub use answers::*;
+pub use trace::Trace;

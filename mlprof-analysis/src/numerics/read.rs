@@ -1,0 +1,85 @@
+//! Reads a record.
+
+use std::io::{self, BufRead};
+
+use mlprof_events::TensorRole;
+use mlprof_report::numerics::{RECORD_VERSION, RecordHeader, RecordedTensor};
+
+use super::NumericsRecord;
+
+/// Why a record cannot be read.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadRecordError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    /// It is something else.
+    #[error(
+        "it is no record of numbers: its first line is none that the numerics profiler writes ({0})"
+    )]
+    NoHeader(serde_json::Error),
+    /// A later version changed what fields mean.
+    #[error(
+        "it was written by a newer mlprof: its layout has the version {0}, and this mlprof knows those up to {RECORD_VERSION}"
+    )]
+    Newer(u32),
+    /// A line in the middle is none of a record.
+    #[error("line {line} is none of a record: {error}")]
+    Line {
+        /// Which line, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        error: serde_json::Error,
+    },
+}
+
+mlprof_events::debug_as_display!(ReadRecordError);
+
+/// Reads a record line by line. One whose last line is cut off is that of a run that was killed, and is read up to the last step that is
+/// whole.
+///
+/// # Errors
+///
+/// [`ReadRecordError`].
+pub fn read(mut text: impl BufRead) -> Result<NumericsRecord, ReadRecordError> {
+    let mut bytes = Vec::new();
+    text.read_until(b'\n', &mut bytes)?;
+    let header = RecordHeader::from_line(&String::from_utf8_lossy(&bytes));
+    let header = header.map_err(ReadRecordError::NoHeader)?;
+    if header.numerics_version > RECORD_VERSION {
+        return Err(ReadRecordError::Newer(header.numerics_version));
+    }
+    let mut record = NumericsRecord { header, tensors: Vec::new(), is_cut_off: false };
+    for number in 2.. {
+        bytes.clear();
+        if text.read_until(b'\n', &mut bytes)? == 0 {
+            break;
+        }
+        // A name may be cut off in the middle of a letter.
+        let line = String::from_utf8_lossy(&bytes);
+        match RecordedTensor::from_line(&line) {
+            Ok(mut tensor) => {
+                // In the first version it was the hash of the parameter after the update.
+                if record.header.numerics_version < 2 && tensor.role == TensorRole::Update {
+                    tensor.hash = None;
+                }
+                record.tensors.push(tensor);
+            }
+            Err(_) if !line.ends_with('\n') => cut_off(&mut record, &line),
+            Err(error) => return Err(ReadRecordError::Line { line: number, error }),
+        }
+    }
+    Ok(record)
+}
+
+/// Leaves out the step that the cut line is of: all that is known of it may be a part.
+fn cut_off(record: &mut NumericsRecord, line: &str) {
+    record.is_cut_off = true;
+    let begun = line.strip_prefix("{\"step\":").and_then(|rest| rest.split_once(','));
+    let begun = begun.and_then(|(step, _)| step.parse().ok());
+    let last = record.tensors.last().map(|tensor| tensor.step);
+    if let Some(step) = begun.or(last) {
+        record.tensors.retain(|tensor| tensor.step != step);
+    }
+}

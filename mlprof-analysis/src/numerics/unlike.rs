@@ -1,0 +1,134 @@
+//! What two runs must have in common, or all that follows is due to that: seeds, batches, parameters.
+
+use std::collections::{BTreeMap, HashMap};
+
+use mlprof_events::TensorRole;
+use mlprof_report::numerics::RecordedTensor;
+use serde::Serialize;
+
+use super::NumericsRecord;
+use super::judge::Judged;
+use super::pairs::Pair;
+
+/// Whether two runs saw the same batches, by the hashes of their tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct BatchAgreement {
+    /// In how many steps both have hashes of their batch.
+    pub steps: u64,
+    /// In how many of them these differ. Where one side tells of fewer tensors, as of the inputs only, those must be among the other's.
+    pub different: u64,
+    /// The first such step.
+    pub first_different: Option<u64>,
+}
+
+impl BatchAgreement {
+    pub(super) fn of(before: &NumericsRecord, after: &NumericsRecord) -> Self {
+        let (before, after) = (hashes(before), hashes(after));
+        let mut agreement = Self::default();
+        for (step, own) in &before {
+            let Some(others) = after.get(step) else { continue };
+            agreement.steps += 1;
+            if !are_among(own, others) && !are_among(others, own) {
+                agreement.different += 1;
+                agreement.first_different.get_or_insert(*step);
+            }
+        }
+        agreement
+    }
+}
+
+/// How often each hash is there.
+type Hashes<'record> = HashMap<&'record str, u64>;
+
+fn hashes(record: &NumericsRecord) -> BTreeMap<u64, Hashes<'_>> {
+    let mut steps: BTreeMap<u64, Hashes<'_>> = BTreeMap::new();
+    let is_batch = |tensor: &&RecordedTensor| tensor.role == TensorRole::Batch && !tensor.is_rerun;
+    for tensor in record.tensors.iter().filter(is_batch) {
+        if let Some(hash) = &tensor.hash {
+            *steps.entry(tensor.step).or_default().entry(hash).or_default() += 1;
+        }
+    }
+    steps
+}
+
+fn are_among(few: &Hashes<'_>, many: &Hashes<'_>) -> bool {
+    few.iter().all(|(hash, times)| many.get(hash).is_some_and(|others| times <= others))
+}
+
+/// What the sides should have had in common.
+pub(super) fn unlike(
+    [before, after]: [&NumericsRecord; 2],
+    pairs: &[Pair<'_>],
+    judged: &[Judged],
+    batches: &BatchAgreement,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    if let (Some(before), Some(after)) = (before.header.seed, after.header.seed)
+        && before != after
+    {
+        found.push(format!("the seeds are {before} and {after}"));
+    }
+    if let Some(step) = batches.first_different {
+        found.push(format!(
+            "the batches are others in {} of {} steps, from step {step} on: let both see the same batches in the same order",
+            batches.different, batches.steps
+        ));
+    }
+    let first_step = pairs.first().map(|pair| pair.before.step);
+    let both = || pairs.iter().zip(judged);
+    let in_first_step = || both().filter(move |(pair, _)| Some(pair.before.step) == first_step);
+    let is_other = |(pair, judged): &(&Pair<'_>, &Judged)| {
+        pair.before.role == TensorRole::Parameter && judged.differs()
+    };
+    let other: Vec<_> = in_first_step().filter(is_other).collect();
+    if let Some((pair, _)) = other.first() {
+        found.push(format!(
+            "{} parameters are others in the first step that both have, {}, the first of them {}: begin with the same seed or \
+             weights",
+            other.len(),
+            pair.before.step,
+            pair.before.name
+        ));
+    }
+    let batch = in_first_step().find(|(_, judged)| judged.input.is_some());
+    // Where nothing has a hash, statistics of what the first module was given say something.
+    let batch = batch.filter(|(_, judged)| batches.steps == 0 && !judged.inputs_agree);
+    if let Some((pair, judged)) = batch {
+        found.push(format!(
+            "what {} is given in step {} is {:.1e} apart: let both see the same batches in the same order",
+            pair.before.name,
+            pair.before.step,
+            judged.input.unwrap_or_default()
+        ));
+    }
+    if before.header.rank != after.header.rank {
+        let (before, after) = (before.header.rank, after.header.rank);
+        found.push(format!("one is of rank {before}, the other of rank {after}"));
+    }
+    found
+}
+
+/// What a run ran with, in words.
+pub(super) fn ran_with(record: &NumericsRecord) -> String {
+    let header = &record.header;
+    let frameworks = header.frameworks.iter().map(|framework| {
+        let version = framework.version.iter().map(|version| format!(" {version}"));
+        let devices = match framework.devices.is_empty() {
+            true => String::new(),
+            false => format!(" on {}", framework.devices.join(", ")),
+        };
+        let threads = framework.threads.map_or_else(String::new, |threads| match threads {
+            1 => ", 1 thread".to_owned(),
+            threads => format!(", {threads} threads"),
+        });
+        format!("{}{}{devices}{threads}", framework.name, version.collect::<String>())
+    });
+    let mut parts: Vec<String> = header.program.iter().cloned().chain(frameworks).collect();
+    if !header.element_types.is_empty() {
+        parts.push(header.element_types.join(", "));
+    }
+    if let Some(seed) = header.seed {
+        parts.push(format!("seed {seed}"));
+    }
+    parts.join("; ")
+}

@@ -1,0 +1,115 @@
+//! Answers as sections of an HTML page: what the tables of a console say, with bars and the critical path drawn.
+
+mod cells;
+mod device;
+mod path;
+mod ranks;
+mod steps;
+mod threads;
+
+use mlprof_report::Report;
+use mlprof_report::internals::sections::{self, Content, Section};
+use mlprof_report::number::grouped;
+
+use crate::analysis::Analysis;
+use crate::ranks::Ranks;
+use crate::text::time;
+
+/// Traces that have a section each; what more there are say together is in that of all ranks.
+const TRACES: usize = 16;
+
+/// A page under way: reports of the same run, what several ranks say together, then what each trace says.
+///
+/// It has at most 3 MB, however large the traces were; what is left out is counted in it. It is read without
+/// scripts, asks nothing of any network, and its JSON has no more than its pictures need: the whole answers are
+/// what `mlprof analyze --json` prints.
+///
+/// ```
+/// use mlprof_analysis::{Analysis, kineto, page::Page};
+///
+/// let json = br#"{"traceEvents":[
+///     {"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":10}]}"#;
+/// let mut page = Page::default();
+/// page.add("run.json", &Analysis::of(&kineto::read(json.as_slice())?));
+/// assert!(page.html(&[], None).contains("Critical path"));
+/// # Ok::<(), kineto::ReadError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    traces: Vec<Section>,
+    notes: Vec<String>,
+    left_out: usize,
+}
+
+impl Page {
+    /// Adds what the trace of a file says. Of more than 16 the later ones are only counted: their answers take no
+    /// memory.
+    pub fn add(&mut self, file: &str, analysis: &Analysis) {
+        match self.traces.len() {
+            TRACES => self.left_out += 1,
+            _ => self.traces.push(section(file, analysis)),
+        }
+    }
+
+    /// Adds what a reader must know of all of it, such as of a trace that cannot be read.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// The page, with `reports` of the same run before what the traces say, and what `ranks` say together.
+    pub fn html(self, reports: &[Report], ranks: Option<&Ranks>) -> String {
+        let mut all = Vec::new();
+        all.extend(ranks.map(ranks::section));
+        all.extend(self.traces);
+        if let Some(first) = all.first_mut() {
+            first.notes.extend(self.notes);
+            if self.left_out > 0 {
+                first.notes.push(format!(
+                    "{} more traces have no section of their own here: mlprof analyze of fewer traces shows them",
+                    grouped(self.left_out as u64)
+                ));
+            }
+        }
+        sections::html(reports, &all)
+    }
+}
+
+fn section(file: &str, analysis: &Analysis) -> Section {
+    let mut title = "Trace".to_owned();
+    if let Some(stage) = &analysis.stage {
+        title.push_str(&format!(" · {stage}"));
+    }
+    if analysis.world_size > 1 {
+        title.push_str(&format!(" · rank {}", analysis.rank));
+    }
+    let step_count = match analysis.has_steps() {
+        true => grouped(analysis.steps.len() as u64),
+        false => "none: the window is the whole trace".to_owned(),
+    };
+    let facts = vec![
+        ("Trace", file.to_owned()),
+        ("Rank", format!("{} of {}", analysis.rank, analysis.world_size)),
+        ("Steps", step_count),
+        ("Slices", grouped(analysis.slices)),
+        ("From its first to its last moment", time(analysis.trace_ns)),
+    ];
+    let mut content = Vec::new();
+    steps::add(&mut content, analysis);
+    path::add(&mut content, analysis);
+    threads::add(&mut content, analysis);
+    for device in &analysis.devices {
+        device::add(&mut content, device);
+    }
+    let mut notes = analysis.notes.clone();
+    if analysis.findings.is_empty() && !analysis.checked_rules.is_empty() {
+        notes.push(format!("Nothing was found by {}.", analysis.checked_rules.join(", ")));
+    }
+    Section { title, facts, notes, findings: analysis.findings.clone(), content }
+}
+
+fn heading(content: &mut Vec<Content>, anchor: &str, title: &str) {
+    content.push(Content::Heading(anchor.to_owned(), title.to_owned()));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! Which ranks are slow, by their hosts and by their devices, and what could not be judged.
+
+use mlprof_report::ranks::{FEWEST_STEPS, StageTable, Straggler, stragglers};
+
+#[derive(Debug, Default)]
+pub(super) struct Judgement {
+    pub(super) stragglers: Vec<Straggler>,
+    pub(super) not_judged: Vec<String>,
+}
+
+impl Judgement {
+    /// Judges ranks by what hosts and devices did for the steps that all ranks have.
+    ///
+    /// `has_devices`: whether any trace has work of devices.
+    pub(super) fn of(hosts: &StageTable, devices: Option<&StageTable>, has_devices: bool) -> Self {
+        let mut judgement = Self::default();
+        if hosts.ranks.len() < 2 {
+            judgement.not_judged.push("slow ranks are not judged: there is only one".to_owned());
+            return judgement;
+        }
+        if hosts.steps.len() < FEWEST_STEPS {
+            judgement.not_judged.push(format!(
+                "slow ranks are not judged: that takes {FEWEST_STEPS} steps that all ranks have"
+            ));
+            return judgement;
+        }
+        judgement.stragglers = stragglers(hosts);
+        match devices {
+            Some(devices) => judgement.add(stragglers(devices)),
+            None if has_devices => judgement.not_judged.push(
+                "devices are not judged: the traces of some ranks have no work of devices"
+                    .to_owned(),
+            ),
+            None => {}
+        }
+        // What devices did shows when hosts wait for other ranks in their libraries.
+        if devices.is_none() && !hosts.has_waits() {
+            judgement.not_judged.push(
+                "hosts are judged by whole steps: no time is known in which ranks wait for each other, and a rank that \
+                 waits for a slow one takes as long"
+                    .to_owned(),
+            );
+        }
+        judgement
+    }
+
+    /// Adds those that are slow by their devices. Of a rank that is slow by both, the one that is
+    /// the larger share stays: a host that waits for its device is slow with it.
+    fn add(&mut self, of_devices: Vec<Straggler>) {
+        let share = |slow: &Straggler| slow.own_ns as f64 / slow.usual_ns.max(1) as f64;
+        for slow in of_devices {
+            match self.stragglers.iter_mut().find(|host| host.rank == slow.rank) {
+                Some(host) if share(host) < share(&slow) => *host = slow,
+                Some(_) => {}
+                None => self.stragglers.push(slow),
+            }
+        }
+        let longer = |slow: &Straggler| slow.own_ns.saturating_sub(slow.usual_ns);
+        self.stragglers.sort_by_key(|slow| (std::cmp::Reverse(longer(slow)), slow.rank));
+    }
+}

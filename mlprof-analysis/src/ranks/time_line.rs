@@ -1,0 +1,326 @@
+//! Several ranks' traces on one time line: by how much each one's time differs from that of the first rank.
+//!
+//! | how | when | error |
+//! |---|---|---|
+//! | by the machine's own clock | both ran on the same machine since it was started | of the readings: below a µs |
+//! | by collectives | at least three that both took part in: all ranks are through them at the same time | how much the differences differ (median absolute deviation) |
+//! | by the wall clock | otherwise | that of NTP, which is not known |
+//!
+//! Files of one machine share its clock, so they are placed together, by the collectives of all of
+//! them. Ranks need not have met the first one: those that met a rank whose place is known are
+//! placed by that rank.
+
+use mlprof_report::number::grouped;
+use mlprof_report::ranks::median;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::RankFacts;
+use super::fit::{Line, Point};
+use super::meetings::{Key, Meeting};
+use crate::trace::ClockReading;
+
+/// Fewer collectives determine no offset.
+const FEWEST_MEETINGS: usize = 3;
+
+/// How an offset was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// It is what the others are related to.
+    Reference,
+    /// By the monotonic clock of the machine that both ran on.
+    MachineClock,
+    /// By the ends of collectives.
+    Collectives,
+    /// By nothing but the wall clocks of two machines.
+    WallClock,
+}
+
+/// What must be added to times of one rank.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Offset {
+    /// In nanoseconds, at [`at_ns`](Self::at_ns).
+    pub nanoseconds: i64,
+    /// By how much it may be wrong; `None` where nobody knows.
+    pub error_ns: Option<i64>,
+    /// How it was found.
+    pub method: Method,
+    /// Collectives that it was found by.
+    pub meetings: usize,
+    /// By how much the offset grows in a nanosecond; 0 where clocks run alike as far as can be seen.
+    pub drift: f64,
+    /// Nanoseconds of Unix time on the rank's own clock at which it is right.
+    pub at_ns: i64,
+}
+
+impl Offset {
+    /// How it was found, in words.
+    pub(crate) fn found_by(&self) -> String {
+        match self.method {
+            Method::Reference => "what the others are related to".to_owned(),
+            Method::MachineClock => "the machine's clock".to_owned(),
+            Method::Collectives => format!("{} collectives", grouped(self.meetings as u64)),
+            Method::WallClock => "wall clocks, which may differ".to_owned(),
+        }
+    }
+
+    const REFERENCE: Self = Self {
+        nanoseconds: 0,
+        error_ns: Some(0),
+        method: Method::Reference,
+        meetings: 0,
+        drift: 0.0,
+        at_ns: 0,
+    };
+
+    /// A moment of the rank's own clock on that of the reference; both in nanoseconds of Unix time.
+    pub fn apply(&self, time: i64) -> i64 {
+        let drifted = (time - self.at_ns) as f64 * self.drift;
+        time + self.nanoseconds + drifted.round() as i64
+    }
+}
+
+/// Files that share a clock, as places in the list of files. The first one's time is the clock's.
+#[derive(Default)]
+struct Clock {
+    files: Vec<File>,
+}
+
+struct File {
+    place: usize,
+    /// Nanoseconds to add to the file's times for those of the clock's first file.
+    add: i64,
+    error: i64,
+}
+
+/// Moments of the reference's time at which collectives ended, with their errors in nanoseconds.
+/// Collectives that are known by their order have the cycle beside their key, others 0.
+type Moments<'a> = FxHashMap<(&'a Key, u64), (i64, i64)>;
+
+/// The files whose places on the time line are known.
+#[derive(Default)]
+struct Placed<'a> {
+    offsets: Vec<Option<Offset>>,
+    certain: Moments<'a>,
+    by_order: Moments<'a>,
+}
+
+/// Returns by how much each trace's time differs from that of the first one.
+pub(super) fn offsets(traces: &[&RankFacts]) -> Vec<Offset> {
+    let mut clocks = clocks(traces).into_iter();
+    let Some(first) = clocks.next() else { return Vec::new() };
+    let mut placed = Placed { offsets: vec![None; traces.len()], ..Placed::default() };
+    placed.add(traces, &first, Offset::REFERENCE);
+    let mut left: Vec<Clock> = clocks.collect();
+    loop {
+        let before = left.len();
+        let found: Vec<_> = left.iter().map(|clock| placed.by_collectives(traces, clock)).collect();
+        let mut found = found.into_iter();
+        left.retain(|clock| {
+            let offset = found.next().flatten();
+            offset.into_iter().for_each(|offset| placed.add(traces, clock, offset));
+            offset.is_none()
+        });
+        if left.len() == before && !placed.add_of_same_rank(traces, &mut left) {
+            break;
+        }
+    }
+    let wall_clock = Offset { error_ns: None, method: Method::WallClock, ..Offset::REFERENCE };
+    placed.offsets.into_iter().map(|offset| offset.unwrap_or(wall_clock)).collect()
+}
+
+/// Returns the clocks of the traces, that of the first trace first.
+fn clocks(traces: &[&RankFacts]) -> Vec<Clock> {
+    let mut clocks: Vec<Clock> = Vec::new();
+    // The clock of each machine, and what its first file's time needs to be the machine's.
+    let mut machines: FxHashMap<&str, (usize, i64, i64)> = FxHashMap::default();
+    for (place, trace) in traces.iter().enumerate() {
+        let alone = File { place, add: 0, error: 0 };
+        let machine = trace.info.boot_id.as_deref().zip(to_machine_clock(trace));
+        let Some((boot_id, (to_machine, error))) = machine else {
+            clocks.push(Clock { files: vec![alone] });
+            continue;
+        };
+        let to_machine = to_machine - trace.info.base_ns;
+        let (clock, of_first, first_error) =
+            *machines.entry(boot_id).or_insert((clocks.len(), to_machine, error));
+        match clocks.get_mut(clock) {
+            Some(clock) => clock.files.push(File {
+                place,
+                add: to_machine - of_first,
+                error: first_error + error,
+            }),
+            None => clocks.push(Clock { files: vec![alone] }),
+        }
+    }
+    clocks
+}
+
+/// What must be added to a trace's time for it to be the machine's clock, and how wrong that may be.
+fn to_machine_clock(trace: &RankFacts) -> Option<(i64, i64)> {
+    let difference = |reading: &ClockReading| Some(reading.monotonic? - reading.time);
+    let known: Vec<i64> = trace.info.clocks.iter().filter_map(difference).collect();
+    let (least, most) = (*known.iter().min()?, *known.iter().max()?);
+    let error = trace.info.clocks.iter().map(|reading| reading.error).max()?;
+    // Between the readings at both ends the trace's own rate may be a little wrong.
+    Some((least + (most - least) / 2, error + (most - least + 1) / 2))
+}
+
+impl<'a> Placed<'a> {
+    /// Adds the files of a clock whose offset is known.
+    fn add(&mut self, traces: &[&'a RankFacts], clock: &Clock, of_clock: Offset) {
+        for file in &clock.files {
+            let is_reference = of_clock.method == Method::Reference && file.place > 0;
+            let offset = Offset {
+                nanoseconds: of_clock.nanoseconds + file.add,
+                error_ns: of_clock.error_ns.map(|error| error + file.error),
+                method: if is_reference { Method::MachineClock } else { of_clock.method },
+                at_ns: of_clock.at_ns - file.add,
+                ..of_clock
+            };
+            self.offsets[file.place] = Some(offset);
+            let error = offset.error_ns.unwrap_or(0);
+            let RankFacts { meetings, info, .. } = traces[file.place];
+            let known = [
+                (&mut self.certain, &meetings.certain, 0),
+                (&mut self.by_order, &meetings.by_order, info.cycle),
+            ];
+            for (known, meetings, cycle) in known {
+                for Meeting { key, end } in meetings {
+                    known.entry((key, cycle)).or_insert((offset.apply(*end), error));
+                }
+            }
+        }
+    }
+
+    /// Adds the files of a rank by the wall clock of its machine, which other files of that rank
+    /// have been placed on. Returns whether there are such files.
+    fn add_of_same_rank(&mut self, traces: &[&'a RankFacts], left: &mut Vec<Clock>) -> bool {
+        let machine = |place: usize| (traces[place].info.rank, &traces[place].info.host);
+        let mut by_machine = FxHashMap::default();
+        for (place, offset) in self.offsets.iter().enumerate() {
+            if let Some(offset) = offset {
+                by_machine.insert(machine(place), *offset);
+            }
+        }
+        let of = |clock: &Clock| {
+            let machine = machine(clock.files[0].place);
+            Some((machine, *by_machine.get(&machine)?))
+        };
+        let Some((first, offset)) = left.iter().find_map(of) else { return false };
+        let offset = Offset { error_ns: None, method: Method::WallClock, meetings: 0, ..offset };
+        left.retain(|clock| {
+            let is_of_rank = machine(clock.files[0].place) == first;
+            if is_of_rank {
+                self.add(traces, clock, offset);
+            }
+            !is_of_rank
+        });
+        true
+    }
+
+    /// Returns the offset of a clock by the collectives that its ranks and placed ranks were in.
+    fn by_collectives(&self, traces: &[&RankFacts], clock: &Clock) -> Option<Offset> {
+        let points = |known: &Moments<'_>, is_certain: bool| -> Vec<Point> {
+            let mut points = Vec::new();
+            for file in &clock.files {
+                let RankFacts { meetings, info, .. } = traces[file.place];
+                let (meetings, cycle) = match is_certain {
+                    true => (&meetings.certain, 0),
+                    false => (&meetings.by_order, info.cycle),
+                };
+                points.extend(meetings.iter().filter_map(|meeting| {
+                    let (moment, error) = *known.get(&(&meeting.key, cycle))?;
+                    let time = meeting.end + file.add;
+                    Some(Point { time, difference: moment - time, error })
+                }));
+            }
+            points
+        };
+        let certain = points(&self.certain, true);
+        let (mut points, is_certain) = match certain.len() < FEWEST_MEETINGS {
+            true => (points(&self.by_order, false), false),
+            false => (certain, true),
+        };
+        if points.len() < FEWEST_MEETINGS {
+            return None;
+        }
+        let line = Line::through(&mut points);
+        let gaps = points.windows(2).map(|pair| pair[1].time - pair[0].time);
+        // Files that begin with different collectives are off by a whole number of them.
+        let shift = if is_certain { 0 } else { median(gaps.collect()) };
+        let of_sources = median(points.iter().map(|point| point.error).collect());
+        Some(Offset {
+            nanoseconds: line.difference,
+            error_ns: Some((line.error + of_sources).max(shift)),
+            method: Method::Collectives,
+            meetings: points.len(),
+            drift: line.drift,
+            at_ns: line.time,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ranks::made::{Made, made};
+
+    fn facts(of: Made<'_>) -> RankFacts {
+        RankFacts::of("a file", &made(of))
+    }
+
+    #[test]
+    fn on_one_machine_its_clock_decides() {
+        // What both read at the same moment, 1 ms of the machine's clock: their own times differ by 400 ns.
+        let first = facts(Made {
+            base: 1_000,
+            clocks: &[(500, 1_000_000, 20), (10_500, 1_010_000, 20)],
+            ..Made::rank(0)
+        });
+        let second = facts(Made {
+            base: 2_000,
+            clocks: &[(100, 1_001_000, 30), (10_110, 1_011_000, 30)],
+            ..Made::rank(1)
+        });
+        let found = offsets(&[&first, &second]);
+        assert_eq!(found[0], Offset::REFERENCE);
+        // The machine's 1_001_000 is 1_500 of the first trace (2_500 of Unix time), 100 to 110 of the second
+        // (2_100 to 2_110).
+        assert_eq!((found[1].nanoseconds, found[1].method), (395, Method::MachineClock));
+        assert_eq!(found[1].error_ns, Some(20 + 30 + 5));
+        assert_eq!(found[1].apply(2_105), 2_500);
+    }
+
+    #[test]
+    fn on_two_machines_collectives_do() {
+        let ends =
+            |add: i64| (0..9).map(|step| 1_000_000 * step + add + step % 3).collect::<Vec<_>>();
+        let first = facts(Made { boot: "one", ends: &ends(7_000), ..Made::rank(0) });
+        let second = facts(Made { boot: "two", ends: &ends(2_000), ..Made::rank(1) });
+        let third = facts(Made { boot: "three", ends: &[5, 6], ..Made::rank(2) });
+        let found = offsets(&[&first, &second, &third]);
+        assert_eq!((found[1].nanoseconds, found[1].method), (5_000, Method::Collectives));
+        assert_eq!((found[1].meetings, found[1].error_ns, found[1].drift), (9, Some(0), 0.0));
+        assert_eq!((found[2].method, found[2].error_ns), (Method::WallClock, None));
+    }
+
+    /// A clock that is 100 millionths too slow, through noise of ± 20 µs.
+    #[test]
+    fn a_clock_that_drifts_is_followed() {
+        let moments: Vec<i64> = (0..300).map(|step| step * 100_000_000).collect();
+        let noise = |step: i64| (step * 7_919) % 41 * 1_000 - 20_000;
+        let drifted: Vec<i64> = moments
+            .iter()
+            .map(|time| time - 50_000 - time / 10_000 + noise(time / 100_000_000))
+            .collect();
+        let first = facts(Made { boot: "one", ends: &moments, ..Made::rank(0) });
+        let second = facts(Made { boot: "two", ends: &drifted, ..Made::rank(1) });
+        let offset = offsets(&[&first, &second])[1];
+        assert!((offset.drift - 1e-4).abs() < 2e-6, "{offset:?}");
+        for (own, right) in drifted.iter().zip(&moments) {
+            assert!((offset.apply(*own) - right).abs() < 60_000, "{own} {right} {offset:?}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Schedules as text, for command lines and configuration files.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{InvalidSchedule, Schedule};
+
+/// A text that is no schedule.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseScheduleError {
+    /// A word that means nothing.
+    #[error(
+        "{0:?} is no part of a schedule: use skip_first, skip_first_wait, wait, warmup, active or \
+         repeat, each as name=number, with commas between them"
+    )]
+    UnknownName(String),
+    /// A number that is none.
+    #[error("{name}={value} in a schedule: expected a whole number such as {name}=1")]
+    NotANumber {
+        /// The word before the `=`.
+        name: String,
+        /// What came after it.
+        value: String,
+    },
+    /// The schedule makes no sense.
+    #[error(transparent)]
+    Invalid(#[from] InvalidSchedule),
+}
+
+crate::debug_as_display!(ParseScheduleError);
+
+/// ```
+/// use mlprof_core::tensor::Schedule;
+///
+/// let schedule: Schedule = "wait=10, active=2, repeat=3".parse()?;
+/// assert_eq!(schedule, Schedule::new().wait(10).active(2).repeat(3));
+/// let error = "activ=2".parse::<Schedule>().expect_err("a typo");
+/// assert!(error.to_string().contains("active"));
+/// # Ok::<(), mlprof_core::tensor::ParseScheduleError>(())
+/// ```
+impl FromStr for Schedule {
+    type Err = ParseScheduleError;
+
+    /// Parts that are not said are those of the default schedule.
+    fn from_str(text: &str) -> Result<Self, ParseScheduleError> {
+        let mut schedule = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let (name, value) = (name.trim(), value.trim());
+            let field = match name {
+                "skip_first" => &mut schedule.skip_first,
+                "skip_first_wait" => &mut schedule.skip_first_wait,
+                "wait" => &mut schedule.wait,
+                "warmup" => &mut schedule.warmup,
+                "active" => &mut schedule.active,
+                "repeat" => &mut schedule.repeat,
+                _ => return Err(ParseScheduleError::UnknownName(name.to_owned())),
+            };
+            *field = value.parse().map_err(|_| ParseScheduleError::NotANumber {
+                name: name.to_owned(),
+                value: value.to_owned(),
+            })?;
+        }
+        schedule.check()?;
+        Ok(schedule)
+    }
+}
+
+/// As it is parsed, all parts of it.
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { skip_first, skip_first_wait, wait, warmup, active, repeat } = self;
+        write!(f, "wait={wait},warmup={warmup},active={active},repeat={repeat}")?;
+        write!(f, ",skip_first={skip_first},skip_first_wait={skip_first_wait}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        text.parse::<Schedule>().expect_err("no schedule").to_string()
+    }
+
+    #[test]
+    fn all_parts_can_be_said() {
+        let text = "skip_first=1,skip_first_wait=1,wait=2,warmup=3,active=4,repeat=0";
+        let expected = Schedule {
+            skip_first: 1,
+            skip_first_wait: 1,
+            wait: 2,
+            warmup: 3,
+            active: 4,
+            repeat: 0,
+        };
+        assert_eq!(text.parse(), Ok(expected));
+        assert_eq!(expected.to_string().parse(), Ok(expected));
+        assert_eq!("".parse(), Ok(Schedule::default()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        assert!(error("wait").contains("wait= in a schedule: expected a whole number"));
+        assert!(error("wait=-1").contains("wait=-1"));
+        assert!(error("first=1").contains("\"first\""));
+        assert!(error("active=0").contains("active = 0"));
+    }
+}

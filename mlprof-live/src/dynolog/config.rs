@@ -1,0 +1,331 @@
+//! What dynolog asks for: lines `KEY=VALUE`, read as libkineto reads them.
+//!
+//! *Source*: libkineto's `Config.cpp`, `AbstractConfig.cpp` and `AsyncActivityProfilerHandler.cpp`. Keys that are not here
+//! are ignored, as there; so are those that mean nothing here. A value that cannot be read makes the config one
+//! that nothing is recorded for.
+
+use std::path::{Path, PathBuf};
+
+use mlprof_core::report::internals::counted;
+use mlprof_events::live::RecordRequest;
+
+/// How long is recorded where the config does not say.
+const DURATION: u64 = 500;
+
+/// A start that is longer ago, in milliseconds, is a request that has come too late.
+const OLDEST_START: u64 = 10_000;
+
+/// Traces that need neither ops nor what devices do.
+const WITHOUT_OPS: [&str; 4] =
+    ["user_annotation", "python_function", "cpu_instant_event", "overhead"];
+
+/// Where traces may be, and who is asked for them.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    /// Below these.
+    pub(super) folders: Vec<PathBuf>,
+    pub(super) process: u32,
+}
+
+/// A recording that dynolog asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) path: PathBuf,
+    /// How many steps; 0: those of a time.
+    iterations: u64,
+    warmup: Option<u64>,
+    start_iteration: Option<u64>,
+    round_up: Option<u64>,
+    milliseconds: u64,
+    start: Option<u64>,
+    ops: bool,
+    shapes: bool,
+    memory: bool,
+    /// What is to be said of it.
+    pub(super) notes: Vec<String>,
+}
+
+impl Order {
+    /// What a config asks for at this moment, in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be understood, what is wrong.
+    pub(super) fn read(text: &str, place: &Place, now: u64) -> Result<Self, String> {
+        let mut order = Self {
+            path: default_path(place.process),
+            iterations: 0,
+            warmup: None,
+            start_iteration: None,
+            round_up: None,
+            milliseconds: DURATION,
+            start: None,
+            ops: true,
+            shapes: false,
+            memory: false,
+            notes: Vec::new(),
+        };
+        let mut is_empty = true;
+        for line in text.lines() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let Some((key, value)) = line.split_once('=') else {
+                return Err(format!("{line:?} is no KEY=VALUE"));
+            };
+            let (key, value) = (key.trim(), value.trim());
+            let taken = order.take(key, value, place, now);
+            is_empty &= !taken.map_err(|why| format!("{key}={value}: {why}"))?;
+        }
+        if is_empty { Err("none of its keys is known".to_owned()) } else { Ok(order) }
+    }
+
+    /// Whether the key is known.
+    fn take(&mut self, key: &str, value: &str, place: &Place, now: u64) -> Result<bool, String> {
+        match key {
+            "ACTIVITIES_LOG_FILE" => self.write_to(value, place),
+            "ACTIVITIES_DURATION_SECS" => self.milliseconds = number(value)?.saturating_mul(1000),
+            "ACTIVITIES_DURATION_MSECS" => self.milliseconds = number(value)?,
+            "ACTIVITIES_ITERATIONS" => self.iterations = number(value)?,
+            "ACTIVITIES_WARMUP_ITERATIONS" => self.warmup = Some(number(value)?),
+            "PROFILE_START_ITERATION" => self.start_iteration = number_or_none(value)?,
+            "PROFILE_START_ITERATION_ROUNDUP" => {
+                self.round_up = number_or_none(value)?.filter(|multiple| *multiple > 0);
+            }
+            "PROFILE_START_TIME" => {
+                let start =
+                    value.parse().map_err(|_| "it is no time in milliseconds".to_owned())?;
+                self.start = Some(start).filter(|start| *start > 0);
+                if self.start.is_some_and(|start| now.saturating_sub(start) > OLDEST_START) {
+                    let seconds = OLDEST_START / 1000;
+                    return Err(format!("it is more than {seconds} s ago"));
+                }
+            }
+            "ACTIVITY_TYPES" => {
+                let mut kinds = value.split(',').map(|kind| kind.trim().to_ascii_lowercase());
+                let mut kinds_with_ops =
+                    kinds.by_ref().filter(|it| !it.is_empty() && !WITHOUT_OPS.contains(&&**it));
+                // An empty list is all of them.
+                self.ops = kinds_with_ops.next().is_some() || value.is_empty();
+            }
+            "PROFILE_REPORT_INPUT_SHAPES" | "CLIENT_INTERFACE_ENABLE_OP_INPUTS_COLLECTION" => {
+                self.shapes = switch(value)?;
+            }
+            "PROFILE_PROFILE_MEMORY" => self.memory = switch(value)?,
+            "ACTIVITIES_ENABLED" if !switch(value)? => {
+                return Err("so there is nothing to be recorded".to_owned());
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The path that `dyno gputrace` prints: `.json` becomes `_{process}.json`.
+    fn write_to(&mut self, value: &str, place: &Place) {
+        let path = value.replace(".json", &format!("_{}.json", place.process));
+        if is_allowed(Path::new(&path), place) {
+            self.path = path.into();
+            return;
+        }
+        let folders: Vec<_> =
+            place.folders.iter().map(|folder| folder.display().to_string()).collect();
+        self.notes.push(format!(
+            "dynolog asked for {value}, which is not below {}: name its folder by KINETO_ONDEMAND_TRACE_DIR",
+            folders.join(" or ")
+        ));
+    }
+
+    /// The same as a request; `has_steps`: whether the program tells of steps. One that does not can only be recorded
+    /// for a time.
+    pub(super) fn request(&mut self, has_steps: bool) -> RecordRequest {
+        let is_of_steps = self.iterations > 0 && has_steps;
+        if self.iterations > 0 && !has_steps {
+            self.notes.push(format!(
+                "dynolog asked for {}, and this program tells of none: it was recorded for {} ms",
+                counted(self.iterations, "step", "steps"),
+                self.milliseconds
+            ));
+        }
+        let of_steps = |value: Option<u64>| value.filter(|_| is_of_steps);
+        RecordRequest {
+            steps: Some(self.iterations).filter(|_| is_of_steps),
+            milliseconds: Some(self.milliseconds).filter(|_| !is_of_steps),
+            first_step: of_steps(self.start_iteration),
+            exactly: false,
+            multiple_of: of_steps(self.round_up),
+            warmup: of_steps(self.warmup),
+            start_milliseconds: self.start.filter(|_| !is_of_steps),
+            ops: self.ops,
+            shapes: self.shapes,
+            sample: None,
+            memory: self.memory,
+        }
+    }
+}
+
+/// libkineto's, where none is named, or none that is allowed.
+fn default_path(process: u32) -> PathBuf {
+    PathBuf::from(format!("/tmp/libkineto_activities_{process}.json"))
+}
+
+fn is_allowed(path: &Path, place: &Place) -> bool {
+    let climbs = path.to_string_lossy().contains("..");
+    let is_below = |folder: &PathBuf| path.starts_with(folder) && path != folder;
+    !climbs && place.folders.iter().any(is_below)
+}
+
+/// As libkineto's: what 32 bits hold, and no sign.
+fn number(value: &str) -> Result<u64, String> {
+    let number = value.parse().ok().filter(|number| *number <= i32::MAX as u64);
+    number.ok_or_else(|| format!("it is no number from 0 to {}", i32::MAX))
+}
+
+/// -1 is how these are said not to be set.
+fn number_or_none(value: &str) -> Result<Option<u64>, String> {
+    if value == "-1" { Ok(None) } else { number(value).map(Some) }
+}
+
+fn switch(value: &str) -> Result<bool, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "y" | "yes" | "t" | "true" | "1" => Ok(true),
+        "n" | "no" | "f" | "false" | "0" => Ok(false),
+        _ => Err("it is neither true nor false".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_700_000_000_000;
+
+    fn place() -> Place {
+        Place { folders: vec!["/tmp".into(), "/scratch/tmp".into()], process: 4711 }
+    }
+
+    fn read(text: &str) -> Result<Order, String> {
+        Order::read(text, &place(), NOW)
+    }
+
+    fn wishes(text: &str) -> RecordRequest {
+        read(text).expect("a config").request(true)
+    }
+
+    #[test]
+    fn what_dyno_writes_is_read() {
+        // As `dyno gputrace` writes it, and the daemon hands it on.
+        let text = "\n    ACTIVITIES_LOG_FILE=/tmp/trace.json\nPROFILE_START_TIME=0\n\
+                    ACTIVITIES_DURATION_MSECS=700\nPROFILE_REPORT_INPUT_SHAPES=true\n\
+                    PROFILE_PROFILE_MEMORY=true\nPROFILE_MEMORY=true\nPROFILE_MEMORY_DURATION_MSECS=700\n\
+                    PROFILE_WITH_STACK=false\nPROFILE_WITH_FLOPS=false\nPROFILE_WITH_MODULES=false\n    \
+                    REQUEST_TRACE_ID=123\n";
+        let mut order = read(text).expect("a config");
+        assert_eq!(order.path, Path::new("/tmp/trace_4711.json"));
+        let expected = RecordRequest {
+            milliseconds: Some(700),
+            ops: true,
+            shapes: true,
+            memory: true,
+            ..RecordRequest::default()
+        };
+        assert_eq!((order.request(true), order.notes.len()), (expected, 0));
+        let text = "ACTIVITIES_LOG_FILE=/scratch/tmp/a/t.json.gz\nPROFILE_START_ITERATION=0\n\
+                    PROFILE_START_ITERATION_ROUNDUP=100\nACTIVITIES_ITERATIONS=3\n\
+                    ACTIVITIES_WARMUP_ITERATIONS=2\nACTIVITIES_DURATION_MSECS=700\n";
+        assert_eq!(read(text).expect("a config").path, Path::new("/scratch/tmp/a/t_4711.json.gz"));
+        let expected = RecordRequest {
+            steps: Some(3),
+            first_step: Some(0),
+            multiple_of: Some(100),
+            warmup: Some(2),
+            ops: true,
+            ..RecordRequest::default()
+        };
+        assert_eq!(wishes(text), expected, "steps go before a time");
+    }
+
+    #[test]
+    fn a_program_without_steps_is_recorded_for_a_time() {
+        let mut order =
+            read("ACTIVITIES_ITERATIONS=3\nPROFILE_START_ITERATION=5").expect("a config");
+        let expected =
+            RecordRequest { milliseconds: Some(500), ops: true, ..RecordRequest::default() };
+        assert_eq!(order.request(false), expected);
+        assert!(order.notes[0].ends_with("it was recorded for 500 ms"), "{:?}", order.notes);
+    }
+
+    #[test]
+    fn what_is_not_said_is_libkinetos_default_and_unknown_keys_are_ignored() {
+        let text = "# a comment\nNEW_KEY=7\n\n  PROFILE_START_ITERATION=-1 # none\n";
+        let expected =
+            RecordRequest { milliseconds: Some(500), ops: true, ..RecordRequest::default() };
+        assert_eq!(wishes(text), expected);
+        let path = read("ACTIVITIES_ITERATIONS=1").expect("a config").path;
+        assert_eq!(path, Path::new("/tmp/libkineto_activities_4711.json"));
+        assert!(!wishes("ACTIVITY_TYPES= user_annotation,PYTHON_FUNCTION").ops);
+        assert!(wishes("ACTIVITY_TYPES=user_annotation, kernel").ops);
+        assert_eq!(wishes("ACTIVITIES_DURATION_SECS=2").milliseconds, Some(2000));
+        let future = wishes(&format!("PROFILE_START_TIME={}", NOW + 5000));
+        assert_eq!(future.start_milliseconds, Some(NOW + 5000));
+    }
+
+    #[test]
+    fn paths_elsewhere_are_not_written_to() {
+        for path in
+            ["/etc/trace.json", "trace.json", "/tmp/../etc/t.json", "/tmpfoo/t.json", "/tmp/", ""]
+        {
+            let order = read(&format!("ACTIVITIES_LOG_FILE={path}")).expect("a config");
+            assert_eq!(order.path, Path::new("/tmp/libkineto_activities_4711.json"), "{path}");
+            let note = &order.notes[0];
+            assert!(note.contains("which is not below /tmp or /scratch/tmp"), "{note}");
+        }
+    }
+
+    #[test]
+    fn bad_values_are_told_in_a_sentence() {
+        let error = |text: &str| read(text).expect_err("no config");
+        assert_eq!(error("# nothing\nNEW_KEY=7"), "none of its keys is known");
+        assert_eq!(error("ACTIVITIES"), "\"ACTIVITIES\" is no KEY=VALUE");
+        assert_eq!(
+            error("ACTIVITIES_ITERATIONS=-3"),
+            "ACTIVITIES_ITERATIONS=-3: it is no number from 0 to 2147483647"
+        );
+        assert!(error("ACTIVITIES_DURATION_MSECS=99999999999").contains("no number from 0"));
+        assert!(error("PROFILE_REPORT_INPUT_SHAPES=maybe").ends_with("neither true nor false"));
+        assert!(error("ACTIVITIES_ENABLED=false").ends_with("nothing to be recorded"));
+        let old = format!("PROFILE_START_TIME={}", NOW - 10_001);
+        assert!(error(&old).ends_with("it is more than 10 s ago"));
+        assert!(read(&format!("PROFILE_START_TIME={}", NOW - 9_999)).is_ok());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_config_is_too_strange(
+            lines in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "ACTIVITIES_LOG_FILE", "ACTIVITIES_DURATION_SECS", "ACTIVITIES_ITERATIONS",
+                    "ACTIVITIES_WARMUP_ITERATIONS", "PROFILE_START_ITERATION", "PROFILE_START_TIME",
+                    "PROFILE_START_ITERATION_ROUNDUP", "ACTIVITY_TYPES", "PROFILE_PROFILE_MEMORY",
+                ]),
+                0..6,
+            ),
+            values in proptest::collection::vec(".{0,30}|-?[0-9]{1,20}|/tmp/[a-z./]{1,12}", 6),
+        ) {
+            let pairs = lines.iter().zip(&values);
+            let text: String = pairs.map(|(key, value)| format!("{key}={value}\n")).collect();
+            if let Ok(mut order) = read(&text) {
+                proptest::prop_assert!(order.path.starts_with("/tmp") || order.path.starts_with("/scratch/tmp"));
+                proptest::prop_assert!(!order.path.to_string_lossy().contains(".."));
+                let request = order.request(true);
+                proptest::prop_assert!(request.steps.is_some() != request.milliseconds.is_some());
+                let _ = request.check();
+            }
+        }
+
+        #[test]
+        fn no_text_is_too_strange(text in "[ -~\n\u{0}-\u{1f}é#=]{0,120}") {
+            let _ = read(&text);
+        }
+    }
+}

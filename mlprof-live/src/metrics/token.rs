@@ -1,0 +1,142 @@
+//! What whoever asks must know: a random text in a file that only its user can read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mlprof_events::environment::variable;
+use mlprof_events::files;
+
+use crate::Error;
+use crate::random::random;
+
+/// What a token may have, in bytes.
+const LONGEST: u64 = 1024;
+
+const VARIABLE: &str = "MLPROF_METRICS_TOKEN";
+
+/// What is said of tokens: `MLPROF_METRICS_TOKEN`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// A random one, in a file of its own.
+    Random,
+    /// That in this file.
+    In(PathBuf),
+    Off,
+}
+
+impl Wish {
+    pub(super) fn of_environment() -> Self {
+        let value = variable(VARIABLE).filter(|value| !value.is_empty());
+        match value {
+            None => Self::Random,
+            Some(value) if value.eq_ignore_ascii_case("off") => Self::Off,
+            Some(path) => Self::In(path.into()),
+        }
+    }
+
+    /// The token that is said, or that there is none; `None` where a random one is wanted.
+    pub(super) fn named(&self) -> Result<Option<Token>, Error> {
+        match self {
+            Self::Random => Ok(None),
+            Self::Off => Ok(Some(Token::OFF)),
+            Self::In(path) => match Token::read(path) {
+                Ok(token) => Ok(Some(token)),
+                // Without the value: whoever sets the variable to the token itself does not find it
+                // in a log.
+                Err(error) => Err(Error::Token { path: format!("${VARIABLE}").into(), error }),
+            },
+        }
+    }
+}
+
+/// Who may ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Token(Option<String>);
+
+impl Token {
+    #[cfg(test)]
+    pub(super) fn of(text: &str) -> Self {
+        Self(Some(text.to_owned()))
+    }
+
+    pub(super) const OFF: Self = Self(None);
+
+    /// A random one.
+    pub(super) fn random() -> Self {
+        Self(Some(format!("{:016x}{:016x}", random(), random())))
+    }
+
+    /// Writes it to a new file that only its user can read.
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        let text = self.0.as_deref().unwrap_or_default();
+        // The name is this process's own: the program that it was before `exec` has left it.
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        files::create_private(path, text.as_bytes())
+    }
+
+    /// The one in a file of the user's.
+    pub(super) fn read(path: &Path) -> io::Result<Self> {
+        let text = files::read_text(path, LONGEST)?;
+        let text = text.trim();
+        if text.is_empty() {
+            let message = format!("a token has between 1 and {LONGEST} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        Ok(Self(Some(text.to_owned())))
+    }
+
+    /// Whether a header `Authorization` has it.
+    pub(super) fn allows(&self, header: Option<&[u8]>) -> bool {
+        let Some(own) = &self.0 else { return true };
+        let Some((scheme, given)) = header.and_then(|it| it.split_at_checked(7)) else {
+            return false;
+        };
+        scheme.eq_ignore_ascii_case(b"bearer ") && is_same(given, own.as_bytes())
+    }
+}
+
+/// Takes as long wherever they differ.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other));
+    one.len() == other.len() && std::hint::black_box(differences) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_random_and_its_users() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("1.token");
+        let (one, other) = (Token::random(), Token::random());
+        one.write(&path).expect("written");
+        other.write(&path).expect("in its place");
+        assert_ne!(one, other);
+        assert_eq!(path.metadata().expect("a file").mode() & 0o777, 0o600);
+        let text = std::fs::read_to_string(&path).expect("text");
+        assert_eq!((text.len(), Token::of(&text)), (32, other.clone()));
+        assert!(other.allows(Some(format!("bearer {text}").as_bytes())));
+        assert!(!one.allows(Some(format!("Bearer {text}").as_bytes())) && !other.allows(None));
+        assert!(!other.allows(Some(b"Bearer ")) && Token::OFF.allows(None));
+    }
+
+    #[test]
+    fn a_token_of_the_users_own_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        std::fs::write(&path, "secret\n").expect("written");
+        assert_eq!(Token::read(&path).expect("read"), Token::of("secret"));
+        std::fs::write(&path, " \n").expect("written");
+        assert!(Token::read(&path).is_err());
+        assert!(Token::read(&folder.path().join("none")).is_err());
+        // Whoever takes the variable for the token itself.
+        let error = Wish::In("s3cret-token".into()).named().expect_err("no file").to_string();
+        assert!(error.contains("$MLPROF_METRICS_TOKEN") && !error.contains("s3cret"), "{error}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Who requests recordings, and what a second one hears while the first goes on.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Who requests a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Requester {
+    /// `mlprof record`, or another client of the socket.
+    Command {
+        /// Number of its process, if that can be seen.
+        process: Option<u32>,
+    },
+    /// TensorBoard or XProf: whoever can connect to a port of this machine.
+    #[cfg_attr(not(feature = "capture"), allow(dead_code, reason = "there is no such endpoint"))]
+    Capture,
+    /// dynolog's daemon.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no such endpoint"))]
+    Dynolog,
+}
+
+impl Requester {
+    /// Time within which a recording must have begun. Only the user who runs the training may let
+    /// it wait for long.
+    pub(crate) fn patience(self) -> Duration {
+        match self {
+            Self::Command { .. } => Duration::from_secs(3600),
+            Self::Capture | Self::Dynolog => Duration::from_secs(600),
+        }
+    }
+}
+
+impl fmt::Display for Requester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command { process: Some(process) } => {
+                write!(f, "mlprof record (process {process})")
+            }
+            Self::Command { process: None } => f.write_str("mlprof record"),
+            Self::Capture => f.write_str("TensorBoard or XProf"),
+            Self::Dynolog => f.write_str("dynolog"),
+        }
+    }
+}
+
+/// Why a recording cannot be requested now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Busy {
+    /// Another one is not over.
+    UnderWay {
+        /// Who requested it.
+        requester: Requester,
+        /// Time since it was requested.
+        since: Duration,
+        /// Whether it has begun.
+        has_begun: bool,
+    },
+    /// The user has cancelled one, and comes first.
+    Reserved {
+        /// Time until others may request one again.
+        left: Duration,
+    },
+}
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnderWay { requester, since, has_begun } => {
+                let seconds = since.as_secs_f64();
+                let state = if *has_begun { "" } else { " (it has not begun)" };
+                let process = mlprof_events::process_id();
+                write!(
+                    f,
+                    "cannot record: a recording that {requester} requested {seconds:.1} s ago is not over{state}; try again later, or \
+                     cancel it with `mlprof record {process} --cancel`"
+                )
+            }
+            Self::Reserved { left } => {
+                let seconds = left.as_secs_f64();
+                write!(
+                    f,
+                    "cannot record: the user has cancelled a recording; try again in {seconds:.1} s"
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_refused_learns_who_holds_it_and_what_to_do() {
+        let requester = Requester::Command { process: Some(7) };
+        let since = Duration::from_millis(3200);
+        let text = Busy::UnderWay { requester, since, has_begun: false }.to_string();
+        for part in [
+            "mlprof record (process 7) requested 3.2 s ago is not over (it has not begun)",
+            "--cancel",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        let text = Busy::UnderWay { requester: Requester::Capture, since, has_begun: true };
+        assert!(text.to_string().contains("TensorBoard or XProf requested 3.2 s ago is not over"));
+    }
+}

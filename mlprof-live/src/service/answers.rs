@@ -1,0 +1,93 @@
+//! Answers that are made at once: what the process does, its reports so far, what its threads are in.
+
+use std::sync::Arc;
+
+use mlprof_core::spliced::{lines_and_samples_so_far, profiler_of_run};
+use mlprof_core::watcher::measuring;
+use mlprof_core::{Profiler, Report};
+use mlprof_events::live::{
+    Answer, Dump, OpenAction, OpenThread, ProcessState, VERSION, own_namespace,
+};
+use mlprof_trace::internals::program_name;
+
+use crate::process_memory::process_memory;
+use crate::watcher::Watcher;
+use crate::{launch, samples};
+
+pub(crate) fn state(watcher: &Watcher) -> ProcessState {
+    let (trainings, is_recording) = watcher.states();
+    let kind = |profiler: &Arc<dyn Profiler>| {
+        profiler.output().and_then(|output| output.kind()).unwrap_or("other").to_owned()
+    };
+    let measuring = all_measuring();
+    ProcessState {
+        version: VERSION,
+        process: std::process::id(),
+        namespace: own_namespace(),
+        program: program_name().unwrap_or_default(),
+        profilers: measuring.iter().filter(|it| it.is_enabled()).map(kind).collect(),
+        is_recording,
+        trainings,
+        memory: process_memory(),
+        activity: None,
+        parent: launch::parent(),
+        launch: launch::launch(),
+    }
+}
+
+/// What the program has chosen, and `mlprof run`.
+fn all_measuring() -> Vec<Arc<dyn Profiler>> {
+    let mut all = measuring();
+    if let Some(run) = profiler_of_run() {
+        match run.parts() {
+            [] => all.push(run),
+            parts => all.extend(parts.iter().cloned()),
+        }
+    }
+    all
+}
+
+fn reports() -> Vec<Report> {
+    all_measuring().iter().filter_map(|profiler| profiler.report()).collect()
+}
+
+pub(super) fn report() -> Answer {
+    let all = reports().into_iter().chain(lines_and_samples_so_far());
+    let values: Result<Vec<_>, _> = all.map(|report| serde_json::to_value(&report)).collect();
+    match values {
+        Ok(reports) => Answer::Report { reports },
+        Err(error) => Answer::Error { message: format!("the report cannot be written: {error}") },
+    }
+}
+
+pub(super) fn dump(with_stacks: bool) -> Dump {
+    let reports = reports();
+    let mut threads: Vec<OpenThread> = Vec::new();
+    // The first that knows of open actions: others would say the same again.
+    let open = reports.iter().map(Report::open).find(|open| !open.is_empty()).unwrap_or_default();
+    for action in open {
+        let entry = OpenAction { action: action.action.clone(), seconds: action.elapsed_seconds };
+        match threads.iter_mut().find(|known| known.thread == action.thread) {
+            Some(known) => known.open.push(entry),
+            None => threads.push(OpenThread { thread: action.thread.clone(), open: vec![entry] }),
+        }
+    }
+    threads.iter_mut().for_each(|it| it.open.sort_by(|a, b| b.seconds.total_cmp(&a.seconds)));
+    let knows = |report: &Report| {
+        matches!(report, Report::Simple(_) | Report::Advanced(_) | Report::Memory(_))
+    };
+    let mut notes = Vec::new();
+    if !reports.iter().any(knows) {
+        let note = "what is open is known where a Simple or an Advanced profiler measures, and here none does";
+        notes.push(note.to_owned());
+    }
+    let stacks = match with_stacks.then(samples::stacks) {
+        Some(Ok(stacks)) => stacks,
+        Some(Err(why)) => {
+            notes.push(format!("there are no stacks: {why}"));
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    Dump { threads, stacks, notes }
+}

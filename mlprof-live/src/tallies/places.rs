@@ -1,0 +1,118 @@
+//! Where actions are: which one inside of which.
+
+use std::collections::{HashMap, HashSet};
+
+use mlprof_core::Action;
+
+/// So many are told apart; the calls of further ones are counted together.
+pub(crate) const MOST_PLACES: usize = 512;
+
+/// What is around an action that nothing is around.
+pub(super) const OUTSIDE: u32 = u32::MAX;
+/// The place of an action for which there was no room.
+pub(super) const NO_ROOM: u32 = u32::MAX - 1;
+
+/// An action inside of another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    around: u32,
+    action: Action,
+}
+
+/// All places that are known, by number.
+#[derive(Default)]
+pub(super) struct Places {
+    all: Vec<Place>,
+    numbers: HashMap<Place, u32>,
+    /// What goes on from step to step, as an epoch does. Whoever begins to look in the middle of it has not seen it begin,
+    /// so that what is inside of it is told as if it was not there.
+    around_steps: HashSet<Action>,
+}
+
+/// An action inside of another, as it is told.
+pub(super) struct ToldPlace {
+    pub(super) action: Action,
+    /// What is around it, by its place among those that are told.
+    pub(super) around: Option<usize>,
+    /// All places that are told as this one.
+    pub(super) numbers: Vec<usize>,
+}
+
+impl Places {
+    /// The number of an action inside of another.
+    pub(super) fn number(&mut self, around: u32, action: Action) -> u32 {
+        let place = Place { around, action };
+        if let Some(number) = self.numbers.get(&place) {
+            return *number;
+        }
+        if around == NO_ROOM || self.all.len() == MOST_PLACES {
+            return NO_ROOM;
+        }
+        let number = self.all.len() as u32; // at most MOST_PLACES
+        self.all.push(place);
+        self.numbers.insert(place, number);
+        number
+    }
+
+    pub(super) fn goes_on_around_steps(&mut self, action: Action) {
+        if self.around_steps.len() < MOST_PLACES {
+            self.around_steps.insert(action);
+        }
+    }
+
+    /// All, each after what is around it.
+    pub(super) fn told(&self) -> Vec<ToldPlace> {
+        let mut told: Vec<ToldPlace> = Vec::new();
+        let mut known: HashMap<(Option<usize>, Action), usize> = HashMap::new();
+        let mut told_as: Vec<usize> = Vec::with_capacity(self.all.len());
+        for (number, place) in self.all.iter().enumerate() {
+            let mut around = place.around;
+            while let Some(outer) = self.all.get(around as usize)
+                && self.around_steps.contains(&outer.action)
+            {
+                around = outer.around;
+            }
+            let around = (around != OUTSIDE).then(|| told_as[around as usize]);
+            let index = *known.entry((around, place.action)).or_insert_with(|| {
+                told.push(ToldPlace { action: place.action, around, numbers: Vec::new() });
+                told.len() - 1
+            });
+            told[index].numbers.push(number);
+            told_as.push(index);
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_on_around_steps_is_beside_what_is_inside_of_it() {
+        let [epoch, batch, layer] =
+            ["places epoch", "places batch", "places layer"].map(Action::new);
+        let mut places = Places::default();
+        let outside = places.number(OUTSIDE, batch);
+        places.number(outside, layer);
+        let whole = places.number(OUTSIDE, epoch);
+        let inside = places.number(whole, batch);
+        places.number(inside, layer);
+        assert_eq!(places.told().len(), 5);
+        places.goes_on_around_steps(epoch);
+        let told = places.told();
+        let all: Vec<_> = told.iter().map(|it| (it.action, it.around, it.numbers.len())).collect();
+        assert_eq!(all, [(batch, None, 2), (layer, Some(0), 2), (epoch, None, 1)]);
+    }
+
+    #[test]
+    fn there_is_no_room_for_more_than_so_many() {
+        let mut places = Places::default();
+        let actions: Vec<_> =
+            (0..=MOST_PLACES).map(|it| Action::new(&format!("place {it}"))).collect();
+        let numbers: Vec<_> = actions.iter().map(|it| places.number(OUTSIDE, *it)).collect();
+        assert_eq!(numbers.iter().filter(|it| **it == NO_ROOM).count(), 1);
+        assert_eq!(places.number(OUTSIDE, actions[0]), 0, "the others are still known");
+        assert_eq!(places.number(NO_ROOM, actions[0]), NO_ROOM);
+    }
+}

@@ -1,0 +1,194 @@
+//! What one thread does, written by it alone.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use mlprof_core::Action;
+use mlprof_events::clock::Clock;
+use mlprof_events::{ThreadName, names, uncounted};
+use rustc_hash::FxHashMap;
+
+use super::durations::Durations;
+use super::places::{NO_ROOM, OUTSIDE};
+use super::{Tallies, lock};
+
+/// A thread that has been heard of.
+pub(super) struct OfThread {
+    pub(super) name: String,
+    /// The thread's own, but for who reads. No forked child looks at its parent's, so it need not be
+    /// [kept from forks](mlprof_events::forking).
+    table: Mutex<Table>,
+}
+
+/// What is known of a thread.
+pub(super) struct Table {
+    clock: Clock,
+    pub(super) open: Vec<Open>,
+    known: FxHashMap<(u32, Action), Known>,
+    /// By place.
+    pub(super) sums: Vec<Durations>,
+    /// For how many ticks it has waited for data since it was last asked.
+    waited: u64,
+    /// So many calls there was no room for.
+    pub(super) left_out: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    place: u32,
+    is_waiting_for_data: bool,
+}
+
+/// An action that has begun.
+#[derive(Clone, Copy)]
+pub(super) struct Open {
+    pub(super) action: Action,
+    known: Known,
+    /// In ticks.
+    pub(super) began: u64,
+}
+
+impl OfThread {
+    /// The calling one.
+    fn this() -> Self {
+        let table = Table {
+            clock: Clock::new(),
+            open: Vec::new(),
+            known: FxHashMap::default(),
+            sums: Vec::new(),
+            waited: 0,
+            left_out: 0,
+        };
+        Self { name: ThreadName::of_this_thread().name, table: Mutex::new(table) }
+    }
+
+    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn start(&mut self, action: Action, tallies: &Weak<Tallies>) {
+        let around = self.open.last().map_or(OUTSIDE, |open| open.known.place);
+        let known = match self.known.get(&(around, action)) {
+            Some(known) => *known,
+            None => self.get_to_know(around, action, tallies),
+        };
+        self.open.push(Open { action, known, began: self.clock.now() });
+    }
+
+    #[cold]
+    fn get_to_know(&mut self, around: u32, action: Action, tallies: &Weak<Tallies>) -> Known {
+        let number = |tallies: Arc<Tallies>| lock(&tallies.places).number(around, action);
+        let place = tallies.upgrade().map_or(NO_ROOM, number);
+        let is_waiting_for_data = names::is_waiting_for_data(action.name());
+        let known = Known { place, is_waiting_for_data };
+        if place != NO_ROOM {
+            self.known.insert((around, action), known);
+        }
+        known
+    }
+
+    fn stop(&mut self, action: Action) {
+        let now = self.clock.now();
+        // What has begun before anybody looked is not there.
+        let Some(depth) = self.open.iter().rposition(|open| open.action == action) else { return };
+        let open = self.open[depth];
+        self.open.truncate(depth);
+        let took = now.saturating_sub(open.began);
+        if open.known.is_waiting_for_data
+            && !self.open.iter().any(|outer| outer.known.is_waiting_for_data)
+        {
+            self.waited += took;
+        }
+        if open.known.place == NO_ROOM {
+            self.left_out += 1;
+            return;
+        }
+        let place = open.known.place as usize;
+        if self.sums.len() <= place {
+            self.sums.resize_with(place + 1, Durations::default);
+        }
+        self.sums[place].add(took);
+    }
+
+    pub(super) fn is_open(&self, action: Action) -> bool {
+        self.open.iter().any(|open| open.action == action)
+    }
+
+    /// For how many ticks the thread has waited for data since this was last asked.
+    pub(super) fn take_waited(&mut self) -> u64 {
+        std::mem::take(&mut self.waited)
+    }
+}
+
+/// The calling thread's, in whoever tallies now.
+struct Here {
+    number: u64,
+    forks: u32,
+    /// `None` where there was no room for another thread.
+    thread: Option<Arc<OfThread>>,
+    tallies: Weak<Tallies>,
+}
+
+impl Here {
+    fn begin(tallies: &Arc<Tallies>) -> Self {
+        let thread = Arc::new(OfThread::this());
+        let thread = tallies.thread_begins(&thread).map(|()| thread);
+        let Tallies { number, forks, .. } = **tallies;
+        Self { number, forks, thread, tallies: Arc::downgrade(tallies) }
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        // A child has none of what its parent's threads did, and may have been forked while somebody read it.
+        let tallies = self.tallies.upgrade().filter(|tallies| tallies.is_of_this_process());
+        if let Some((tallies, thread)) = tallies.zip(self.thread.as_ref()) {
+            uncounted(|| tallies.thread_has_ended(thread));
+        }
+    }
+}
+
+thread_local! {
+    static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
+}
+
+/// Has something done with the calling thread's table in the tallies of this number; `tallies` says which those are, and
+/// is asked only where the thread has told them of nothing yet. Nothing where it is being torn down.
+#[inline]
+pub(super) fn with_table<R>(
+    number: u64,
+    tallies: impl FnOnce() -> Option<Arc<Tallies>>,
+    work: impl FnOnce(&mut Table, &Weak<Tallies>) -> R,
+) -> Option<R> {
+    let work = |here: &RefCell<Option<Here>>| {
+        let mut here = here.try_borrow_mut().ok()?;
+        let is_known = |it: &Here| it.number == number && it.forks == super::forks();
+        if !here.as_ref().is_some_and(is_known) {
+            *here = Some(Here::begin(&tallies()?));
+        }
+        let here = here.as_ref()?;
+        Some(work(&mut here.thread.as_ref()?.table(), &here.tallies))
+    };
+    uncounted(|| HERE.try_with(work).ok().flatten())
+}
+
+impl Tallies {
+    /// Has something done with the calling thread's table; nothing where the thread is being torn down.
+    pub(super) fn here<R>(self: &Arc<Self>, work: impl FnOnce(&mut Table) -> R) -> Option<R> {
+        with_table(self.number, || Some(self.clone()), |table, _| work(table))
+    }
+}
+
+/// An action begins on this thread.
+#[inline]
+pub(super) fn start(number: u64, tallies: impl FnOnce() -> Option<Arc<Tallies>>, action: Action) {
+    with_table(number, tallies, |table, tallies| table.start(action, tallies));
+}
+
+/// An action ends on this thread.
+#[inline]
+pub(super) fn stop(number: u64, tallies: impl FnOnce() -> Option<Arc<Tallies>>, action: Action) {
+    with_table(number, tallies, |table, _| table.stop(action));
+}

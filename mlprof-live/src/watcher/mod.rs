@@ -1,0 +1,347 @@
+//! The profiler that hears of all stages and steps, and wants to hear of more only while something
+//! is recorded.
+
+mod profiler;
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use mlprof_core::spliced::why_no_steps;
+use mlprof_core::{Profiler, RunContext, Stage, hook};
+use mlprof_events::forking::{Mutex, MutexGuard};
+use mlprof_events::live::{Activity, RecordRequest, TrainingState};
+use mlprof_events::uncounted;
+
+use crate::recording::{Guest, News, Recording};
+use crate::requester::{Busy, Requester};
+use crate::tallies::{Followed, Tallies};
+use crate::told::Told;
+use crate::trainings::Trainings;
+
+/// Time for which only the user may request recordings after one was cancelled: whoever else asks
+/// again at once would hold it again.
+const RESERVED: Duration = Duration::from_secs(10);
+
+/// See the [module](self).
+pub(crate) struct Watcher {
+    /// What is done whenever a stage begins.
+    at_stage: fn(),
+    /// Who is told of what happens while something is recorded.
+    told: Told,
+    /// What counts actions for metrics, from when they are first asked for.
+    #[cfg(any(feature = "metrics", feature = "otlp"))]
+    scraped: std::sync::OnceLock<mlprof_core::SimpleProfiler>,
+    followed: Followed,
+    /// Also held while the guest is told of steps: it is told by one thread at a time.
+    control: Mutex<Control>,
+}
+
+#[derive(Default)]
+struct Control {
+    /// The process that the rest is of: a forked child has none of its parent's clients. 0 before
+    /// the first one.
+    process: u32,
+    trainings: Trainings,
+    recording: Option<Recording>,
+    /// The number of the last recording.
+    last: u64,
+    /// Until then only the user may request one.
+    reserved_until: Option<Instant>,
+    /// So many follow actions.
+    followers: usize,
+}
+
+/// While it lives actions are counted, and devices asked what they show.
+pub(crate) struct Following(Arc<Watcher>, Arc<Tallies>);
+
+impl Following {
+    /// What threads have done lately.
+    pub(crate) fn activity(&self) -> Activity {
+        uncounted(|| self.1.activity())
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        uncounted(|| {
+            let mut control = self.0.control();
+            control.followers -= 1;
+            if control.followers == 0 {
+                self.0.followed.end();
+                hook::interest_changed();
+            }
+        });
+    }
+}
+
+impl Watcher {
+    /// One that has not heard of anything yet; `at_stage` is called whenever a stage begins.
+    pub(crate) fn new(at_stage: fn()) -> Self {
+        Self {
+            at_stage,
+            told: Told::default(),
+            #[cfg(any(feature = "metrics", feature = "otlp"))]
+            scraped: std::sync::OnceLock::new(),
+            followed: Followed::default(),
+            control: Mutex::default(),
+        }
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has actions counted, as long as what this answers lives.
+    pub(crate) fn follow_actions(self: &Arc<Self>) -> Following {
+        // A forked child may be followed before its first stage begins.
+        self.forget_parents_clients();
+        uncounted(|| {
+            let mut control = self.control();
+            let tallies = self.followed.tallies().unwrap_or_else(|| self.followed.begin());
+            control.followers += 1;
+            hook::interest_changed();
+            Following(self.clone(), tallies)
+        })
+    }
+
+    /// What runs, and whether something is recorded.
+    pub(crate) fn states(&self) -> (Vec<TrainingState>, bool) {
+        let control = self.control();
+        (control.trainings.states(Instant::now()), control.recording.is_some())
+    }
+
+    /// Has actions counted from here on.
+    #[cfg(any(feature = "metrics", feature = "otlp"))]
+    pub(crate) fn count_actions(&self) {
+        self.scraped.get_or_init(mlprof_core::SimpleProfiler::aside);
+        hook::interest_changed();
+    }
+
+    /// How long calls of actions took, if they are counted.
+    #[cfg(any(feature = "metrics", feature = "otlp"))]
+    pub(crate) fn durations(&self) -> Vec<mlprof_core::simple::ActionDurations> {
+        self.scraped.get().map(|scraped| scraped.durations()).unwrap_or_default()
+    }
+
+    /// How long steps took in this process, by stage and rank.
+    #[cfg(any(feature = "metrics", feature = "otlp"))]
+    pub(crate) fn step_durations(&self) -> crate::trainings::StepDurations {
+        self.control().trainings.step_durations.clone()
+    }
+
+    /// Has something recorded: its number. What becomes of it goes to `news`.
+    ///
+    /// # Errors
+    ///
+    /// If another one is under way, or the user has just cancelled one.
+    pub(crate) fn record(
+        &self,
+        wishes: RecordRequest,
+        requester: Requester,
+        news: Sender<News>,
+    ) -> Result<u64, Busy> {
+        self.forget_parents_clients();
+        let mut control = self.control();
+        let asked = Instant::now();
+        if let Some(other) = &control.recording {
+            return Err(Busy::UnderWay {
+                requester: other.requester,
+                since: other.asked.elapsed(),
+                has_begun: other.guest.is_some(),
+            });
+        }
+        let reserved = control.reserved_until.and_then(|until| until.checked_duration_since(asked));
+        match (requester, reserved) {
+            (Requester::Capture | Requester::Dynolog, Some(left)) => {
+                return Err(Busy::Reserved { left });
+            }
+            _ => control.reserved_until = None,
+        }
+        control.last += 1;
+        let number = control.last;
+        let from = asked + wishes.until_start();
+        let recording = Recording { number, wishes, requester, asked, from, news, guest: None };
+        control.recording = Some(recording);
+        Ok(number)
+    }
+
+    /// Cancels the recording that is under way, if there is one, as the user asks. Returns who had
+    /// requested it, and how long ago.
+    pub(crate) fn cancel_any(&self) -> Option<String> {
+        uncounted(|| {
+            let mut control = self.control();
+            let recording = control.recording.as_ref()?;
+            let seconds = recording.asked.elapsed().as_secs_f64();
+            let told = format!("requested by {} {seconds:.1} s ago", recording.requester);
+            control.reserved_until = Some(Instant::now() + RESERVED);
+            self.end(&mut control, vec!["the user has cancelled it".to_owned()]);
+            Some(told)
+        })
+    }
+
+    /// Whoever asked for a recording does not want it any more; nothing, if it is over.
+    pub(crate) fn cancel(&self, number: u64) {
+        uncounted(|| {
+            let mut control = self.control();
+            if control.recording.as_ref().is_some_and(|recording| recording.number == number) {
+                self.end(&mut control, Vec::new());
+            }
+        });
+    }
+
+    /// Ends the recording that is under way, if there is one, and says why.
+    pub(crate) fn end_any(&self, why: &str) {
+        uncounted(|| self.end(&mut self.control(), vec![why.to_owned()]));
+    }
+
+    /// Ends a recording that has not begun in time, and begins or ends one of a time where no step
+    /// comes to do so. To be called now and then, by a thread of ours.
+    pub(crate) fn look_at_clock(&self, number: u64) {
+        uncounted(|| {
+            let mut control = self.control();
+            let recording = control.recording.as_mut().filter(|it| it.number == number);
+            if let Some(why) = recording.as_ref().and_then(|it| it.expired(Instant::now())) {
+                return self.take_away(&mut control, vec![why]);
+            }
+            let Some((recording, time)) = recording.and_then(|it| it.time().map(|time| (it, time)))
+            else {
+                return;
+            };
+            // No step is waited for where there will be none.
+            let patience = if why_no_steps().is_some() { Duration::ZERO } else { time };
+            match &recording.guest {
+                None if recording.from.elapsed() >= patience => {
+                    let guest = recording.guest_for_time(Instant::now());
+                    self.begin(recording, guest, None);
+                }
+                Some(guest) if guest.of.is_none() && guest.began.elapsed() >= time => {
+                    let note = "no step began within the time that was asked for: it has no steps";
+                    self.end(&mut control, vec![note.to_owned()]);
+                }
+                Some(guest) if guest.began.elapsed() >= time * 2 => {
+                    let note =
+                        "a step took longer than the time that was asked for: it is not whole";
+                    self.end(&mut control, vec![note.to_owned()]);
+                }
+                _ => {}
+            }
+        });
+    }
+
+    fn begin(&self, recording: &mut Recording, guest: Guest, stage: Option<(Stage, &RunContext)>) {
+        let profiler = guest.profiler.clone();
+        recording.guest = Some(guest);
+        self.told.begin(profiler.clone());
+        if let Some((stage, run)) = stage {
+            profiler.setup(stage, run);
+        }
+        hook::interest_changed();
+        let _ = recording.news.send(News::Began);
+    }
+
+    /// Ends a recording with what it has, and takes it away.
+    fn end(&self, control: &mut Control, notes: Vec<String>) {
+        if let Some(guest) = control.recording.as_ref().and_then(|it| it.guest.as_ref()) {
+            guest.profiler.teardown(None);
+        }
+        self.take_away(control, notes);
+    }
+
+    fn take_away(&self, control: &mut Control, notes: Vec<String>) {
+        let Some(recording) = control.recording.take() else { return };
+        self.told.end();
+        hook::interest_changed();
+        let guest = recording.guest.map(|guest| guest.profiler);
+        let _ = recording.news.send(News::Over(notes, guest));
+    }
+
+    /// A step is over: a recording may begin or end.
+    fn step_is_over(&self, thread: ThreadId, now: Instant) {
+        let mut control = self.control();
+        let Control { trainings, recording, .. } = &mut *control;
+        trainings.waited(thread, self.followed.take_waited());
+        let Some(running) = trainings.step(thread, now).map(|training| training.top()) else {
+            return;
+        };
+        if let Some(tallies) = self.followed.tallies() {
+            tallies.step();
+        }
+        let Some(recording) = recording else { return };
+        let Some(guest) = &recording.guest else {
+            // A sanity check is no training: nobody wants to see its batches.
+            if running.stage == Some(Stage::SanityCheck) {
+                return;
+            }
+            if recording.may_begin(running.steps, now) {
+                let guest = recording.guest_for_steps(running.number, running.steps, now);
+                self.begin(recording, guest, running.stage.map(|stage| (stage, &running.run)));
+            } else if let Some(missed) = recording.missed(running.steps) {
+                let at = running.steps;
+                let note =
+                    format!("it is at step {at}, too late for step {missed} to be the first");
+                self.take_away(&mut control, vec![note]);
+            }
+            return;
+        };
+        if guest.of != Some(running.number) {
+            return;
+        }
+        guest.profiler.step();
+        let is_over = recording.time().is_some_and(|time| guest.began.elapsed() >= time);
+        if guest.is_full() {
+            self.take_away(&mut control, Vec::new());
+        } else if is_over {
+            self.end(&mut control, Vec::new());
+        }
+    }
+
+    /// Stages or pauses have changed: the steps that are recorded may be interrupted, go on, or be
+    /// over.
+    fn follow(&self, control: &mut Control) {
+        let Control { trainings, recording, .. } = &mut *control;
+        let Some(guest) = recording.as_mut().and_then(|it| it.guest.as_mut()) else { return };
+        let Some(of) = guest.of else { return };
+        match trainings.goes_on(of) {
+            None => self.end(control, vec!["the stage ended meanwhile".to_owned()]),
+            Some(true) if guest.is_paused => {
+                guest.is_paused = false;
+                guest.profiler.resume();
+            }
+            Some(false) if !guest.is_paused => {
+                guest.is_paused = true;
+                guest.profiler.pause();
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// In a forked child, forgets who followed and recorded its parent.
+    fn forget_parents_clients(&self) {
+        uncounted(|| {
+            let mut control = self.control();
+            let before = std::mem::replace(&mut control.process, std::process::id());
+            if before == control.process || before == 0 {
+                return;
+            }
+            control.followers = 0;
+            self.followed.end();
+            self.told.end();
+            // The parent's thread waits for it, and frees it there.
+            std::mem::forget(control.recording.take());
+            hook::interest_changed();
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Trainings, ThreadId)) {
+        uncounted(|| {
+            let mut control = self.control();
+            change(&mut control.trainings, thread::current().id());
+            self.follow(&mut control);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

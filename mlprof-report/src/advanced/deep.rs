@@ -1,0 +1,351 @@
+//! Call trees of any depth: as JSON, and as values that are compared, copied and dropped without
+//! recursion.
+//!
+//! What reads JSON gives up at some depth of nesting, serde_json at 128, Python at 1,000. So `roots`
+//! holds a tree down to [`NESTED`] levels, and `deeper` what is below that, again down to so many
+//! levels, and so on.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use serde::de::Error;
+use serde::ser::{SerializeSeq, SerializeStruct};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{CallTreeNode, ThreadCallTree};
+
+/// So many levels of nodes are nested in each other in JSON. Each is an object in an array.
+const NESTED: usize = 50;
+
+/// Nodes that are not nested below their parent: the parent's number, and its children. Nodes are
+/// counted from 0 in the order in which they stand in the JSON.
+struct Deeper<'tree> {
+    parent: usize,
+    children: &'tree [CallTreeNode],
+}
+
+/// What is being written.
+#[derive(Default)]
+struct Written<'tree> {
+    nodes: usize,
+    left: VecDeque<Deeper<'tree>>,
+}
+
+/// Nodes of one level, and what is below them down to the level that is the last.
+struct Level<'tree, 'written> {
+    nodes: &'tree [CallTreeNode],
+    levels_left: usize,
+    written: &'written RefCell<Written<'tree>>,
+}
+
+impl Serialize for Level<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut sequence = serializer.serialize_seq(Some(self.nodes.len()))?;
+        for node in self.nodes {
+            let levels_left = self.levels_left.saturating_sub(1);
+            sequence.serialize_element(&Nested { node, levels_left, written: self.written })?;
+        }
+        sequence.end()
+    }
+}
+
+struct Nested<'tree, 'written> {
+    node: &'tree CallTreeNode,
+    levels_left: usize,
+    written: &'written RefCell<Written<'tree>>,
+}
+
+impl Serialize for Nested<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { node, levels_left, written } = *self;
+        let mut nodes: &[CallTreeNode] = &node.children;
+        {
+            let mut written = written.borrow_mut();
+            let number = written.nodes;
+            written.nodes += 1;
+            if levels_left == 0 && !nodes.is_empty() {
+                written.left.push_back(Deeper { parent: number, children: nodes });
+                nodes = &[];
+            }
+        }
+        let mut fields = serializer.serialize_struct("CallTreeNode", 4)?;
+        fields.serialize_field("function", &node.function)?;
+        fields.serialize_field("kind", &node.kind)?;
+        fields.serialize_field("calls", &node.calls)?;
+        fields.serialize_field("children", &Level { nodes, levels_left, written })?;
+        fields.end()
+    }
+}
+
+/// What is left, one after the other, while there is something.
+struct AllDeeper<'tree, 'written>(&'written RefCell<Written<'tree>>);
+
+impl Serialize for AllDeeper<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Entry<'tree, 'written> {
+            parent: usize,
+            children: Level<'tree, 'written>,
+        }
+        let next = || self.0.borrow_mut().left.pop_front();
+        let mut sequence = serializer.serialize_seq(None)?;
+        while let Some(Deeper { parent, children: nodes }) = next() {
+            let children = Level { nodes, levels_left: NESTED, written: self.0 };
+            sequence.serialize_element(&Entry { parent, children })?;
+        }
+        sequence.end()
+    }
+}
+
+impl Serialize for ThreadCallTree {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = RefCell::default();
+        let roots = Level { nodes: &self.roots, levels_left: NESTED, written: &written };
+        let mut fields = serializer.serialize_struct("ThreadCallTree", 4)?;
+        fields.serialize_field("thread", &self.thread)?;
+        fields.serialize_field("threads", &self.threads)?;
+        fields.serialize_field("roots", &roots)?;
+        fields.serialize_field("deeper", &AllDeeper(&written))?;
+        fields.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for ThreadCallTree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Entry {
+            parent: usize,
+            children: Vec<CallTreeNode>,
+        }
+        #[derive(Deserialize)]
+        struct Read {
+            thread: String,
+            threads: u64,
+            roots: Vec<CallTreeNode>,
+            #[serde(default)]
+            deeper: Vec<Entry>,
+        }
+        let Read { thread, threads, roots, deeper } = Read::deserialize(deserializer)?;
+        // All parts of the tree, and for each the number of its first node.
+        let mut parts = vec![(0, roots)];
+        let mut next = count(&parts[0].1);
+        // For each part what belongs below its nodes: the node's place in the part, and which part.
+        let mut below: Vec<Vec<(usize, usize)>> = vec![Vec::new()];
+        for Entry { parent, children } in deeper {
+            if parent >= next {
+                return Err(D::Error::custom(format!(
+                    "there is no node {parent} before its children"
+                )));
+            }
+            let around = parts.partition_point(|(first, _)| *first <= parent) - 1;
+            below[around].push((parent - parts[around].0, parts.len()));
+            below.push(Vec::new());
+            let first = next;
+            next += count(&children);
+            parts.push((first, children));
+        }
+        // From the last part on, so that each is whole when it finds its place.
+        for around in (0..parts.len()).rev() {
+            let mut inside = std::mem::take(&mut below[around]);
+            inside.sort_unstable();
+            let (until, after) = parts.split_at_mut(around + 1);
+            let part = |index: usize| std::mem::take(&mut after[index - around - 1].1);
+            if let Err(error) = attach(&mut until[around].1, inside, part) {
+                // Dropped as a tree is, without recursion.
+                let roots = parts.into_iter().flat_map(|(_, nodes)| nodes).collect();
+                drop(Self { thread, threads, roots });
+                return Err(D::Error::custom(error));
+            }
+        }
+        let roots = std::mem::take(&mut parts[0].1);
+        Ok(Self { thread, threads, roots })
+    }
+}
+
+fn count(nodes: &[CallTreeNode]) -> usize {
+    PreOrder { open: vec![nodes.iter()] }.count()
+}
+
+/// Gives the nodes at these places, in ascending order, their children.
+fn attach(
+    nodes: &mut [CallTreeNode],
+    inside: Vec<(usize, usize)>,
+    mut part: impl FnMut(usize) -> Vec<CallTreeNode>,
+) -> Result<(), &'static str> {
+    let mut inside = inside.into_iter().peekable();
+    let mut open = vec![nodes.iter_mut()];
+    let mut place = 0;
+    while let Some(level) = open.last_mut().filter(|_| inside.peek().is_some()) {
+        let Some(node) = level.next() else {
+            open.pop();
+            continue;
+        };
+        match inside.next_if(|(wanted, _)| *wanted == place) {
+            Some(_) if !node.children.is_empty() => return Err("a node has children twice"),
+            Some((_, index)) => node.children = part(index),
+            None => open.push(node.children.iter_mut()),
+        }
+        place += 1;
+    }
+    match inside.next() {
+        Some(_) => Err("a node has children twice"),
+        None => Ok(()),
+    }
+}
+
+/// Nodes, each before those below it.
+struct PreOrder<'tree> {
+    open: Vec<std::slice::Iter<'tree, CallTreeNode>>,
+}
+
+impl<'tree> Iterator for PreOrder<'tree> {
+    /// How many nodes are around it, and the node.
+    type Item = (usize, &'tree CallTreeNode);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.open.last_mut()?.next() {
+                Some(node) => {
+                    self.open.push(node.children.iter());
+                    return Some((self.open.len() - 2, node));
+                }
+                None => drop(self.open.pop()),
+            }
+        }
+    }
+}
+
+impl ThreadCallTree {
+    /// All nodes, each before those below it, with the number of nodes around it. Of use where trees
+    /// may be too deep for recursion: they are as deep as the calls of different functions are nested.
+    pub fn nodes(&self) -> impl Iterator<Item = (usize, &CallTreeNode)> {
+        PreOrder { open: vec![self.roots.iter()] }
+    }
+}
+
+impl PartialEq for ThreadCallTree {
+    fn eq(&self, other: &Self) -> bool {
+        // The order of nodes and how many children each has are the whole shape of a tree.
+        let is_same = |one: &CallTreeNode, other: &CallTreeNode| {
+            one.function == other.function
+                && one.kind == other.kind
+                && one.calls == other.calls
+                && one.children.len() == other.children.len()
+        };
+        let (mut ours, mut theirs) = (self.nodes(), other.nodes());
+        self.thread == other.thread
+            && self.threads == other.threads
+            && self.roots.len() == other.roots.len()
+            && ours.by_ref().zip(theirs.by_ref()).all(|((_, one), (_, other))| is_same(one, other))
+            && ours.next().is_none()
+            && theirs.next().is_none()
+    }
+}
+
+impl Clone for ThreadCallTree {
+    fn clone(&self) -> Self {
+        let nodes: Vec<&CallTreeNode> = self.nodes().map(|(_, node)| node).collect();
+        // Backwards, so that the children of a node are the last ones made, the first of all last.
+        let mut made: Vec<CallTreeNode> = Vec::new();
+        let take = |count: usize, made: &mut Vec<CallTreeNode>| {
+            (0..count).filter_map(|_| made.pop()).collect::<Vec<_>>()
+        };
+        for node in nodes.into_iter().rev() {
+            let children = take(node.children.len(), &mut made);
+            let CallTreeNode { function, kind, calls, .. } = node;
+            made.push(CallTreeNode {
+                function: function.clone(),
+                kind: *kind,
+                calls: *calls,
+                children,
+            });
+        }
+        let roots = take(self.roots.len(), &mut made);
+        Self { thread: self.thread.clone(), threads: self.threads, roots }
+    }
+}
+
+impl Drop for ThreadCallTree {
+    fn drop(&mut self) {
+        let mut open = std::mem::take(&mut self.roots);
+        while let Some(mut node) = open.pop() {
+            open.append(&mut node.children);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::advanced::{CallStatistics, FunctionKey};
+    use mlprof_events::ActionKind;
+
+    fn node(name: usize, children: Vec<CallTreeNode>) -> CallTreeNode {
+        let function = FunctionKey { file: "a.rs".into(), line: 1, name: format!("f{name}") };
+        let calls = CallStatistics { total_calls: name as u64, ..CallStatistics::default() };
+        CallTreeNode { function, kind: ActionKind::Function, calls, children }
+    }
+
+    /// A way down with a leaf before and after each step, and below that some of the same again.
+    fn tree(depth: usize) -> ThreadCallTree {
+        let mut below = Vec::new();
+        for level in (0..depth).rev() {
+            below = vec![node(3 * level, vec![]), node(3 * level + 1, below), node(7, vec![])];
+        }
+        ThreadCallTree { thread: "main".into(), threads: 1, roots: below }
+    }
+
+    #[test]
+    fn trees_of_every_depth_are_read_back() {
+        for depth in [0, 1, 2, 49, 50, 51, 60, 61, 99, 100, 101, 10_000, 70_000] {
+            let tree = tree(depth);
+            assert_eq!(tree.nodes().count(), 3 * depth);
+            assert_eq!(
+                tree.nodes().map(|(around, _)| around + 1).max(),
+                (depth > 0).then_some(depth)
+            );
+            let json = serde_json::to_string(&tree).expect("plain data");
+            let back: ThreadCallTree = serde_json::from_str(&json).expect("what was written");
+            assert!(back == tree, "depth {depth}");
+            assert!(back.clone() == tree, "depth {depth}");
+        }
+        assert!(tree(70) != tree(71) && tree(0) != tree(1));
+    }
+
+    #[test]
+    fn no_reader_has_to_go_deeper_than_128_levels() {
+        let json = serde_json::to_string(&tree(1_000)).expect("plain data");
+        let (mut depth, mut deepest) = (0, 0);
+        for byte in json.bytes() {
+            match byte {
+                b'[' | b'{' => depth += 1,
+                b']' | b'}' => depth -= 1,
+                _ => {}
+            }
+            deepest = deepest.max(depth);
+        }
+        assert!((100..120).contains(&deepest), "{deepest}");
+    }
+
+    #[test]
+    fn a_tree_of_before_is_read_and_nonsense_is_an_error() {
+        let value = serde_json::to_value(tree(2)).expect("plain data");
+        let read = |change: fn(&mut serde_json::Value)| {
+            let mut changed = value.clone();
+            change(&mut changed);
+            serde_json::from_value::<ThreadCallTree>(changed)
+        };
+        assert!(read(|value| drop(value["deeper"].take())).is_err(), "null is no list");
+        let before = read(|value| {
+            value.as_object_mut().and_then(|fields| fields.remove("deeper"));
+        });
+        assert!(before.expect("a tree of before") == tree(2));
+        let nowhere = r#"[{"parent": 6, "children": []}]"#;
+        let twice = r#"[{"parent": 1, "children": []}]"#;
+        for deeper in [nowhere, twice] {
+            let mut changed = value.clone();
+            changed["deeper"] = serde_json::from_str(deeper).expect("JSON");
+            assert!(serde_json::from_value::<ThreadCallTree>(changed).is_err(), "{deeper}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What devices' counters showed, as means per action: values, and a table for each device.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use super::label;
+use super::number::{bytes, duration, grouped, time_cell};
+use super::table::Table;
+use mlprof_events::{ActionKind, DeviceCounter};
+
+/// So many actions are shown per device, those that took longest; JSON has them all.
+const ACTIONS_SHOWN: usize = 20;
+
+/// One device, over all cycles in which it was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceCounterStatistics {
+    /// Which device, counted from 0.
+    pub device: u32,
+    /// How many times it was asked.
+    pub samples: u64,
+    /// From one time to the next, on average, in seconds; `None` if no cycle has two.
+    pub interval_seconds: Option<f64>,
+    /// How long those cycles were.
+    pub recorded_seconds: f64,
+    /// All the memory that it has, where that is known.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
+    /// All samples, by counter. What the device does not have is left out.
+    pub recording: Vec<CounterStatistics>,
+    /// The samples that fell into each action, module and step, on whatever thread; those that took
+    /// longest come first.
+    pub actions: Vec<ActionDeviceCounters>,
+}
+
+/// The calls of one action while a device was sampled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActionDeviceCounters {
+    /// The name; `ProfilerStep*` for all steps.
+    pub name: String,
+    /// What it is.
+    pub kind: ActionKind,
+    /// How many calls there were in the cycles that have samples.
+    pub calls: u64,
+    /// How long they took together, in seconds. Calls inside each other count each for itself.
+    pub total_seconds: f64,
+    /// By counter. Empty if no sample fell into any of the calls.
+    pub counters: Vec<CounterStatistics>,
+}
+
+/// Samples of one counter of one device.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CounterStatistics {
+    /// Which counter.
+    pub counter: DeviceCounter,
+    /// How many; one that fell into several calls counts for each of them.
+    pub samples: u64,
+    /// Their mean, in the counter's [unit](DeviceCounter::unit).
+    pub mean: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+/// The tables; empty without samples. Writing into a string cannot fail.
+pub(super) fn paint(devices: &[DeviceCounterStatistics]) -> String {
+    let mut text = String::new();
+    for device in devices {
+        let interval = device
+            .interval_seconds
+            .map_or_else(String::new, |seconds| format!(", one every {}", duration(seconds)));
+        let _ = writeln!(
+            text,
+            "{}Device {}: mean / maximum of {} samples{interval}",
+            if text.is_empty() { "" } else { "\n" },
+            device.device,
+            grouped(device.samples)
+        );
+        text.push_str(&table(device).paint());
+        if device.actions.len() > ACTIONS_SHOWN {
+            let more = grouped((device.actions.len() - ACTIONS_SHOWN) as u64);
+            let _ = writeln!(text, "{more} more actions are only in the JSON report.");
+        }
+    }
+    if !text.is_empty() {
+        text.push_str(
+            "A sample belongs to all actions that were open when it was taken, on any thread; - : \
+             none was. Busy: the share of\ntime in which a kernel ran, or memory was read or \
+             written, as the driver counts it: over up to a second before the\nsample.\n",
+        );
+    }
+    text
+}
+
+const FIXED: usize = 2;
+const COLUMNS: usize = FIXED + DeviceCounter::ALL.len() + 1;
+
+fn table(device: &DeviceCounterStatistics) -> Table<COLUMNS> {
+    let mut header = [""; COLUMNS];
+    header[..FIXED].copy_from_slice(&["Samples", "Time"]);
+    for (title, counter) in header[FIXED..].iter_mut().zip(DeviceCounter::ALL) {
+        *title = title_of(counter);
+    }
+    header[COLUMNS - 1] = "Action";
+    let mut table = Table::new(header);
+    for (column, counter) in (FIXED..).zip(DeviceCounter::ALL) {
+        if device.recording.iter().all(|found| found.counter != counter) {
+            table.hide(column);
+        }
+    }
+    let whole = cells(device.samples, device.recorded_seconds, &device.recording);
+    table.row(with_name(whole, "[whole recording]".to_owned()));
+    for action in device.actions.iter().take(ACTIONS_SHOWN) {
+        let samples = action.counters.iter().map(|counter| counter.samples).max().unwrap_or(0);
+        let row = cells(samples, action.total_seconds, &action.counters);
+        table.row(with_name(row, label::shown(&action.name)));
+    }
+    table
+}
+
+fn with_name(mut cells: [String; COLUMNS], name: String) -> [String; COLUMNS] {
+    cells[COLUMNS - 1] = name;
+    cells
+}
+
+fn cells(samples: u64, seconds: f64, counters: &[CounterStatistics]) -> [String; COLUMNS] {
+    let mut cells = [const { String::new() }; COLUMNS];
+    cells[0] = grouped(samples);
+    cells[1] = time_cell(seconds, 4);
+    for (cell, counter) in cells[FIXED..].iter_mut().zip(DeviceCounter::ALL) {
+        let found = counters.iter().find(|found| found.counter == counter);
+        *cell = found.map_or_else(|| "-".to_owned(), mean_and_maximum);
+    }
+    cells
+}
+
+/// The title of a counter's column.
+fn title_of(counter: DeviceCounter) -> &'static str {
+    match counter {
+        DeviceCounter::GpuUtilization => "Busy %",
+        DeviceCounter::MemoryUtilization => "Memory busy %",
+        DeviceCounter::MemoryUsed => "Memory used",
+        DeviceCounter::Power => "Power W",
+        DeviceCounter::Temperature => "°C",
+        DeviceCounter::SmClock => "SM MHz",
+        DeviceCounter::MemoryClock => "Memory MHz",
+    }
+}
+
+fn mean_and_maximum(found: &CounterStatistics) -> String {
+    let (mean, max) = (found.mean, found.max);
+    match found.counter {
+        DeviceCounter::MemoryUsed => format!("{} / {}", bytes(mean as u64), bytes(max as u64)),
+        DeviceCounter::SmClock | DeviceCounter::MemoryClock => format!("{mean:.0} / {max:.0}"),
+        DeviceCounter::Power => format!("{mean:.1} / {max:.1}"),
+        _ => format!("{mean:.1} / {max:.0}"),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn statistics(counter: DeviceCounter, mean: f64, max: f64) -> CounterStatistics {
+        CounterStatistics { counter, samples: 12, mean, max }
+    }
+
+    fn device() -> DeviceCounterStatistics {
+        let action = |name: &str, total_seconds: f64, counters: Vec<_>| ActionDeviceCounters {
+            name: name.to_owned(),
+            kind: ActionKind::Action,
+            calls: 3,
+            total_seconds,
+            counters,
+        };
+        let busy = statistics(DeviceCounter::GpuUtilization, 87.25, 100.0);
+        DeviceCounterStatistics {
+            device: 0,
+            samples: 1234,
+            interval_seconds: Some(0.1),
+            recorded_seconds: 123.4,
+            memory_bytes: None,
+            recording: vec![
+                busy,
+                statistics(DeviceCounter::MemoryUsed, 1_610_612_736.0, 2_147_483_648.0),
+                statistics(DeviceCounter::Power, 301.25, 350.0),
+            ],
+            actions: vec![
+                action("run_training_batch", 100.0, vec![busy]),
+                action("on_train_batch_end", 0.002, Vec::new()),
+            ],
+        }
+    }
+
+    #[test]
+    fn the_table_has_the_counters_that_there_are() {
+        let text = paint(&[device()]);
+        let lines: Vec<_> = text.lines().collect();
+        let expected = [
+            "Device 0: mean / maximum of 1,234 samples, one every 100 ms",
+            "Samples      Time      Busy %          Memory used        Power W  Action",
+            "─────────────────────────────────────────────────────────────────────────────────────",
+            "  1,234  123.4 s   87.2 / 100  1.50 GiB / 2.00 GiB  301.2 / 350.0  [whole recording]",
+            "     12  100.0 s   87.2 / 100                    -              -  run_training_batch",
+            "      0  2.000 ms           -                    -              -  on_train_batch_end",
+        ];
+        assert_eq!(lines[..6], expected, "{text}");
+        assert_eq!(paint(&[]), "");
+    }
+
+    #[test]
+    fn further_actions_are_counted_only() {
+        let mut device = device();
+        let action = device.actions[0].clone();
+        device.actions = vec![action; ACTIONS_SHOWN + 2];
+        let text = paint(&[device.clone(), device]);
+        assert_eq!(
+            text.matches("2 more actions are only in the JSON report.").count(),
+            2,
+            "{text}"
+        );
+        assert_eq!(text.matches("run_training_batch").count(), 2 * ACTIONS_SHOWN);
+        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    }
+}

@@ -1,0 +1,371 @@
+//! All rules, with their thresholds, put to a report.
+
+use std::collections::HashMap;
+
+use super::facts::Facts;
+use super::ranks::{self, Examined};
+use super::rule::{Outcome, Rule, Threshold};
+use super::rules::ALL;
+use crate::Report;
+use crate::counted::counted_were;
+use crate::finding::Finding;
+
+/// Of all rules together.
+const GENERAL: &[Threshold] = &[
+    Threshold {
+        name: "least-seconds",
+        default: 1.0,
+        why: "so many seconds the stage must take: of less, chance and warm-up say too much",
+    },
+    Threshold {
+        name: "least-recorded-steps",
+        default: 3.0,
+        why: "so many steps a report must have that is of recorded steps only, as the default \
+              schedule has them",
+    },
+];
+/// What thresholds of all rules are named by.
+const GENERAL_NAME: &str = "all";
+
+/// The rules, and their thresholds.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    /// Those that were set, by the rule's name, a dot and their own.
+    set: HashMap<String, f64>,
+}
+
+/// Why a threshold was not set.
+#[derive(Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetThresholdError {
+    /// No rule has a threshold of that name.
+    #[error("no rule has a threshold {name:?}: there are {}", known.join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// All that there are.
+        known: Vec<String>,
+    },
+    /// It is below 0, or no number.
+    #[error("the threshold {name} cannot be {value}: it must be a number from 0 up")]
+    NoNumber {
+        /// Which one.
+        name: String,
+        /// What it was to be.
+        value: f64,
+    },
+}
+
+mlprof_events::debug_as_display!(SetThresholdError);
+
+/// What one rule says of a report, and by which thresholds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// When it speaks.
+    pub condition: &'static str,
+    /// Its thresholds, and what they are now.
+    pub thresholds: Vec<(Threshold, f64)>,
+    /// What it says.
+    pub outcome: Outcome,
+}
+
+impl Rules {
+    /// All rules, with the thresholds that they have by default.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a threshold: `data-waiting.share`, …
+    ///
+    /// # Errors
+    ///
+    /// If no rule has it; the error lists those that there are. If it is below 0 or no number.
+    pub fn set(&mut self, name: &str, value: f64) -> Result<&mut Self, SetThresholdError> {
+        let known = self.thresholds();
+        if !known.iter().any(|(full_name, _)| full_name == name) {
+            let known = known.into_iter().map(|(name, _)| name).collect();
+            return Err(SetThresholdError::Unknown { name: name.to_owned(), known });
+        }
+        if value.is_nan() || value < 0.0 {
+            return Err(SetThresholdError::NoNumber { name: name.to_owned(), value });
+        }
+        self.set.insert(name.to_owned(), value);
+        Ok(self)
+    }
+
+    /// All thresholds by their full names, which [`set`](Self::set) takes.
+    pub fn thresholds(&self) -> Vec<(String, Threshold)> {
+        let of_rules = ALL.iter().map(|rule| (rule.name(), rule.thresholds()));
+        let all = [(GENERAL_NAME, GENERAL)].into_iter().chain(of_rules);
+        let all = all.chain([(ranks::NAME, ranks::THRESHOLDS)]);
+        let named = |(rule, thresholds): (&'static str, &'static [Threshold])| {
+            thresholds.iter().map(move |threshold| (full_name(rule, threshold), *threshold))
+        };
+        all.flat_map(named).collect()
+    }
+
+    /// What is found in `report`, what costs most first.
+    pub fn apply(&self, report: &Report) -> Vec<Finding> {
+        let facts = Facts::of(report);
+        let outcomes = ALL.iter().map(|rule| self.examine(*rule, &facts));
+        let mut findings: Vec<_> = outcomes
+            .flat_map(|outcome| match outcome {
+                Outcome::Found(findings) => findings,
+                Outcome::Healthy(_) | Outcome::NoInputs(_) => Vec::new(),
+            })
+            .collect();
+        findings.sort_by(|one, other| other.cost.seconds.total_cmp(&one.cost.seconds));
+        findings
+    }
+
+    /// `report` with what is found in it as its [findings](Report::findings), if it is of a kind that
+    /// has any.
+    #[must_use]
+    pub fn annotate(&self, report: Report) -> Report {
+        let findings = self.apply(&report);
+        report.with_findings(findings)
+    }
+
+    /// What every rule says of `report`, and by which numbers.
+    pub fn explain(&self, report: &Report) -> Vec<Explanation> {
+        let facts = Facts::of(report);
+        let explain = |rule: &&dyn Rule| Explanation {
+            rule: rule.name(),
+            condition: rule.condition(),
+            thresholds: rule.thresholds().iter().copied().zip(self.limits(*rule)).collect(),
+            outcome: self.examine(*rule, &facts),
+        };
+        ALL.iter().map(explain).collect()
+    }
+
+    /// What is found by looking at the reports of several processes of one run side by side; nothing in
+    /// those of one process. The finding is of the slowest.
+    pub fn apply_to_ranks(&self, reports: &[Report]) -> Vec<Finding> {
+        self.found_in_ranks(reports).into_iter().map(|(_, finding)| finding).collect()
+    }
+
+    /// What is said of several processes, and by which numbers; that this is not known where all reports are of one.
+    pub fn explain_ranks(&self, reports: &[Report]) -> Explanation {
+        let examined = self.examine_ranks(reports);
+        let outcome = examined.map_or_else(
+            || {
+                Outcome::no_inputs(
+                    "all reports are of one process: give those of several ranks at once",
+                )
+            },
+            |examined| examined.outcome,
+        );
+        let threshold = ranks::THRESHOLDS[0];
+        Explanation {
+            rule: ranks::NAME,
+            condition: ranks::CONDITION,
+            thresholds: vec![(threshold, self.limit(ranks::NAME, &threshold))],
+            outcome,
+        }
+    }
+
+    /// What [`apply_to_ranks`](Self::apply_to_ranks) finds, and which of the reports each finding is of.
+    pub(crate) fn found_in_ranks(&self, reports: &[Report]) -> Vec<(usize, Finding)> {
+        match self.examine_ranks(reports) {
+            Some(Examined { outcome: Outcome::Found(findings), slowest: Some(index) }) => {
+                findings.into_iter().map(|finding| (index, finding)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn examine_ranks(&self, reports: &[Report]) -> Option<Examined> {
+        let first = reports.first()?.header().rank;
+        let are_several = reports.iter().any(|report| report.header().rank != first);
+        let limit = self.limit(ranks::NAME, &ranks::THRESHOLDS[0]);
+        are_several.then(|| ranks::examine(reports, limit))
+    }
+
+    fn examine(&self, rule: &dyn Rule, facts: &Facts<'_>) -> Outcome {
+        if rule.is_of_time()
+            && let Some(too_little) = self.too_little(facts)
+        {
+            return Outcome::NoInputs(too_little);
+        }
+        rule.examine(facts, &self.limits(rule))
+    }
+
+    /// Why a report says too little for any rule, if it does.
+    fn too_little(&self, facts: &Facts<'_>) -> Option<String> {
+        let seconds = facts.report.header().wall_seconds;
+        let least = self.limit(GENERAL_NAME, &GENERAL[0]);
+        if seconds < least {
+            return Some(format!(
+                "the stage took {seconds:.3} s, and less than {least} s say too little \
+                 ({GENERAL_NAME}.{})",
+                GENERAL[0].name
+            ));
+        }
+        let Report::Tensor(report) = facts.report else { return None };
+        if !facts.knows_its_seconds {
+            return Some(format!(
+                "the report lists the first {} of its {} cycles, and not how long all of them took: \
+                 it is of an earlier version",
+                report.cycles.len(),
+                report.cycle_count
+            ));
+        }
+        let least = self.limit(GENERAL_NAME, &GENERAL[1]);
+        ((report.recorded_steps as f64) < least).then(|| {
+            format!(
+                "{} recorded, and less than {least} say too little ({GENERAL_NAME}.{})",
+                counted_were(report.recorded_steps, "step", "steps"),
+                GENERAL[1].name
+            )
+        })
+    }
+
+    fn limits(&self, rule: &dyn Rule) -> Vec<f64> {
+        rule.thresholds().iter().map(|threshold| self.limit(rule.name(), threshold)).collect()
+    }
+
+    fn limit(&self, rule: &str, threshold: &Threshold) -> f64 {
+        self.set.get(&full_name(rule, threshold)).copied().unwrap_or(threshold.default)
+    }
+}
+
+fn full_name(rule: &str, threshold: &Threshold) -> String {
+    format!("{rule}.{}", threshold.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TensorReport;
+    use crate::findings::samples::{op, recorded, row, steps};
+
+    fn saving(report_seconds: f64) -> Report {
+        let mut report = steps(100, report_seconds / 100.0);
+        report.actions.push(row("save_checkpoint", 20, 0.6 * report_seconds));
+        report.actions.push(row("[Callback]A.on_train_batch_end", 100, 0.9 * report_seconds));
+        Report::Simple(report)
+    }
+
+    #[test]
+    fn what_costs_most_comes_first() {
+        let findings = Rules::new().apply(&saving(2.0));
+        let rules: Vec<_> = findings.iter().map(|finding| finding.rule.as_str()).collect();
+        assert_eq!(rules, ["slow-hooks", "checkpoints"]);
+    }
+
+    #[test]
+    fn of_a_very_short_run_nothing_is_said_unless_it_is_asked_for() {
+        let report = saving(0.5);
+        let mut rules = Rules::new();
+        assert_eq!(rules.apply(&report), []);
+        assert!(rules.explain(&report).iter().all(|explanation| {
+            // Numbers are wrong after a moment, too; but this report has none.
+            let lacks = |why: &str| why.contains("0.500 s") || why.contains("\"numerics\"");
+            matches!(&explanation.outcome, Outcome::NoInputs(why) if lacks(why))
+        }));
+        rules.set("all.least-seconds", 0.1).expect("there is such a threshold");
+        assert_eq!(rules.apply(&report).len(), 2);
+    }
+
+    #[test]
+    fn of_recorded_steps_the_report_must_say_how_long_they_took() {
+        let explained = |report: &TensorReport| {
+            let explanations = Rules::new().explain(&Report::Tensor(report.clone()));
+            let rule = explanations.into_iter().find(|rule| rule.rule == "hidden-waits");
+            rule.expect("there is such a rule").outcome
+        };
+        // More cycles than are listed, two seconds in all.
+        let mut report = recorded(vec![op("candle::to_scalar", 100, 0.6)]);
+        report.cycle_count = 150;
+        let Outcome::Found(found) = explained(&report) else { panic!("it takes 30 %") };
+        assert!((found[0].cost.share - 0.3).abs() < 1e-9, "{found:?}");
+        // What earlier versions wrote.
+        report.recorded_seconds = None;
+        let Outcome::NoInputs(why) = explained(&report) else { panic!("of what is not known") };
+        assert!(why.contains("the first 1 of its 150 cycles"), "{why}");
+        report.cycle_count = 1;
+        assert!(matches!(explained(&report), Outcome::Found(_)));
+    }
+
+    #[test]
+    fn thresholds_are_set_by_name_and_hold() {
+        let mut rules = Rules::new();
+        rules.set("checkpoints.share", 0.7).expect("there is such a threshold");
+        let found = rules.apply(&saving(2.0));
+        assert!(found.iter().all(|finding| finding.rule != "checkpoints"), "{found:?}");
+        let error = rules.set("checkpoint.share", 0.7).expect_err("there is none");
+        assert!(error.to_string().contains("checkpoints.share"), "{error}");
+        for value in [-1.0, f64::NAN] {
+            let error = rules.set("checkpoints.share", value).expect_err("refused");
+            assert!(matches!(error, SetThresholdError::NoNumber { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_of_rules_and_thresholds_are_unique() {
+        let names = Rules::new().thresholds();
+        let mut unique: Vec<_> = names.iter().map(|(name, _)| name).collect();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), names.len());
+        let mut rules: Vec<_> = ALL.iter().map(|rule| rule.name()).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        assert_eq!(rules.len(), ALL.len());
+    }
+
+    /// The guide's table has all rules, and their thresholds with their defaults, and no others.
+    #[test]
+    fn the_guide_lists_all_rules_and_thresholds_as_they_are() {
+        let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/findings.md");
+        let guide = std::fs::read_to_string(guide).expect("the guide");
+        let mut told: Vec<(String, f64)> = Vec::new();
+        let mut rules: Vec<&str> = Vec::new();
+        for row in guide.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<_> = row.trim_matches('|').split('|').collect();
+            let rule = cells[0].split('`').nth(1).expect("a rule's name");
+            rules.push(rule);
+            // In its third cell a threshold is a name in backquotes; its default follows the next colon.
+            for (at, _) in cells[2].match_indices('`').step_by(2) {
+                let (name, rest) = cells[2][at + 1..].split_once('`').expect("a name");
+                let (_, rest) = rest.split_once(':').expect("a default");
+                let number = rest.split([';', ' ']).find(|part| !part.is_empty());
+                let default = number.expect("a default").parse().expect("a number");
+                told.push((format!("{rule}.{name}"), default));
+            }
+        }
+        let known = ALL.iter().map(|rule| rule.name()).chain([ranks::NAME]);
+        let known: Vec<_> = known.collect();
+        let missing = |these: &[&str], of: &[&str]| -> Vec<String> {
+            of.iter().filter(|name| !these.contains(name)).map(|name| (*name).to_owned()).collect()
+        };
+        assert_eq!(missing(&rules, &known), [""; 0], "rules that the guide does not have");
+        assert_eq!(missing(&known, &rules), [""; 0], "rules that only the guide has");
+        let general = format!("{GENERAL_NAME}.");
+        let thresholds = Rules::new().thresholds().into_iter();
+        let mut thresholds: Vec<_> = thresholds
+            .filter(|(name, _)| !name.starts_with(&general))
+            .map(|(name, threshold)| (name, threshold.default))
+            .collect();
+        for list in [&mut thresholds, &mut told] {
+            list.sort_by(|one, other| one.0.cmp(&other.0));
+        }
+        assert_eq!(told, thresholds);
+        for threshold in GENERAL {
+            let written = format!("(`{general}{}`,", threshold.name);
+            let (_, rest) = guide.split_once(&written).expect("each of all rules is there");
+            let default = rest.trim_start().split(')').next().expect("a number");
+            assert_eq!(default.parse(), Ok(threshold.default), "{}", threshold.name);
+        }
+    }
+
+    #[test]
+    fn findings_are_read_back_as_they_were_written() {
+        let report = Rules::new().annotate(saving(2.0));
+        assert_eq!(report.findings().len(), 2);
+        let read = Report::from_json(&report.to_json().expect("JSON")).expect("a report");
+        assert_eq!(read, report);
+    }
+}

@@ -1,0 +1,225 @@
+//! Which of several processes that train together is the slowest, and where it loses.
+//!
+//! Those that average gradients wait for the slowest in every step, so that all take equally long. What they
+//! take without that waiting differs.
+
+use mlprof_events::Stage;
+use mlprof_events::names::RUN_TRAINING_EPOCH;
+
+use super::facts::{ActionFacts, Facts};
+use super::rule::{Outcome, Threshold};
+use crate::Report;
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::number::{duration, share};
+
+pub(super) const NAME: &str = "slowest-rank";
+
+pub(super) const CONDITION: &str =
+    "one of several processes needs longer for its own work than half of them do";
+
+pub(super) const THRESHOLDS: &[Threshold] = &[Threshold {
+    name: "share",
+    default: 0.1,
+    why: "the part of the run that the others must wait for the slowest",
+}];
+
+/// What one process took.
+struct Rank<'report> {
+    facts: Facts<'report>,
+    /// Which of the reports it is.
+    index: usize,
+    number: u32,
+    /// In training epochs, without waiting for others.
+    own_seconds: f64,
+}
+
+/// What is said of several of them, and of which of the reports that is where something is found.
+pub(super) struct Examined {
+    pub(super) outcome: Outcome,
+    pub(super) slowest: Option<usize>,
+}
+
+impl From<Outcome> for Examined {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, slowest: None }
+    }
+}
+
+/// Looks at the reports of all of them. `limit` is the threshold.
+pub(super) fn examine(reports: &[Report], limit: f64) -> Examined {
+    let is_fit = |(_, report): &(usize, &Report)| {
+        matches!(report, Report::Simple(_) | Report::Advanced(_))
+            && matches!(report.header().stage, None | Some(Stage::Fit))
+    };
+    let mut ranks: Vec<Rank<'_>> = Vec::new();
+    let mut waits_are_known = false;
+    for (index, report) in reports.iter().enumerate().filter(is_fit) {
+        let facts = Facts::of(report);
+        let number = report.header().rank;
+        let Some(epochs) = facts.action(RUN_TRAINING_EPOCH) else { continue };
+        if ranks.iter().any(|rank| rank.number == number) {
+            continue;
+        }
+        let waited = waited_for_others(report, &facts);
+        waits_are_known |= waited > 0.0;
+        let own_seconds = (epochs.total_seconds - waited).max(0.0);
+        ranks.push(Rank { facts, index, number, own_seconds });
+    }
+    if ranks.len() < 2 {
+        return Outcome::no_inputs(
+            "there are no Simple or Advanced reports of a fit of several ranks, with its epochs",
+        )
+        .into();
+    }
+    if !waits_are_known {
+        return Outcome::no_inputs(
+            "no action in the reports waits for other processes: guard it with a name such as \
+             all_reduce_gradients",
+        )
+        .into();
+    }
+    ranks.sort_by(|one, other| one.own_seconds.total_cmp(&other.own_seconds));
+    // Of two the faster one.
+    let usual = &ranks[(ranks.len() - 1) / 2];
+    let slowest = &ranks[ranks.len() - 1];
+    let longer = slowest.own_seconds - usual.own_seconds;
+    let part = slowest.facts.share(longer);
+    let evidence: Vec<_> = ranks
+        .iter()
+        .map(|rank| {
+            Evidence::new(format!("own time of rank {}", rank.number), duration(rank.own_seconds))
+        })
+        .collect();
+    if part < limit {
+        return Outcome::Healthy(evidence).into();
+    }
+    let (action, lost) = where_it_loses(slowest, usual);
+    let mut evidence = evidence;
+    if let Some(action) = action {
+        evidence.push(Evidence::new(format!("of it in {}", action.name), duration(lost)));
+    }
+    let outcome = Outcome::Found(vec![Finding {
+        rule: NAME.to_owned(),
+        sentence: format!(
+            "Rank {} needs {} longer for its own work than rank {} ({}), which others wait for.",
+            slowest.number,
+            duration(longer),
+            usual.number,
+            share(part, 1.0)
+        ),
+        evidence,
+        place: action.map_or_else(Place::default, |action| Place::action(action.name)),
+        cost: slowest.facts.cost(longer),
+        confidence: Confidence::Likely,
+        remedy:
+            "give each process as much to do (batches of one size, inputs of like lengths, hooks \
+                 and files of rank 0 on a thread of their own), and look at what else runs on that \
+                 machine."
+                .to_owned(),
+    }]);
+    Examined { outcome, slowest: Some(slowest.index) }
+}
+
+/// In steps, where a report has them: one collective may call another one, whose time is in both rows.
+fn waited_for_others(report: &Report, facts: &Facts<'_>) -> f64 {
+    let steps = report.step_series().first().into_iter().flat_map(|series| &series.entries);
+    let in_steps: f64 = steps.map(|entry| entry.collective_seconds).sum();
+    if in_steps > 0.0 {
+        return in_steps;
+    }
+    let waits = facts.actions.iter().filter(|action| action.waits_for_others());
+    waits.map(|action| action.total_seconds).sum()
+}
+
+/// The innermost action that has most of the difference.
+fn where_it_loses<'report>(
+    slowest: &Rank<'report>,
+    usual: &Rank<'_>,
+) -> (Option<ActionFacts<'report>>, f64) {
+    let longer = slowest.own_seconds - usual.own_seconds;
+    let difference = |action: &ActionFacts<'_>| {
+        let other = usual.facts.action(action.name).map_or(0.0, |other| other.total_seconds);
+        action.total_seconds - other
+    };
+    let inside = slowest.facts.actions.iter().filter(|action| {
+        action.name != RUN_TRAINING_EPOCH
+            && !action.waits_for_others()
+            && difference(action) > 0.5 * longer
+    });
+    let innermost = inside.min_by(|one, other| one.total_seconds.total_cmp(&other.total_seconds));
+    (innermost.copied(), innermost.map_or(0.0, difference))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::Rules;
+    use crate::findings::samples::{close, row, steps};
+    use crate::steps::{StepEntry, StepSeries};
+
+    /// Ten seconds of training, of which this rank spent so many in its loader and waited the rest of
+    /// five for the others.
+    fn rank(number: u32, loading: f64) -> Report {
+        let mut report = steps(100, 0.05);
+        report.header.rank = number;
+        report.header.world_size = 4;
+        report.header.wall_seconds = 10.0;
+        report.actions.push(row("run_training_epoch", 1, 10.0));
+        report.actions.push(row("[_TrainingEpochLoop].train_dataloader_next", 101, loading));
+        report.actions.push(row("all_reduce_gradients", 100, 5.0 - loading));
+        Report::Simple(report)
+    }
+
+    fn outcome(reports: &[Report]) -> Outcome {
+        Rules::new().explain_ranks(reports).outcome
+    }
+
+    #[test]
+    fn the_slowest_is_found_with_what_it_loses_by() {
+        let reports = [rank(0, 0.5), rank(1, 0.4), rank(2, 3.4), rank(3, 0.3)];
+        let findings = Rules::new().apply_to_ranks(&reports);
+        assert_eq!(findings.len(), 1, "{findings:#?}");
+        let finding = &findings[0];
+        close(finding.cost.seconds, 3.0, 0.001);
+        assert!(finding.sentence.starts_with("Rank 2 "), "{finding:?}");
+        let place = finding.place.action.as_deref();
+        assert_eq!(place, Some("[_TrainingEpochLoop].train_dataloader_next"));
+        // Of two ranks the other one is what is usual.
+        let findings = Rules::new().apply_to_ranks(&reports[1..3]);
+        close(findings[0].cost.seconds, 3.0, 0.001);
+    }
+
+    /// A mean of gradients that calls the network's own: what is waited in both is waited once.
+    #[test]
+    fn a_collective_inside_of_another_one_is_counted_once() {
+        let nested = |number, loading| {
+            let Report::Simple(mut report) = rank(number, loading) else { panic!("as made") };
+            report.actions.push(row("all_reduce_mean", 100, 5.0 - loading));
+            let entry = StepEntry { collective_seconds: 5.0 - loading, ..StepEntry::default() };
+            report.step_series =
+                vec![StepSeries { steps: 100, entries: vec![entry], ..StepSeries::default() }];
+            Report::Simple(report)
+        };
+        let findings = Rules::new().apply_to_ranks(&[nested(0, 0.5), nested(1, 3.5)]);
+        close(findings[0].cost.seconds, 3.0, 0.001);
+    }
+
+    #[test]
+    fn ranks_that_keep_step_are_not_and_of_one_nothing_is_said() {
+        let reports = [rank(0, 0.5), rank(1, 0.4), rank(2, 0.6)];
+        assert!(matches!(outcome(&reports), Outcome::Healthy(seen) if seen.len() == 3));
+        let Outcome::NoInputs(why) = outcome(&reports[..1]) else { panic!("of one process") };
+        assert!(why.contains("of one process"), "{why}");
+        assert_eq!(Rules::new().apply_to_ranks(&reports[..1]), []);
+        let alone = |number| {
+            let Report::Simple(mut report) = rank(number, 3.0) else { panic!("as made") };
+            report.actions.retain(|row| row.action != "all_reduce_gradients");
+            Report::Simple(report)
+        };
+        let Outcome::NoInputs(why) = outcome(&[alone(0), alone(1)]) else { panic!("no waits") };
+        assert!(why.contains("all_reduce"), "{why}");
+        let mut rules = Rules::new();
+        rules.set("slowest-rank.share", 0.5).expect("there is such a threshold");
+        assert_eq!(rules.apply_to_ranks(&[rank(0, 0.5), rank(1, 3.4)]), []);
+    }
+}

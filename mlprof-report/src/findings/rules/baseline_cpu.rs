@@ -1,0 +1,233 @@
+//! Compiled for any processor of its kind, and run on one that can do more.
+
+use mlprof_events::ActionKind;
+
+use crate::finding::{Confidence, Evidence, Finding};
+use crate::findings::facts::{Facts, place_of_op};
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{duration, share};
+use crate::tensor::{KeyAverage, TensorReport};
+use crate::{BuildSettings, Report};
+
+pub(super) struct BaselineCpu;
+
+const THRESHOLDS: &[Threshold] = &[
+    Threshold {
+        name: "share",
+        default: 0.2,
+        why: "the part of the recorded steps that loops over numbers must be",
+    },
+    Threshold {
+        name: "seconds-per-call",
+        default: 10e-6,
+        why: "calls that take less on average are not counted: most of such a call is no loop, so wider \
+              instructions hardly shorten it",
+    },
+];
+
+/// What the compiler makes wider loops with: 32 bytes at once, where all of this kind of processor can do 16. No wider
+/// ones where there is AVX-512, unless it is told to (LLVM's `prefer-256-bit`).
+const WIDER: &str = "avx2";
+
+/// The part of a loop that twice as wide instructions save.
+const SAVED: f64 = 0.5;
+
+/// Ops that are written in Rust and compiled with the program.
+const OWN_OPS: &str = "candle::";
+
+/// Of them these choose their instructions while the program runs.
+const CHOOSE: [&str; 4] = ["matmul", "conv", "gemm", "attention"];
+
+impl Rule for BaselineCpu {
+    fn name(&self) -> &'static str {
+        "baseline-cpu"
+    }
+
+    fn condition(&self) -> &'static str {
+        "loops of the program or of candle take long, and the processor has wider instructions than \
+         they were compiled for"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let Report::Tensor(report) = facts.report else {
+            return Outcome::no_inputs("only the report of the Tensor profiler has ops");
+        };
+        let Some(build) = report.header.build.as_ref() else {
+            return Outcome::no_inputs("the report does not say how the program was built");
+        };
+        if build.processor_features.is_empty() {
+            return Outcome::no_inputs("the report does not say what the processor can do");
+        }
+        let own = || facts.ops().iter().filter(|row| is_own_loop(row));
+        if own().next().is_none() {
+            return Outcome::no_inputs(
+                "the report has no ops of the program's own code (candle's are known under \
+                 `mlprof run`, functions by `#[profile]`)",
+            );
+        }
+        let mean = |row: &KeyAverage| row.self_cpu_seconds / row.calls.max(1) as f64;
+        let long = || own().filter(|row| mean(row) >= limits[1]);
+        let seconds: f64 = long().map(|row| row.self_cpu_seconds).sum();
+        let in_all: f64 = own().map(|row| row.self_cpu_seconds).sum();
+        let has_wider = |features: &[String]| features.iter().any(|known| known == WIDER);
+        let compiled = has_wider(&build.target_features);
+        let in_halves =
+            build.processor_features.iter().any(|known| known == BuildSettings::AVX2_IN_HALVES);
+        let able = has_wider(&build.processor_features) && !in_halves;
+        let shown = |has: bool| if has { WIDER } else { "none" };
+        let evidence = [
+            Evidence::new("loops", duration(seconds)),
+            Evidence::new("share", share(facts.share(seconds), 1.0)),
+            Evidence::new("in short calls, not counted", duration(in_all - seconds)),
+            Evidence::new("wider instructions compiled for", shown(compiled)),
+            Evidence::new("of the processor", if in_halves { "in halves" } else { shown(able) }),
+        ];
+        let longest =
+            long().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
+        let is_less = able && !compiled && facts.share(seconds) >= limits[0];
+        let Some(longest) = longest.filter(|_| is_less) else { return Outcome::healthy(evidence) };
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "{} took {} ({}), compiled without {WIDER}, which this processor has.{}",
+                whose(long()),
+                duration(seconds),
+                share(facts.share(seconds), 1.0),
+                by_hand(report, long()),
+            ),
+            evidence: evidence.into(),
+            place: place_of_op(longest),
+            cost: facts.estimated_cost(seconds * SAVED),
+            // Loops that wait for memory or for divisions, or that the compiler cannot widen, stay as they are.
+            confidence: Confidence::Hint,
+            remedy:
+                "compile for the processor that it runs on: `RUSTFLAGS=\"-C target-cpu=native\"`, \
+                     or `rustflags` in `.cargo/config.toml`."
+                    .to_owned(),
+        }])
+    }
+}
+
+/// Whose loops these rows are.
+fn whose<'a>(rows: impl Iterator<Item = &'a KeyAverage>) -> &'static str {
+    let (ops, functions): (Vec<_>, Vec<_>) = rows.partition(|row| row.kind == ActionKind::Op);
+    match (ops.is_empty(), functions.is_empty()) {
+        (false, true) => "candle's loops over numbers",
+        (false, false) => "Loops over numbers, candle's and the program's own,",
+        (true, _) => "The program's own loops",
+    }
+}
+
+/// Why the header may say that candle uses these instructions nevertheless.
+fn by_hand<'a>(
+    report: &TensorReport,
+    mut rows: impl Iterator<Item = &'a KeyAverage>,
+) -> &'static str {
+    let mut candle = report.header.frameworks.iter().filter(|known| known.name == "candle");
+    let uses_wider = candle.any(|known| known.features.iter().any(|feature| feature == WIDER));
+    if uses_wider && rows.any(|row| row.kind == ActionKind::Op) {
+        " candle itself uses it only in kernels that are written by hand for it, which these are not."
+    } else {
+        ""
+    }
+}
+
+fn is_own_loop(row: &KeyAverage) -> bool {
+    let is_own = match row.kind {
+        ActionKind::Function => true,
+        ActionKind::Op => row.name.starts_with(OWN_OPS),
+        _ => false,
+    };
+    is_own && !row.is_on_device && !CHOOSE.iter().any(|part| row.name.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use mlprof_events::ActionKind;
+
+    use crate::BuildSettings;
+    use crate::finding::Confidence;
+    use crate::findings::samples::{close, found, healthy, missing, op, recorded, steps};
+    use crate::tensor::{KeyAverage, TensorReport};
+
+    const NAME: &str = "baseline-cpu";
+
+    fn built(rows: Vec<KeyAverage>, compiled: &[&str], able: &[&str]) -> TensorReport {
+        let names = |features: &[&str]| features.iter().map(|name| (*name).to_owned()).collect();
+        let mut report = recorded(rows);
+        report.header.build = Some(BuildSettings {
+            opt_level: "3".to_owned(),
+            target_features: names(compiled),
+            processor_features: names(able),
+            ..BuildSettings::default()
+        });
+        report
+    }
+
+    fn loops(seconds: f64) -> Vec<KeyAverage> {
+        vec![op("candle::matmul", 500, 0.5), op("candle::exp", 500, seconds)]
+    }
+
+    #[test]
+    fn loops_of_a_program_for_any_processor_are_found() {
+        let finding = found(NAME, built(loops(0.8), &[], &["avx2", "fma"]));
+        close(finding.cost.seconds, 0.4, 0.001);
+        assert_eq!(finding.confidence, Confidence::Hint);
+        assert_eq!(finding.place.op.as_deref(), Some("candle::exp"));
+        assert!(finding.remedy.contains("target-cpu=native"), "{finding:?}");
+        let wider = ["avx2", "fma", "avx512f"];
+        close(found(NAME, built(loops(0.8), &[], &wider)).cost.seconds, 0.4, 0.001);
+    }
+
+    #[test]
+    fn loops_are_said_to_be_those_of_who_has_written_them() {
+        let able = ["avx2", "fma"];
+        let mut report = built(loops(0.8), &[], &able);
+        report.header.frameworks.push(mlprof_events::Framework {
+            name: "candle".to_owned(),
+            features: vec!["avx2".to_owned(), "f16c".to_owned()],
+            ..mlprof_events::Framework::default()
+        });
+        let sentence = found(NAME, report.clone()).sentence;
+        assert!(sentence.starts_with("candle's loops over numbers took 800 ms"), "{sentence}");
+        assert!(sentence.contains("candle itself uses it only in kernels that"), "{sentence}");
+        let function =
+            |seconds| KeyAverage { kind: ActionKind::Function, ..op("app::softmax", 500, seconds) };
+        let sentence = found(NAME, built(vec![function(0.8)], &[], &able)).sentence;
+        assert!(sentence.starts_with("The program's own loops took"), "{sentence}");
+        assert!(!sentence.contains("candle"), "{sentence}");
+        report.key_averages.rows.push(function(0.4));
+        let sentence = found(NAME, report).sentence;
+        assert!(sentence.starts_with("Loops over numbers, candle's and the program's own, took"));
+    }
+
+    #[test]
+    fn calls_of_a_few_microseconds_are_not_counted() {
+        let able = ["avx2", "fma"];
+        // 2 µs each: a larger share than the threshold, but hardly any of it in loops.
+        let tiny = KeyAverage { kind: ActionKind::Function, ..op("app::scaled", 400_000, 0.8) };
+        healthy(NAME, built(vec![tiny.clone()], &[], &able));
+        let finding = found(NAME, built(vec![tiny, op("candle::exp", 500, 0.6)], &[], &able));
+        close(finding.cost.seconds, 0.3, 0.001);
+        assert_eq!(finding.place.op.as_deref(), Some("candle::exp"));
+        let short = finding.evidence.iter().find(|one| one.what.starts_with("in short calls"));
+        assert_eq!(short.map(|one| &*one.value), Some("800 ms"));
+    }
+
+    #[test]
+    fn one_compiled_for_its_processor_is_not_nor_one_whose_loops_are_short() {
+        healthy(NAME, built(loops(0.8), &["avx2", "fma"], &["avx2", "fma"]));
+        healthy(NAME, built(loops(0.8), &["avx2"], &["avx2", "avx512f"]));
+        healthy(NAME, built(loops(0.1), &[], &["avx2", "fma"]));
+        healthy(NAME, built(loops(0.8), &[], &["avx2", BuildSettings::AVX2_IN_HALVES]));
+        let others = vec![op("aten::exp", 500, 0.8)];
+        assert!(missing(NAME, built(others, &[], &["avx2"])).contains("own code"));
+        assert!(missing(NAME, built(loops(0.8), &[], &[])).contains("processor can do"));
+        assert!(missing(NAME, recorded(loops(0.8))).contains("was built"));
+        assert!(missing(NAME, steps(100, 0.02)).contains("Tensor"));
+    }
+}

@@ -1,0 +1,41 @@
+//! Layers that return nothing but 0.
+
+use mlprof_events::TensorRole;
+
+use super::troubles::OfNumbers;
+use crate::findings::rule::Threshold;
+use crate::numerics::{TroubleKind, TroubleLimits};
+
+pub(super) const RULE: OfNumbers = OfNumbers {
+    name: "dead-activation",
+    condition: "nearly all of what a module returns is 0, or all of it the same number",
+    thresholds: &[Threshold {
+        name: "share",
+        default: TroubleLimits::DEFAULT.zeros,
+        why: "the part of its numbers that must be 0: of what `relu` returns half usually is",
+    }],
+    kinds: &[TroubleKind::DeadActivation],
+    looks_at: |row| row.role == TensorRole::Output,
+    rows: "outputs",
+    remedy: "start again with a lower learning rate, `leaky_relu` or `gelu` in place of `relu`, or another initialisation.",
+    limits: |limits| TroubleLimits { zeros: limits[0], ..TroubleLimits::DEFAULT },
+};
+
+#[cfg(test)]
+mod tests {
+    use mlprof_events::TensorRole;
+
+    use crate::findings::samples::{found, healthy, missing, numbers, steps};
+    use crate::numerics::tests::row;
+
+    #[test]
+    fn one_that_is_0_is_found_and_half_of_one_is_not() {
+        let dead = row(TensorRole::Output, "[module]Linear: b", &[&[0.0; 32], &[0.0; 32]]);
+        let finding = found("dead-activation", numbers(vec![dead]));
+        assert_eq!(finding.place.action.as_deref(), Some("[module]Linear: b"));
+        let half: Vec<f32> = (0..32).map(|number| (number % 2) as f32).collect();
+        let half = row(TensorRole::Output, "[module]Linear: b", &[&half, &half]);
+        healthy("dead-activation", numbers(vec![half]));
+        assert!(missing("dead-activation", steps(100, 0.02)).contains("numerics"));
+    }
+}

@@ -1,0 +1,54 @@
+//! Gradients that grow without bound.
+
+use mlprof_events::TensorRole;
+
+use super::troubles::OfNumbers;
+use crate::findings::rule::Threshold;
+use crate::numerics::{TroubleKind, TroubleLimits};
+
+pub(super) const RULE: OfNumbers = OfNumbers {
+    name: "exploding-gradient",
+    condition: "a gradient has grown many times over the recorded steps, and is large",
+    thresholds: &[
+        Threshold {
+            name: "growth",
+            default: TroubleLimits::DEFAULT.growth,
+            why: "so many times as large as in the first recorded step its root mean square must be: gradients vary by ten times",
+        },
+        Threshold {
+            name: "least-norm",
+            default: TroubleLimits::DEFAULT.gradient_norm,
+            why: "the norm that it must have then: one that was nearly 0 at first has grown by any number of times",
+        },
+    ],
+    kinds: &[TroubleKind::ExplodingGradient],
+    looks_at: |row| row.role == TensorRole::Gradient,
+    rows: "gradients",
+    remedy: "lower the learning rate or let it rise slowly at first, or clip gradients (`gradient_clip_val` of the trainer).",
+    limits: |limits| TroubleLimits {
+        growth: limits[0],
+        gradient_norm: limits[1],
+        ..TroubleLimits::DEFAULT
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use mlprof_events::TensorRole;
+
+    use crate::findings::samples::{found, healthy, missing, numbers, steps};
+    use crate::numerics::tests::row;
+
+    #[test]
+    fn one_that_has_grown_is_found_and_one_that_varies_is_not() {
+        let grown = row(TensorRole::Gradient, "hidden.weight", &[&[1.0; 4], &[1e3; 4]]);
+        let finding = found("exploding-gradient", numbers(vec![grown]));
+        assert_eq!(finding.place.module.as_deref(), Some("hidden"));
+        assert!(finding.sentence.contains("has grown from 1.0e0 to 1.0e3"), "{finding:?}");
+        let varies = row(TensorRole::Gradient, "hidden.weight", &[&[1.0; 4], &[20.0; 4]]);
+        healthy("exploding-gradient", numbers(vec![varies]));
+        let once = row(TensorRole::Gradient, "hidden.weight", &[&[1.0; 4]]);
+        assert!(missing("exploding-gradient", numbers(vec![once])).contains("more than one"));
+        assert!(missing("exploding-gradient", steps(100, 0.02)).contains("numerics"));
+    }
+}

@@ -1,0 +1,285 @@
+//! Every step leaves memory behind.
+
+use mlprof_events::names::RUN_TRAINING_BATCH;
+use mlprof_events::{ActionKind, Stage};
+
+use crate::counted::{counted, were};
+use crate::finding::{Confidence, Cost, Evidence, Finding, Place};
+use crate::findings::facts::{Facts, place_of_op};
+use crate::findings::framework::Framework;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{bytes, grouped, share};
+use crate::{MemoryReport, Report, TensorReport};
+
+pub(super) struct GrowingMemory;
+
+const THRESHOLDS: &[Threshold] = &[
+    Threshold {
+        name: "least-steps",
+        default: 10.0,
+        why: "so many steps there must be, that what is made once and kept does not decide",
+    },
+    Threshold {
+        name: "bytes-per-step",
+        default: 4096.0,
+        why: "so much each step must leave behind: a number that is kept for a curve is less",
+    },
+    Threshold {
+        name: "share",
+        default: 0.01,
+        why: "the part of what steps allocate that stays, in recorded steps; and the part that it \
+              is of the process's peak, in the report of memory",
+    },
+];
+
+/// What steps left behind.
+struct Growth {
+    steps: u64,
+    bytes: i64,
+    /// The part that it is of all that it is compared with.
+    share: f64,
+    place: Place,
+    evidence: Vec<Evidence>,
+    /// Whether it can only be from every step, and not from one of them.
+    is_of_every_step: bool,
+}
+
+impl Rule for GrowingMemory {
+    fn name(&self) -> &'static str {
+        "growing-memory"
+    }
+
+    fn condition(&self) -> &'static str {
+        "every training step allocates memory that it does not free"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        if !matches!(facts.report.header().stage, None | Some(Stage::Fit)) {
+            return Outcome::no_inputs("the report is not of a fit");
+        }
+        let growth = match facts.report {
+            Report::Memory(report) => of_memory(report),
+            Report::Tensor(report) => of_recorded(report),
+            _ => Err("only the reports of memory and of the Tensor profiler have memory"),
+        };
+        let growth = match growth {
+            Ok(growth) => growth,
+            Err(missing) => return Outcome::no_inputs(missing),
+        };
+        if (growth.steps as f64) < limits[0] {
+            return Outcome::NoInputs(format!(
+                "there {} only",
+                were(growth.steps, "step", "steps")
+            ));
+        }
+        let per_step = growth.bytes as f64 / growth.steps as f64;
+        if !growth.is_of_every_step || per_step < limits[1] || growth.share < limits[2] {
+            return Outcome::Healthy(growth.evidence);
+        }
+        let bytes_left = growth.bytes.unsigned_abs();
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "Each step leaves {} behind: {} after {}.",
+                bytes(per_step as u64),
+                bytes(bytes_left),
+                counted(growth.steps, "step", "steps")
+            ),
+            evidence: growth.evidence,
+            place: growth.place,
+            // It costs time only when there is none left.
+            cost: Cost { bytes: Some(bytes_left), ..facts.cost(0.0) },
+            confidence: Confidence::Likely,
+            remedy: remedy(facts.framework).to_owned(),
+        }])
+    }
+}
+
+/// By the blocks that training batches have left.
+fn of_memory(report: &MemoryReport) -> Result<Growth, &'static str> {
+    let is_own = |row: &&crate::memory::ActionMemory| row.sub_stage.is_none();
+    let mut rows = report.actions.iter().filter(is_own);
+    let batch = rows.find(|row| row.action == RUN_TRAINING_BATCH).ok_or(super::NO_LOOP)?;
+    let left = batch.total;
+    let grown = report.process.live_bytes - report.process.live_at_start_bytes;
+    // What batches left may have been freed behind them.
+    let bytes_left = left.net_bytes().min(grown);
+    let peak = report.process.peak_bytes.max(1);
+    let most = report.actions.iter().filter(is_own).max_by_key(|row| row.own.net_bytes());
+    Ok(Growth {
+        steps: batch.calls,
+        bytes: bytes_left,
+        share: bytes_left as f64 / peak as f64,
+        place: Place::action(most.map_or(RUN_TRAINING_BATCH, |row| &*row.action)),
+        evidence: vec![
+            Evidence::new("left by training batches", signed(left.net_bytes())),
+            Evidence::new("blocks left by them", left.net_blocks().to_string()),
+            Evidence::new("growth of the process", signed(grown)),
+            Evidence::new("peak", signed(report.process.peak_bytes)),
+            Evidence::new("batches", grouped(batch.calls)),
+        ],
+        // An optimizer's state is a few blocks of the first step.
+        is_of_every_step: left.net_blocks() >= batch.calls.cast_signed(),
+    })
+}
+
+/// By what recorded steps have allocated and not freed.
+fn of_recorded(report: &TensorReport) -> Result<Growth, &'static str> {
+    let averages = &report.key_averages;
+    let step = averages.rows.iter().find(|row| row.kind == ActionKind::Step);
+    let step = step.filter(|_| averages.has_memory).ok_or(
+        "the report has no memory of steps (`TensorProfiler::profile_memory`, on a framework that \
+         tells of its allocations)",
+    )?;
+    let allocated: u64 = step.memory.iter().map(|device| device.allocated_bytes).sum();
+    let left = step.cpu_memory_bytes + step.device_memory_bytes;
+    let own =
+        |row: &&crate::tensor::KeyAverage| row.self_cpu_memory_bytes + row.self_device_memory_bytes;
+    let most = averages.rows.iter().filter(|row| row.kind == ActionKind::Op).max_by_key(own);
+    let first = report.cycles.first().map_or(0, |cycle| cycle.first_step);
+    Ok(Growth {
+        steps: step.calls,
+        bytes: left,
+        share: left as f64 / allocated.max(1) as f64,
+        place: most.map_or_else(Place::default, place_of_op),
+        evidence: vec![
+            Evidence::new("left by recorded steps", signed(left)),
+            Evidence::new("allocated in them", bytes(allocated)),
+            Evidence::new("share", share(left as f64, allocated as f64)),
+            Evidence::new("recorded steps", grouped(step.calls)),
+        ],
+        // The first step makes what all others use.
+        is_of_every_step: first > 0,
+    })
+}
+
+fn signed(count: i64) -> String {
+    let sign = if count < 0 { "-" } else { "" };
+    format!("{sign}{}", bytes(count.unsigned_abs()))
+}
+
+fn remedy(framework: Framework) -> &'static str {
+    match framework {
+        Framework::Tch => {
+            "look for what is kept from step to step: keep values (`double_value`) in place of tensors, \
+             `detach` what has no backward, and empty lists that grow."
+        }
+        Framework::Burn => {
+            "what keeps a loss keeps all that it was computed from: keep its value (`into_scalar`), or \
+             `detach` it, and empty lists that grow."
+        }
+        _ => {
+            "what keeps a loss keeps all that it was computed from: keep its value (`to_scalar`), or \
+             `detach` it, and empty lists that grow."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mlprof_events::{ActionKind, MemoryDevice, Tallies};
+
+    use crate::findings::samples::{found, healthy, missing, op, recorded, remembered, steps};
+    use crate::memory::ActionMemory;
+    use crate::tensor::{KeyAverage, MemoryUse};
+    use crate::{MemoryReport, TensorReport};
+
+    const NAME: &str = "growing-memory";
+    const KIB: u64 = 1024;
+
+    /// 100 steps that allocate 100 blocks of 1 KiB each, and leave so many.
+    fn left(blocks_per_step: u64) -> MemoryReport {
+        let left = 100 * blocks_per_step;
+        let total = Tallies {
+            allocated_bytes: 10_000 * KIB,
+            allocated_blocks: 10_000,
+            freed_bytes: (10_000 - left) * KIB,
+            freed_blocks: 10_000 - left,
+        };
+        let mut report = remembered(total);
+        let row = |action: &str, own| ActionMemory {
+            action: action.to_owned(),
+            kind: ActionKind::Action,
+            sub_stage: None,
+            calls: 100,
+            total,
+            own,
+            peak_bytes: 100 * KIB,
+        };
+        report.actions =
+            vec![row("run_training_batch", Tallies::ZERO), row("training_step", total)];
+        report.process.live_bytes = (left * KIB).cast_signed();
+        report.process.peak_bytes = ((100 + left) * KIB).cast_signed();
+        report
+    }
+
+    #[test]
+    fn blocks_that_every_step_leaves_are_found() {
+        let finding = found(NAME, left(10));
+        assert_eq!(finding.cost.bytes, Some(1_000 * KIB));
+        assert_eq!((finding.cost.seconds, finding.cost.share), (0.0, 0.0));
+        assert_eq!(finding.place.action.as_deref(), Some("training_step"));
+        assert!(finding.sentence.contains("10.00 KiB behind"), "{finding:?}");
+    }
+
+    #[test]
+    fn what_is_made_once_is_not_nor_what_is_freed_or_small() {
+        healthy(NAME, left(0));
+        // An optimizer's state: as many bytes in few blocks.
+        let mut state = left(10);
+        state.actions[0].total.freed_blocks = 10_000 - 50;
+        healthy(NAME, state);
+        let mut freed_later = left(10);
+        freed_later.process.live_bytes = 0;
+        healthy(NAME, freed_later);
+        let mut of_much = left(10);
+        of_much.process.peak_bytes = 1 << 30;
+        healthy(NAME, of_much);
+        let mut short = left(10);
+        short.actions.iter_mut().for_each(|row| row.calls = 5);
+        assert!(missing(NAME, short).contains("5 steps"));
+        let mut validated = left(10);
+        validated.header.stage = Some(mlprof_events::Stage::Validate);
+        assert!(missing(NAME, validated).contains("not of a fit"));
+    }
+
+    /// 100 recorded steps, each of which allocates 1 MiB and leaves so much.
+    fn recorded_left(bytes: i64) -> TensorReport {
+        let allocated_bytes = 100 << 20;
+        let memory = MemoryUse {
+            device: MemoryDevice::Cpu,
+            allocated_bytes,
+            freed_bytes: allocated_bytes - (100 * bytes).unsigned_abs(),
+            self_allocated_bytes: 0,
+            self_freed_bytes: 0,
+        };
+        let step = KeyAverage {
+            kind: ActionKind::Step,
+            cpu_memory_bytes: 100 * bytes,
+            memory: vec![memory],
+            ..op("ProfilerStep*", 100, 2.0)
+        };
+        let keeps = KeyAverage { self_cpu_memory_bytes: 100 * bytes, ..op("aten::relu", 100, 0.1) };
+        let mut report = recorded(vec![step, keeps, op("aten::mm", 100, 0.5)]);
+        report.key_averages.has_memory = true;
+        report
+    }
+
+    #[test]
+    fn recorded_steps_tell_too() {
+        let finding = found(NAME, recorded_left(50_000));
+        assert_eq!(finding.cost.bytes, Some(5_000_000));
+        assert_eq!(finding.place.op.as_deref(), Some("aten::relu"));
+        assert!(finding.remedy.contains("double_value"), "{finding:?}");
+        healthy(NAME, recorded_left(5_000));
+        let mut first = recorded_left(50_000);
+        first.cycles[0].first_step = 0;
+        healthy(NAME, first);
+        assert!(missing(NAME, recorded(Vec::new())).contains("profile_memory"));
+        assert!(missing(NAME, steps(100, 0.02)).contains("memory"));
+    }
+}

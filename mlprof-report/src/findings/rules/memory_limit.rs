@@ -1,0 +1,131 @@
+//! A device has hardly any memory left.
+
+use mlprof_events::DeviceCounter;
+
+use crate::Report;
+use crate::finding::{Confidence, Cost, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::framework::Framework;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{bytes, grouped, share};
+
+pub(super) struct MemoryLimit;
+
+const THRESHOLDS: &[Threshold] = &[Threshold {
+    name: "share",
+    default: 0.95,
+    why: "the part of a device's memory that must be taken: a little more of anything, and an allocation \
+          fails; allocators that keep what they once had come close without need",
+}];
+
+impl Rule for MemoryLimit {
+    fn name(&self) -> &'static str {
+        "memory-limit"
+    }
+
+    fn condition(&self) -> &'static str {
+        "counters show that nearly all of a device's memory is taken"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let devices = match facts.report {
+            Report::Tensor(report) => &report.device_counters[..],
+            _ => &[],
+        };
+        let known = devices.iter().filter_map(|device| {
+            let mut counters = device.recording.iter();
+            let taken = counters.find(|of| of.counter == DeviceCounter::MemoryUsed)?;
+            let all = device.memory_bytes.filter(|bytes| *bytes > 0)?;
+            Some((device.device, taken, all))
+        });
+        let part = |taken: f64, all: u64| taken / all as f64;
+        let fullest = known
+            .max_by(|one, other| part(one.1.max, one.2).total_cmp(&part(other.1.max, other.2)));
+        let Some((device, taken, all)) = fullest else {
+            return Outcome::no_inputs(
+                "the report does not say how much memory a device has and how much of it is taken \
+                 (`DeviceCounters`, beside the Tensor profiler)",
+            );
+        };
+        let most = taken.max as u64;
+        let evidence = [
+            Evidence::new(format!("taken of device {device} at most"), bytes(most)),
+            Evidence::new("in the mean", bytes(taken.mean as u64)),
+            Evidence::new("all of it", bytes(all)),
+            Evidence::new("samples", grouped(taken.samples)),
+        ];
+        if part(taken.max, all) < limits[0] {
+            return Outcome::healthy(evidence);
+        }
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "Of device {device}'s memory {} of {} were taken ({}).",
+                bytes(most),
+                bytes(all),
+                share(part(taken.max, all), 1.0)
+            ),
+            evidence: evidence.into(),
+            place: Place::default(),
+            // It costs time only when there is none left.
+            cost: Cost { bytes: Some(most), ..facts.cost(0.0) },
+            // Other processes may have it, and allocators that never give back.
+            confidence: Confidence::Hint,
+            remedy: remedy(facts.framework).to_owned(),
+        }])
+    }
+}
+
+fn remedy(framework: Framework) -> &'static str {
+    match framework {
+        Framework::Burn => {
+            "make room before it is needed: smaller batches with more gradients accumulated \
+             (`SupervisedTraining::grads_accumulation`), gradient checkpointing, or numbers of 16 bits."
+        }
+        _ => {
+            "make room before it is needed: smaller batches with more gradients accumulated, or numbers \
+             of 16 bits; the peak in the report of memory says what has it."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mlprof_events::DeviceCounter;
+
+    use crate::finding::Confidence;
+    use crate::findings::samples::{found, healthy, missing, recorded};
+    use crate::tensor::{CounterStatistics, DeviceCounterStatistics, TensorReport};
+
+    const NAME: &str = "memory-limit";
+
+    fn taken(share: f64, memory_bytes: Option<u64>) -> TensorReport {
+        let max = share * f64::from(1 << 30);
+        let counter = DeviceCounter::MemoryUsed;
+        let mut report = recorded(Vec::new());
+        report.device_counters.push(DeviceCounterStatistics {
+            device: 1,
+            samples: 100,
+            interval_seconds: Some(0.1),
+            recorded_seconds: 2.0,
+            memory_bytes,
+            recording: vec![CounterStatistics { counter, samples: 100, mean: 0.9 * max, max }],
+            actions: Vec::new(),
+        });
+        report
+    }
+
+    #[test]
+    fn a_device_that_is_nearly_full_is_found_and_one_with_room_is_not() {
+        let finding = found(NAME, taken(0.99, Some(1 << 30)));
+        assert_eq!((finding.confidence, finding.cost.seconds), (Confidence::Hint, 0.0));
+        assert!(finding.sentence.contains("device 1"), "{finding:?}");
+        healthy(NAME, taken(0.5, Some(1 << 30)));
+        assert!(missing(NAME, taken(0.99, None)).contains("how much memory"));
+        assert!(missing(NAME, recorded(Vec::new())).contains("DeviceCounters"));
+    }
+}

@@ -1,0 +1,133 @@
+//! The first number that is NaN or infinite.
+
+use super::troubles::{NO_NUMBERS, capitalized, place};
+use crate::Report;
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::missing::ops_remedy;
+use crate::number::grouped;
+use crate::numerics::{NumericsReport, RecordedTensor, shown_number};
+
+pub(super) struct NotFinite;
+
+impl Rule for NotFinite {
+    fn name(&self) -> &'static str {
+        "not-finite"
+    }
+
+    fn condition(&self) -> &'static str {
+        "a number of a tensor is NaN or infinite"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        &[]
+    }
+
+    fn is_of_time(&self) -> bool {
+        false
+    }
+
+    fn examine(&self, facts: &Facts<'_>, _limits: &[f64]) -> Outcome {
+        let Report::Numerics(report) = facts.report else {
+            return Outcome::no_inputs(NO_NUMBERS);
+        };
+        let Some(first) = &report.first_not_finite else {
+            return match report.tensors.is_empty() && !report.is_watched {
+                true => Outcome::no_inputs("no step was recorded or watched"),
+                false => Outcome::healthy([
+                    Evidence::new("steps", grouped(report.steps)),
+                    Evidence::new("watched all", report.is_watched.to_string()),
+                ]),
+            };
+        };
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!("{}.", capitalized(&first.what_is_not_finite())),
+            evidence: evidence(report, first),
+            place: Place {
+                thread: Some(first.thread.clone()),
+                source: first.source.clone(),
+                ..place(first.role, &first.name)
+            },
+            cost: Facts::cost_of_learning(),
+            confidence: Confidence::Certain,
+            remedy: remedy(report, first),
+        }])
+    }
+}
+
+fn evidence(report: &NumericsReport, first: &RecordedTensor) -> Vec<Evidence> {
+    let mut evidence = vec![
+        Evidence::new("step", first.step.to_string()),
+        Evidence::new("NaN", grouped(first.statistics.nans)),
+        Evidence::new("infinite", grouped(first.statistics.infinities)),
+        Evidence::new("numbers", grouped(first.statistics.count)),
+        Evidence::new("tensors that were not finite", grouped(report.not_finite)),
+    ];
+    // Where a device has only counted, its range is not known.
+    if let Some(input) = first.input.as_ref().filter(|input| input.minimum.is_some()) {
+        let range = format!("{} to {}", shown_number(input.minimum), shown_number(input.maximum));
+        evidence.push(Evidence::new("its input", range));
+    }
+    evidence
+}
+
+fn remedy(report: &NumericsReport, first: &RecordedTensor) -> String {
+    if first.interval.is_some() && report.first_op_not_finite.is_none() {
+        // Of a framework whose hooks report ops the next step has named it, or the report's notes
+        // say why not.
+        let frameworks = &report.header.frameworks;
+        let op = match frameworks.iter().any(|framework| framework.name == "tch") {
+            true => "look at ops in every step (`NumericsProfiler::ops(true)`)".to_owned(),
+            false => ops_remedy(frameworks, " --numerics"),
+        };
+        return format!(
+            "look at what is computed there; to have the op named, {op}; `stop_on_nan(true)` ends the training there."
+        );
+    }
+    let remedy = match &first.input {
+        Some(input) if input.is_finite() => {
+            "what this place computes makes it: look for a logarithm or a division of 0, a root of what is below 0, an \
+             exponential of a large number, or numbers of 16 bits; `stop_on_nan(true)` ends the training there, and \
+             `save_tensors(true)` keeps the tensors."
+        }
+        _ => {
+            "look at what it is computed from: wrap the layers before it (`.profiled(…)`), so that the first one is named; \
+             `stop_on_nan(true)` ends the training there."
+        }
+    };
+    remedy.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use mlprof_events::TensorRole;
+
+    use crate::finding::Confidence;
+    use crate::findings::samples::{found, healthy, missing, numbers, steps};
+    use crate::numerics::tests::{recorded, row};
+
+    #[test]
+    fn the_first_one_is_found_and_finite_numbers_are_healthy() {
+        let mut report = numbers(vec![row(TensorRole::Output, "a", &[&[1.0; 4]])]);
+        healthy("not-finite", report.clone());
+        report.first_not_finite = Some(recorded("[module]Linear: head", &[f32::NAN, 1.0]));
+        report.not_finite = 3;
+        let finding = found("not-finite", report.clone());
+        assert_eq!(finding.confidence, Confidence::Certain);
+        assert_eq!(finding.place.action.as_deref(), Some("[module]Linear: head"));
+        assert_eq!(finding.place.source.as_deref(), Some("src/net.rs:36"));
+        assert!(finding.sentence.starts_with("In step 12 what [module]Linear: head returned"));
+        let interval = crate::numerics::FaultInterval::Update;
+        report.first_not_finite.as_mut().expect("it is there").interval = Some(Box::new(interval));
+        report.header.frameworks =
+            vec![mlprof_events::Framework { name: "candle".to_owned(), ..Default::default() }];
+        let remedy = found("not-finite", report).remedy;
+        assert!(remedy.contains("`mlprof run --ops candle --numerics -- …`"), "{remedy}");
+        let mut unwatched = numbers(Vec::new());
+        unwatched.is_watched = false;
+        assert!(missing("not-finite", unwatched).contains("no step"));
+        assert!(missing("not-finite", steps(100, 0.02)).contains("numerics"));
+    }
+}

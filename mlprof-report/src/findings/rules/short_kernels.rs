@@ -1,0 +1,127 @@
+//! A device's kernels take less time than the host needs to launch them.
+
+use mlprof_events::ActionKind;
+
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::framework::Framework;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{duration, grouped, share};
+use crate::tensor::device_seconds;
+
+pub(super) struct ShortKernels;
+
+const THRESHOLDS: &[Threshold] = &[Threshold {
+    name: "share",
+    default: 0.1,
+    why: "the part of the recorded steps that launching must be, of what the device was idle",
+}];
+
+/// Calls that launch a kernel.
+const LAUNCHES: &[&str] = &[
+    "cuLaunchKernel",
+    "cuLaunchKernelEx",
+    "cudaLaunchKernel",
+    "cudaLaunchKernelExC",
+    "cudaLaunchCooperativeKernel",
+];
+
+impl Rule for ShortKernels {
+    fn name(&self) -> &'static str {
+        "short-kernels"
+    }
+
+    fn condition(&self) -> &'static str {
+        "kernels take less time on the device than their launches on the host, and the device is idle"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let launches =
+            || facts.ops().iter().filter(|row| !row.is_on_device && LAUNCHES.contains(&&*row.name));
+        let on_device = || facts.ops().iter().filter(|row| row.is_on_device);
+        let is_kernel = |name: &str| !name.starts_with("Memcpy") && !name.starts_with("Memset");
+        let kernels =
+            || on_device().filter(|row| row.kind == ActionKind::Kernel && is_kernel(&row.name));
+        let launched: u64 = launches().map(|row| row.calls).sum();
+        let ran: u64 = kernels().map(|row| row.calls).sum();
+        if launched == 0 || ran == 0 {
+            return Outcome::no_inputs(
+                "the report has no launches of CUDA beside their kernels (the Tensor profiler on a \
+                 machine with CUDA)",
+            );
+        }
+        let launching: f64 = launches().map(|row| row.self_cpu_seconds).sum();
+        let running = device_seconds(kernels());
+        let busy = device_seconds(facts.ops());
+        let mean_launch = launching / launched as f64;
+        let mean_kernel = running / ran as f64;
+        // Launching beside a device that works costs nothing.
+        let saved = launching.min((facts.seconds - busy).max(0.0));
+        let evidence = [
+            Evidence::new("mean kernel", duration(mean_kernel)),
+            Evidence::new("mean launch", duration(mean_launch)),
+            Evidence::new("launches", grouped(launched)),
+            Evidence::new("device busy", share(facts.share(busy), 1.0)),
+        ];
+        let most = kernels().max_by_key(|row| row.calls);
+        let is_bound = mean_kernel < mean_launch && facts.share(saved) >= limits[0];
+        let Some(most) = most.filter(|_| is_bound) else { return Outcome::healthy(evidence) };
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "Kernels take {} on average and launching one {}: launching took {}, and the device \
+                 was busy {} of the time.",
+                duration(mean_kernel),
+                duration(mean_launch),
+                duration(launching),
+                share(facts.share(busy), 1.0)
+            ),
+            evidence: evidence.into(),
+            place: Place::kernel(&*most.name),
+            cost: facts.cost(saved),
+            confidence: Confidence::Likely,
+            remedy: match facts.framework {
+                Framework::Burn => {
+                    "larger batches make each kernel do more; the feature `fusion` puts several into \
+                     one."
+                }
+                _ => {
+                    "larger batches make each kernel do more; use ops that do several in one."
+                }
+            }
+            .to_owned(),
+        }])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::samples::{close, found, healthy, kernel, missing, op, recorded};
+
+    const NAME: &str = "short-kernels";
+
+    #[test]
+    fn kernels_shorter_than_their_launches_are_found() {
+        let rows = vec![op("cudaLaunchKernel", 100_000, 0.8), kernel("add", 100_000, 0.2)];
+        let finding = found(NAME, recorded(rows));
+        close(finding.cost.seconds, 0.8, 0.001);
+        assert_eq!(finding.place.kernel.as_deref(), Some("add"));
+        // What the device is busy with meanwhile needs its time in any case.
+        let copy = kernel("Memcpy DtoD (Device -> Device)", 10, 1.3);
+        let rows = vec![op("cuLaunchKernel", 100_000, 0.8), kernel("add", 100_000, 0.2), copy];
+        close(found(NAME, recorded(rows)).cost.seconds, 0.5, 0.001);
+    }
+
+    #[test]
+    fn long_kernels_are_not_and_neither_is_a_device_that_is_busy() {
+        let launches = || op("cudaLaunchKernel", 1_000, 0.3);
+        healthy(NAME, recorded(vec![launches(), kernel("gemm", 1_000, 1.5)]));
+        let copy = kernel("Memcpy DtoD (Device -> Device)", 10, 1.8);
+        healthy(NAME, recorded(vec![launches(), kernel("add", 1_000, 0.1), copy]));
+        assert!(missing(NAME, recorded(vec![kernel("add", 9, 1.0)])).contains("launches"));
+    }
+}

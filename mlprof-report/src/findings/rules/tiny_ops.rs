@@ -1,0 +1,175 @@
+//! Ops that take hardly longer than it takes to call them.
+
+use mlprof_events::ActionKind;
+
+use crate::finding::{Confidence, Evidence, Finding};
+use crate::findings::facts::{Facts, place_of_op};
+use crate::findings::framework::Framework;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{duration, grouped, share};
+use crate::tensor::KeyAverage;
+
+pub(super) struct TinyOps;
+
+const THRESHOLDS: &[Threshold] = &[
+    Threshold {
+        name: "share",
+        default: 0.5,
+        why: "the part of the recorded steps that such ops must be",
+    },
+    Threshold {
+        name: "seconds-per-op",
+        default: 10e-6,
+        why: "ops that take less are called tiny: finding the kernel, checking shapes and making the \
+              tensor that comes out take some microseconds of it",
+    },
+    Threshold {
+        name: "least-ops-per-step",
+        default: 100.0,
+        why: "so many of them a step must have, that there is something to put together",
+    },
+    Threshold {
+        name: "share-of-many",
+        default: 0.33,
+        why: "the part that they must be where a step has very many: nobody writes those one by one, so a \
+              loop over elements or time steps makes them",
+    },
+    Threshold {
+        name: "many-ops-per-step",
+        default: 1000.0,
+        why: "so many tiny ops in a step are very many: networks of hundreds of layers have fewer",
+    },
+];
+
+impl Rule for TinyOps {
+    fn name(&self) -> &'static str {
+        "tiny-ops"
+    }
+
+    fn condition(&self) -> &'static str {
+        "much of the recorded steps goes into many ops that each take hardly longer than a call: most of it, or \
+         less where there are thousands"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let ops = || {
+            let ops = facts.ops().iter();
+            let is_op = |row: &&KeyAverage| row.kind == ActionKind::Op && !row.is_on_device;
+            ops.filter(is_op).filter(|row| row.calls > 0 && !is_driver_call(&row.name))
+        };
+        let Some(steps) = facts.steps.filter(|_| ops().any(|row| row.self_cpu_seconds > 0.0))
+        else {
+            return Outcome::no_inputs("the report has no ops that were timed on the host");
+        };
+        let mean = |row: &KeyAverage| row.self_cpu_seconds / row.calls as f64;
+        let tiny = || ops().filter(|row| mean(row) < limits[1]);
+        let seconds: f64 = tiny().map(|row| row.self_cpu_seconds).sum();
+        let calls: u64 = tiny().map(|row| row.calls).sum();
+        let per_step = calls as f64 / steps as f64;
+        let evidence = [
+            Evidence::new("in tiny ops", duration(seconds)),
+            Evidence::new("share", share(facts.share(seconds), 1.0)),
+            Evidence::new("tiny ops per step", grouped(per_step.round() as u64)),
+            Evidence::new("all ops", grouped(ops().map(|row| row.calls).sum())),
+        ];
+        let most =
+            tiny().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
+        let is_loop = per_step >= limits[4];
+        let least_share = if is_loop { limits[0].min(limits[3]) } else { limits[0] };
+        let is_much = facts.share(seconds) >= least_share && per_step >= limits[2];
+        let Some(most) = most.filter(|_| is_much) else { return Outcome::healthy(evidence) };
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "{} ops per step take less than {} each, together {} ({}).",
+                grouped(per_step.round() as u64),
+                duration(limits[1]),
+                duration(seconds),
+                share(facts.share(seconds), 1.0)
+            ),
+            evidence: evidence.into(),
+            place: place_of_op(most),
+            cost: facts.cost(seconds),
+            // A small network is small.
+            confidence: Confidence::Hint,
+            remedy: if is_loop {
+                format!("{LOOP} {}", remedy(facts.framework))
+            } else {
+                remedy(facts.framework).to_owned()
+            },
+        }])
+    }
+}
+
+/// Calls such as `cudaLaunchKernel` and `cuMemcpyAsync` are part of ops.
+fn is_driver_call(name: &str) -> bool {
+    let rest = name.strip_prefix("cuda").or_else(|| name.strip_prefix("cu"));
+    rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
+}
+
+const LOOP: &str = "a loop calls them: compute its turns in one op on a whole tensor, where they do not depend on each other;";
+
+fn remedy(framework: Framework) -> &'static str {
+    match framework {
+        Framework::Burn => {
+            "larger batches make each op do more; on CubeCL's devices the feature `fusion` puts \
+             several into one."
+        }
+        Framework::Tch => {
+            "larger batches make each op do more; use ops that do several in one (`linear`, \
+             `layer_norm`, `scaled_dot_product_attention`) in place of their parts."
+        }
+        _ => {
+            "larger batches make each op do more; use ops that do several in one (`affine`, \
+             `softmax_last_dim`, `layer_norm`) in place of their parts."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::finding::Confidence;
+    use crate::findings::samples::{close, found, healthy, missing, op, recorded, steps};
+
+    const NAME: &str = "tiny-ops";
+
+    #[test]
+    fn thousands_of_ops_of_a_few_microseconds_are_found() {
+        // 3,000 per step, 5 µs each, in 100 steps of 20 ms.
+        let rows = vec![op("candle::add", 200_000, 1.0), op("candle::mul", 100_000, 0.5)];
+        let finding = found(NAME, recorded(rows));
+        close(finding.cost.seconds, 1.5, 0.001);
+        assert_eq!(finding.confidence, Confidence::Hint);
+        assert_eq!(finding.place.op.as_deref(), Some("candle::add"));
+    }
+
+    #[test]
+    fn a_loop_that_calls_thousands_is_found_where_it_takes_less_than_half() {
+        // 4,220 per step, 2 µs each: 42 % of the steps.
+        let finding = found(NAME, recorded(vec![op("candle::affine", 422_000, 0.844)]));
+        close(finding.cost.seconds, 0.844, 0.001);
+        assert!(finding.sentence.starts_with("4,220 ops per step take less than"), "{finding:?}");
+        assert!(finding.remedy.starts_with("a loop calls them"), "{finding:?}");
+        assert_eq!(finding.place.op.as_deref(), Some("candle::affine"));
+        // A tenth of the time, and so many as a deep network has.
+        healthy(NAME, recorded(vec![op("candle::affine", 422_000, 0.2)]));
+        healthy(NAME, recorded(vec![op("candle::affine", 60_000, 0.5)]));
+        assert!(
+            missing(NAME, recorded(vec![op("cudaLaunchKernel", 422_000, 0.844)]))
+                .contains("no ops")
+        );
+    }
+
+    #[test]
+    fn a_few_are_not_and_neither_are_ops_that_work() {
+        healthy(NAME, recorded(vec![op("candle::matmul", 5_000, 1.5)]));
+        healthy(NAME, recorded(vec![op("candle::add", 90_000, 0.85)]));
+        healthy(NAME, recorded(vec![op("candle::add", 9_000, 0.08)]));
+        assert!(missing(NAME, recorded(Vec::new())).contains("no ops"));
+        assert!(missing(NAME, steps(100, 0.02)).contains("no ops"));
+    }
+}

@@ -1,0 +1,128 @@
+//! What the rules on numbers have in common: rows of the numerics profiler's report that are a trouble.
+
+use mlprof_events::TensorRole;
+
+use crate::Report;
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::label;
+use crate::number::grouped;
+use crate::numerics::{
+    FoundTrouble, TensorRow, TroubleKind, TroubleLimits, has_enough, troubles_by,
+};
+
+/// A rule on numbers.
+pub(super) struct OfNumbers {
+    /// Its name, in words with hyphens.
+    pub(super) name: &'static str,
+    /// When it speaks.
+    pub(super) condition: &'static str,
+    /// What can be set.
+    pub(super) thresholds: &'static [Threshold],
+    /// The troubles that it tells.
+    pub(super) kinds: &'static [TroubleKind],
+    /// Whether it looks at a row.
+    pub(super) looks_at: fn(&TensorRow) -> bool,
+    /// What such rows are.
+    pub(super) rows: &'static str,
+    /// What to do.
+    pub(super) remedy: &'static str,
+    /// What its thresholds, in their order, are the limits of.
+    pub(super) limits: fn(&[f64]) -> TroubleLimits,
+}
+
+impl Rule for OfNumbers {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn condition(&self) -> &'static str {
+        self.condition
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        self.thresholds
+    }
+
+    fn is_of_time(&self) -> bool {
+        false
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let Report::Numerics(report) = facts.report else {
+            return Outcome::no_inputs(NO_NUMBERS);
+        };
+        let looked_at =
+            report.tensors.iter().filter(|row| has_enough(row) && (self.looks_at)(row)).count();
+        if looked_at == 0 {
+            let missing = format!("the report has no {} of more than one recorded step", self.rows);
+            return Outcome::NoInputs(missing);
+        }
+        let all = troubles_by(&report.tensors, &(self.limits)(limits));
+        let found = all.into_iter().filter(|trouble| self.kinds.contains(&trouble.kind));
+        let findings = self.findings(found.collect());
+        match findings.is_empty() {
+            true => Outcome::healthy([Evidence::new(self.rows, grouped(looked_at as u64))]),
+            false => Outcome::Found(findings),
+        }
+    }
+}
+
+impl OfNumbers {
+    /// One for all rows of which the same is to be said.
+    fn findings(&self, mut found: Vec<FoundTrouble<'_>>) -> Vec<Finding> {
+        let same = |trouble: &FoundTrouble<'_>| (trouble.kind, trouble.advice);
+        found.sort_by_key(same);
+        let alike = found.chunk_by(|one, other| same(one) == same(other));
+        alike.filter_map(|alike| Some(self.finding(alike.split_first()?))).collect()
+    }
+
+    fn finding(&self, (first, others): (&FoundTrouble<'_>, &[FoundTrouble<'_>])) -> Finding {
+        let (what, mut evidence) = (capitalized(&first.what), first.evidence.clone());
+        let sentence = match others.len() {
+            0 => format!("{what}: {}.", first.advice),
+            1 => format!("{what}, and one more is alike: {}.", first.advice),
+            count => format!("{what}, and {count} more are alike: {}.", first.advice),
+        };
+        if !others.is_empty() {
+            let names = others.iter().map(|other| label::shown(&other.row.name));
+            evidence.push(Evidence::new("alike", label::first_of(names, LISTED)));
+        }
+        Finding {
+            rule: self.name.to_owned(),
+            sentence,
+            evidence,
+            place: place(first.row.role, &first.row.name),
+            cost: Facts::cost_of_learning(),
+            confidence: Confidence::Likely,
+            remedy: self.remedy.to_owned(),
+        }
+    }
+}
+
+/// How many names a finding lists.
+const LISTED: usize = 8;
+
+/// What a report lacks that is of another profiler.
+pub(super) const NO_NUMBERS: &str =
+    "the report is not of the numbers in tensors (the profiler \"numerics\")";
+
+/// Outputs are those of a module's forward; parameters are in a module.
+pub(super) fn place(role: TensorRole, name: &str) -> Place {
+    match role {
+        TensorRole::Gradient | TensorRole::Parameter | TensorRole::Update => {
+            let module = name.rsplit_once('.').map_or(name, |(module, _)| module);
+            Place { module: Some(module.to_owned()), ..Place::default() }
+        }
+        TensorRole::Loss => Place::default(),
+        _ => Place::action(name),
+    }
+}
+
+/// As a sentence begins.
+pub(super) fn capitalized(words: &str) -> String {
+    let words = label::one_line(words);
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

@@ -1,0 +1,201 @@
+//! Elementwise ops of CubeCL that run one by one.
+
+use mlprof_events::ActionKind;
+
+use crate::Report;
+use crate::finding::{Confidence, Evidence, Finding};
+use crate::findings::facts::{Facts, place_of_op};
+use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::number::{duration, grouped, share};
+use crate::tensor::KeyAverage;
+
+pub(super) struct UnfusedOps;
+
+const THRESHOLDS: &[Threshold] = &[
+    Threshold {
+        name: "share",
+        default: 0.2,
+        why: "the part of the recorded steps that elementwise ops outside of fused blocks must be",
+    },
+    Threshold {
+        name: "least-ops-per-step",
+        default: 10.0,
+        why: "so many of them a step must have: a few stand between ops that nothing fuses with",
+    },
+];
+
+/// Ops that read and write each number once: what burn puts into one kernel with its neighbours.
+const ELEMENTWISE: [&str; 32] = [
+    "abs",
+    "add",
+    "cast",
+    "ceil",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "cos",
+    "div",
+    "equal",
+    "erf",
+    "exp",
+    "floor",
+    "greater",
+    "greater_equal",
+    "log",
+    "log1p",
+    "lower",
+    "lower_equal",
+    "mask_fill",
+    "mask_where",
+    "mul",
+    "neg",
+    "not_equal",
+    "powf",
+    "powi",
+    "recip",
+    "relu",
+    "sin",
+    "sqrt",
+    "sub",
+    "tanh",
+];
+
+/// What stands behind such a name where the other operand is one number.
+const BY_A_NUMBER: [&str; 2] = ["_scalar", "_elem"];
+
+/// What only CubeCL's devices have.
+const OF_CUBECL: [&str; 2] = ["burn::fused[", "cubecl::"];
+
+impl Rule for UnfusedOps {
+    fn name(&self) -> &'static str {
+        "unfused-ops"
+    }
+
+    fn condition(&self) -> &'static str {
+        "on a CubeCL device elementwise ops that run one by one take a large part of the recorded steps"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let (Report::Tensor(_), Some(steps)) = (facts.report, facts.steps) else {
+            return Outcome::no_inputs("only the report of the Tensor profiler has ops of steps");
+        };
+        let is_of_cubecl = |row: &KeyAverage| OF_CUBECL.iter().any(|of| row.name.starts_with(of));
+        if !facts.ops().iter().any(is_of_cubecl) {
+            return Outcome::no_inputs(
+                "the report has no ops of a CubeCL device (mlprof-burn's feature `cubecl`)",
+            );
+        }
+        let alone = || facts.ops().iter().filter(|row| is_elementwise(row) && own(row) > 0.0);
+        let seconds: f64 = alone().map(own).sum();
+        // Those inside of fused blocks have no time, and are counted in the same rows.
+        let calls: u64 = alone().map(|row| row.calls).sum();
+        let blocks: u64 = facts
+            .ops()
+            .iter()
+            .filter(|row| row.name.starts_with(OF_CUBECL[0]))
+            .map(|row| row.calls)
+            .sum();
+        let evidence = [
+            Evidence::new("elementwise ops one by one", duration(seconds)),
+            Evidence::new("share", share(facts.share(seconds), 1.0)),
+            Evidence::new("calls of them, those in fused blocks counted", grouped(calls)),
+            Evidence::new("fused blocks", grouped(blocks)),
+        ];
+        let longest = alone().max_by(|one, other| own(one).total_cmp(&own(other)));
+        let is_much = facts.share(seconds) >= limits[0] && calls as f64 >= limits[1] * steps as f64;
+        let Some(longest) = longest.filter(|_| is_much) else { return Outcome::healthy(evidence) };
+        let remedy = match blocks {
+            0 => {
+                "turn on burn's feature `fusion`, which puts elementwise ops that follow each other \
+                 into one kernel."
+            }
+            _ => {
+                "keep elementwise ops of the same shape together: a read of a value, a view or an op \
+                 of another shape between them ends a block."
+            }
+        };
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "Elementwise ops that run one by one took {} ({}).",
+                duration(seconds),
+                share(facts.share(seconds), 1.0)
+            ),
+            evidence: evidence.into(),
+            place: place_of_op(longest),
+            // At most they cost nothing more in the kernels of their neighbours.
+            cost: facts.cost(seconds),
+            // Nothing says which of them have a neighbour.
+            confidence: Confidence::Hint,
+            remedy: remedy.to_owned(),
+        }])
+    }
+}
+
+/// `burn::add`, `burn::add_scalar`.
+fn is_elementwise(row: &KeyAverage) -> bool {
+    let name = row.name.strip_prefix("burn::").unwrap_or_default();
+    let by_a_number = BY_A_NUMBER.iter().find_map(|ending| name.strip_suffix(ending));
+    let name = by_a_number.unwrap_or(name);
+    row.kind == ActionKind::Op && !row.is_on_device && ELEMENTWISE.contains(&name)
+}
+
+/// The device's time where it is known, else that of handing the op over.
+fn own(row: &KeyAverage) -> f64 {
+    match row.self_device_seconds > 0.0 {
+        true => row.self_device_seconds,
+        false => row.self_cpu_seconds,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::TensorReport;
+    use crate::finding::Confidence;
+    use crate::findings::samples::{close, found, healthy, missing, op, recorded, steps};
+
+    const NAME: &str = "unfused-ops";
+
+    /// 100 steps in which elementwise ops took so long, and so many fused blocks ran.
+    fn elementwise(seconds: f64, blocks: u64) -> TensorReport {
+        let half = 0.5 * seconds;
+        let mut rows = vec![
+            op("burn::add", 1000, half),
+            op("burn::mul_scalar", 1000, half),
+            op("burn::matmul", 100, 0.3),
+            op("cubecl::launch", 2100, 0.1),
+        ];
+        if blocks > 0 {
+            rows.push(op("burn::fused[add, relu]", blocks, 0.1));
+        }
+        recorded(rows)
+    }
+
+    #[test]
+    fn ops_that_run_one_by_one_are_found() {
+        let finding = found(NAME, elementwise(0.8, 0));
+        close(finding.cost.seconds, 0.8, 0.001);
+        assert_eq!(finding.confidence, Confidence::Hint);
+        assert!(finding.remedy.contains("`fusion`"), "{finding:?}");
+        let some = found(NAME, elementwise(0.8, 100));
+        assert!(some.remedy.contains("ends a block"), "{some:?}");
+        let mut on_a_device = elementwise(0.8, 100);
+        on_a_device.key_averages.rows[0].self_device_seconds = 1.0;
+        close(found(NAME, on_a_device).cost.seconds, 1.4, 0.001);
+    }
+
+    #[test]
+    fn fused_ones_are_not_nor_few_nor_those_of_other_devices() {
+        healthy(NAME, elementwise(0.1, 100));
+        let mut few = elementwise(0.8, 0);
+        few.key_averages.rows.iter_mut().for_each(|row| row.calls = 100);
+        healthy(NAME, few);
+        let flex = recorded(vec![op("burn::add", 2000, 1.0)]);
+        assert!(missing(NAME, flex).contains("CubeCL"));
+        assert!(missing(NAME, steps(100, 0.02)).contains("Tensor"));
+    }
+}

@@ -1,0 +1,175 @@
+//! The compiler did not optimise, or not for speed.
+
+use crate::finding::{Confidence, Evidence, Finding, Place};
+use crate::findings::facts::Facts;
+use crate::findings::framework::Framework;
+use crate::findings::rule::{Outcome, Rule, Threshold};
+
+pub(super) struct UnoptimizedBuild;
+
+const THRESHOLDS: &[Threshold] = &[
+    Threshold {
+        name: "saved-of-size",
+        default: 0.86,
+        why: "the part of the time of Rust code that level 3 saves at most where the program was optimised \
+              for size: loops over numbers then do one number at a time, not eight",
+    },
+    Threshold {
+        name: "saved-of-2",
+        default: 0.1,
+        why: "the part of the time of Rust code that level 3 saves at most where it was level 2: sorting and \
+              splitting text is some 6 % quicker, and loops over numbers are as quick",
+    },
+];
+
+impl Rule for UnoptimizedBuild {
+    fn name(&self) -> &'static str {
+        "unoptimized-build"
+    }
+
+    fn condition(&self) -> &'static str {
+        "the program was built with an opt-level below 3, as `cargo run` without `--release` does, or for size"
+    }
+
+    fn thresholds(&self) -> &'static [Threshold] {
+        THRESHOLDS
+    }
+
+    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+        let Some(build) = &facts.report.header().build else {
+            return Outcome::no_inputs(
+                "the report does not say how the program was built (it is of `mlprof run`, or of an \
+                 earlier version)",
+            );
+        };
+        let evidence = [
+            Evidence::new("opt-level", build.opt_level.as_str()),
+            Evidence::new("debug assertions", if build.debug_assertions { "on" } else { "off" }),
+        ];
+        let level = build.opt_level.as_str();
+        let Some(judged) = Judged::of(level, limits) else { return Outcome::healthy(evidence) };
+        // libtorch comes optimised, whatever the program.
+        let confidence = match facts.framework {
+            Framework::Tch => Confidence::Hint,
+            _ => judged.confidence,
+        };
+        Outcome::Found(vec![Finding {
+            rule: self.name().to_owned(),
+            sentence: format!(
+                "The program was built {} (opt-level {level}): {}.",
+                judged.how, judged.so
+            ),
+            evidence: evidence.into(),
+            place: Place::default(),
+            // Nothing in the report says how much of the time is of Rust code.
+            cost: match judged.saved {
+                saved if saved < 1.0 => facts.estimated_cost(saved * facts.seconds),
+                _ => facts.cost(facts.seconds),
+            },
+            confidence,
+            remedy: judged.remedy.to_owned(),
+        }])
+    }
+}
+
+/// What is to be said of a level.
+struct Judged {
+    how: &'static str,
+    so: &'static str,
+    /// The part of the time of Rust code that can be saved at most.
+    saved: f64,
+    confidence: Confidence,
+    remedy: &'static str,
+}
+
+impl Judged {
+    /// `None` of the highest level, and of what is none.
+    fn of(level: &str, limits: &[f64]) -> Option<Self> {
+        match level {
+            "0" | "1" => Some(Self {
+                how: "without optimisation",
+                so: "its times say little of how long it need take",
+                // Of Rust code nine tenths and more.
+                saved: 1.0,
+                confidence: Confidence::Likely,
+                remedy: "build with `--release`, or at least the dependencies with `[profile.dev.package.\
+                         \"*\"] opt-level = 3`.",
+            }),
+            "s" | "z" => Some(Self {
+                how: "for size",
+                so: "its loops over numbers may take several times as long as they need to",
+                saved: limits[0],
+                confidence: Confidence::Likely,
+                remedy: "set `opt-level = 3` in `[profile.release]`, which is the default there; leave `s` \
+                         and `z` to what must be small.",
+            }),
+            "2" => Some(Self {
+                how: "with less optimisation than there is",
+                so: "level 3 may be some per cent quicker",
+                saved: limits[1],
+                confidence: Confidence::Hint,
+                remedy: "set `opt-level = 3` in the profile, and compare: `mlprof report AFTER.json --against \
+                         BEFORE.json`.",
+            }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mlprof_events::Framework;
+
+    use crate::BuildSettings;
+    use crate::finding::Confidence;
+    use crate::findings::samples::{close, found, healthy, missing, steps};
+
+    const NAME: &str = "unoptimized-build";
+
+    fn built(opt_level: &str) -> Option<BuildSettings> {
+        Some(BuildSettings { opt_level: opt_level.to_owned(), ..BuildSettings::default() })
+    }
+
+    #[test]
+    fn a_debug_build_is_found_and_a_release_build_is_not() {
+        let mut report = steps(100, 0.02);
+        report.header.build = built("0");
+        let finding = found(NAME, report.clone());
+        assert_eq!((finding.confidence, finding.cost.share), (Confidence::Likely, 1.0));
+        assert!(finding.remedy.contains("--release"), "{finding:?}");
+        report.header.build = built("3");
+        healthy(NAME, report);
+    }
+
+    #[test]
+    fn levels_between_are_found_with_what_the_highest_one_saves_at_most() {
+        let mut report = steps(100, 0.02);
+        let seconds = report.header.wall_seconds;
+        let expected = [
+            ("s", 0.86, Confidence::Likely),
+            ("z", 0.86, Confidence::Likely),
+            ("2", 0.1, Confidence::Hint),
+        ];
+        for (level, saved, confidence) in expected {
+            report.header.build = built(level);
+            let finding = found(NAME, report.clone());
+            close(finding.cost.seconds, saved * seconds, 0.001);
+            assert_eq!(finding.confidence, confidence, "{level}");
+            assert!(finding.sentence.contains(&format!("(opt-level {level})")), "{finding:?}");
+            assert!(finding.remedy.contains("`opt-level = 3`"), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn of_libtorch_it_says_little() {
+        let mut report = steps(100, 0.02);
+        report.header.build = built("s");
+        report.header.frameworks.push(Framework { name: "tch".to_owned(), ..Framework::default() });
+        assert_eq!(found(NAME, report).confidence, Confidence::Hint);
+    }
+
+    #[test]
+    fn without_settings_nothing_is_said() {
+        assert!(missing(NAME, steps(100, 0.02)).contains("how the program was built"));
+    }
+}

@@ -1,0 +1,68 @@
+//! Gradients of which hardly anything is left.
+
+use mlprof_events::TensorRole;
+
+use super::troubles::OfNumbers;
+use crate::findings::rule::Threshold;
+use crate::numerics::{TroubleKind, TroubleLimits};
+
+pub(super) const RULE: OfNumbers = OfNumbers {
+    name: "vanishing-gradient",
+    condition: "a gradient is a tiny part of the others, or all of it is 0",
+    thresholds: &[
+        Threshold {
+            name: "part-of-others",
+            default: TroubleLimits::DEFAULT.part_of_others,
+            why: "the part of the usual gradient that it must be below: layers differ by a hundred times",
+        },
+        Threshold {
+            name: "most",
+            default: TroubleLimits::DEFAULT.least_gradient,
+            why: "and its root mean square must be below this: what is larger moves parameters",
+        },
+    ],
+    kinds: &[TroubleKind::VanishingGradient],
+    looks_at: |row| row.role == TensorRole::Gradient,
+    rows: "gradients",
+    remedy: "look at what comes behind the layer: activations that saturate (use `relu` or `gelu`), a `detach`, too many layers without a normalisation or a residual connection.",
+    limits: |limits| TroubleLimits {
+        part_of_others: limits[0],
+        least_gradient: limits[1],
+        ..TroubleLimits::DEFAULT
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use mlprof_events::TensorRole;
+
+    use crate::finding::Evidence;
+    use crate::findings::samples::{found, healthy, missing, numbers, steps};
+    use crate::numerics::tests::row;
+
+    #[test]
+    fn one_that_is_0_is_found_and_a_small_one_is_not() {
+        let usual = row(TensorRole::Gradient, "a.weight", &[&[1e-2; 4], &[2e-2; 4]]);
+        let gone = row(TensorRole::Gradient, "b.weight", &[&[0.0; 4], &[0.0; 4]]);
+        let finding = found("vanishing-gradient", numbers(vec![usual.clone(), gone]));
+        assert_eq!(finding.place.module.as_deref(), Some("b"));
+        assert!(!finding.sentence.contains("alike"), "{finding:?}");
+        let small = row(TensorRole::Gradient, "b.weight", &[&[1e-4; 4], &[1e-4; 4]]);
+        healthy("vanishing-gradient", numbers(vec![usual.clone(), small]));
+        // What is not finite has not vanished: another rule says so.
+        let spoilt = row(TensorRole::Gradient, "b.weight", &[&[1e-2; 4], &[f32::NAN; 4]]);
+        healthy("vanishing-gradient", numbers(vec![usual, spoilt]));
+        // Many layers that are behind the same dead one are one finding.
+        let usual =
+            ["u", "v", "w"].map(|name| row(TensorRole::Gradient, name, &[&[1e-2; 4], &[2e-2; 4]]));
+        let gone = ["b.weight", "b.bias"]
+            .map(|name| row(TensorRole::Gradient, name, &[&[0.0; 4], &[0.0; 4]]));
+        let finding = found("vanishing-gradient", numbers([usual.as_slice(), &gone].concat()));
+        assert!(
+            finding.sentence.ends_with(", and one more is alike: it hardly learns."),
+            "{finding:?}"
+        );
+        assert_eq!(finding.evidence.last(), Some(&Evidence::new("alike", "b.bias")));
+        assert!(missing("vanishing-gradient", steps(100, 0.02)).contains("numerics"));
+    }
+}

@@ -1,0 +1,400 @@
+//! Finished numbers, how they are shown, and where they go.
+//!
+//! The values in [`simple`], [`advanced`] and [`tensor`] are plain data in seconds that any program
+//! can read as JSON; the other modules turn them into text or into the formats of other
+//! tools: [`lightning`] and [`detailed`] paint a [`SimpleReport`], [`pstats`] and [`prof`] an
+//! [`AdvancedReport`], [`tensor_page`] and [`modules`] a [`TensorReport`]; [`page`] makes one HTML file
+//! of all of them. None of them reads a clock or writes a file: that is for [`output`].
+//!
+//! # The JSON layout
+//!
+//! [`Report::to_json`] writes one object. All times are **seconds** (fields that end in
+//! `_seconds`), all counts are integers, points in time are UTC in RFC 3339; what is not known is
+//! `null`.
+//!
+//! ```json
+//! {
+//!   "profiler": "simple",                  // or "advanced", "tensor"
+//!   "header": {
+//!     "schema_version": 1,                 // raised when a field changes or goes away
+//!     "units": { "time": "seconds", "started_at": "UTC, RFC 3339" },
+//!     "stage": "fit",                      // validate, test, predict, sanity_check or null
+//!     "rank": 0, "world_size": 1,
+//!     "started_at": "2026-01-02T03:04:05Z",
+//!     "wall_seconds": 12.5,
+//!     "build": { "debug_assertions": false, "opt_level": "3", "target_features": ["avx2"],
+//!                "processor_features": ["avx2", "fma"] }, // or null
+//!     "program": "candle-digits",          // or null
+//!     "machine": { "system": "linux x86_64", "cpu": "…", "cores": 8, "memory_bytes": 16000000000,
+//!                  "devices": [ { "number": 0, "name": "NVIDIA H100 80GB HBM3", "memory_bytes": 85000000000 } ] },
+//!                                          // or null; without devices where none is known
+//!     "frameworks": [ { "name": "candle", "version": "0.11", "library": null, "features": ["avx2", "mkl"],
+//!                       "threads": 4, "devices": ["cpu"] } ], // missing where none is known
+//!     "startup": { "total_seconds": 1.5, "before_main_seconds": 0.25 }, // or null
+//!     "overhead": { "scopes": 1000, "seconds_per_scope": 4.5e-8 },
+//!     "settings": [ { "name": "shapes", "value": "recorded" } ], // missing where there are none
+//!     "notes": []                          // what was lost or limited, in words
+//!   },
+//!   "actions": [ … ],                      // all threads together
+//!   "threads": [ … ],                      // the same per thread
+//!   "open": [ { "action": "…", "thread": "main", "elapsed_seconds": 1.5 } ]
+//! }
+//! ```
+//!
+//! * Simple: each of `actions`, and of `threads[i].actions`, has the fields of
+//!   [`ActionStatistics`](simple::ActionStatistics); `data_waiting` those of
+//!   [`DataWaiting`](simple::DataWaiting), or is `null`. Each of `actions` has a field `device` with the fields of
+//!   [`DeviceTime`](regions::DeviceTime) where device time was measured (`measure_devices`), and no such field
+//!   elsewhere; `actions` of Advanced have the same.
+//! * Advanced: each of `actions` has the fields of [`ActionProfile`](advanced::ActionProfile), a
+//!   table of functions with their callers; each of `threads` those of
+//!   [`ThreadCallTree`](advanced::ThreadCallTree), a call tree: `roots` down to 50 levels, and `deeper`
+//!   with what is below those.
+//! * Tensor: instead of `actions`, `threads` and `open` the fields of [`TensorReport`]: `schedule`,
+//!   `steps`, `recorded_steps`, `cycle_count`; `cycles`, each with the fields of
+//!   [`CycleSummary`](tensor::CycleSummary); `key_averages` with `group_by`, `device_name`,
+//!   `has_memory` and `rows`, each with the fields of [`KeyAverage`](tensor::KeyAverage); `modules`, a
+//!   tree of [`ModuleStatistics`](tensor::ModuleStatistics); `tuning`; `device_counters`, one
+//!   [`DeviceCounterStatistics`](tensor::DeviceCounterStatistics) per device; `dropped`; `files`. Memory is in
+//!   **bytes** (fields that end in `_bytes`), operations are counted (`flops`).
+//! * Memory: each of `actions`, and of `threads[i].actions`, has the fields of
+//!   [`ActionMemory`](memory::ActionMemory); `process` those of
+//!   [`ProcessMemory`](memory::ProcessMemory); `peak`, `alive` and `copies` are trees, each a
+//!   [`MemoryTree`](memory::MemoryTree). In **bytes**.
+//! * Samples: instead of `actions`, `threads` and `open` the field `samples`, with the fields of
+//!   [`Samples`](samples::Samples); the Advanced report has the same field, `null` where nothing was
+//!   sampled. Ticks are counted; `seconds_per_tick` says what one stands for.
+//! * Lines: instead of `actions`, `threads` and `open` one array `functions`, each with the fields of
+//!   [`FunctionLines`](lines::FunctionLines): `name`, `file`, `first_line`, `last_line`, `calls`,
+//!   `total_seconds`, `entry_memory`, `source` (an array of lines, or `null`), and `lines`, each with
+//!   `line`, `hits`, `seconds` and `memory` (`null`, or `max_bytes`, `increment_bytes` and
+//!   `occurrences`). A hit is a scope of `overhead`.
+//!
+//! * Numerics: instead of `actions`, `threads` and `open` the fields of [`NumericsReport`]: `steps`, `recorded_steps`,
+//!   `first_not_finite`, `tensors`, each with the fields of [`TensorRow`](numerics::TensorRow), and `troubles`.
+//!
+//! All but Samples and Lines have an array `findings`, if there are any: what costs time that could be
+//! saved, in Numerics what is wrong with the numbers, each with the fields of [`Finding`](finding::Finding).
+//!
+//! Simple, Advanced and Tensor have an array `step_series` besides where a loop tells of its steps, one
+//! [`StepSeries`](steps::StepSeries) per stage: how long each step took, and what its time went into.
+//!
+//! Simple, Advanced and Tensor have an array `device_regions` besides: times by the device's clock, each
+//! with the fields of [`DeviceRegion`](regions::DeviceRegion). They are in no other number.
+//!
+//! Names are whole and unescaped but for what JSON itself escapes. Readers should ignore fields
+//! that they do not know: new ones do not raise the version.
+
+pub mod advanced;
+#[cfg(feature = "arrow")]
+mod arrow;
+mod build_settings;
+pub mod comparison;
+mod confidence;
+mod counted;
+mod counters;
+pub mod detailed;
+mod device_counters;
+mod device_idle;
+pub mod finding;
+pub mod findings;
+pub mod folded;
+mod frameworks;
+pub mod internals;
+mod label;
+pub mod lightning;
+mod line_count_restriction;
+pub mod lines;
+pub mod lines_memory;
+pub mod lines_text;
+mod machine;
+mod markup;
+pub mod memory;
+mod missing;
+pub mod modules;
+mod no_numbers;
+pub mod number;
+pub mod numerics;
+pub mod output;
+pub mod page;
+pub mod prof;
+pub mod pstats;
+mod quantile;
+pub mod ranks;
+pub mod regions;
+pub mod rows;
+pub mod samples;
+mod samples_folded;
+pub mod samples_page;
+mod samples_waits;
+mod selection;
+mod setting;
+pub mod simple;
+pub mod steps;
+mod table;
+pub mod tensor;
+pub mod tensor_page;
+mod training_steps;
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+pub use advanced::AdvancedReport;
+/// What [`to_record_batch`](tensor::KeyAverages::to_record_batch) makes a table of.
+#[cfg(feature = "arrow")]
+pub use arrow_array;
+pub use build_settings::BuildSettings;
+pub use line_count_restriction::LineCountRestriction;
+pub use lines::LinesReport;
+pub use machine::{Machine, MachineDevice};
+pub use memory::MemoryReport;
+pub use mlprof_events::Framework;
+pub use numerics::NumericsReport;
+pub use output::Output;
+pub use samples::SamplesReport;
+pub use setting::Setting;
+pub use simple::SimpleReport;
+pub use tensor::TensorReport;
+
+/// The version of the JSON layout of every [`Report`]. Raised when a field changes its meaning or
+/// goes away; new fields do not raise it.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The report of any profiler, as a value. In JSON the field `profiler` names the kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "profiler", rename_all = "snake_case")]
+#[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "a program has a few reports, one per stage")]
+pub enum Report {
+    /// Of the Simple profiler.
+    Simple(SimpleReport),
+    /// Of the Advanced profiler.
+    Advanced(AdvancedReport),
+    /// Of the Tensor profiler.
+    Tensor(TensorReport),
+    /// Of the profiler of memory.
+    Memory(MemoryReport),
+    /// Of the line profiler.
+    Lines(LinesReport),
+    /// Of a sampler that runs on its own.
+    Samples(SamplesReport),
+    /// Of the numerics profiler.
+    Numerics(NumericsReport),
+}
+
+impl Report {
+    /// What every report begins with.
+    pub fn header(&self) -> &ReportHeader {
+        match self {
+            Self::Simple(report) => &report.header,
+            Self::Advanced(report) => &report.header,
+            Self::Tensor(report) => &report.header,
+            Self::Memory(report) => &report.header,
+            Self::Lines(report) => &report.header,
+            Self::Samples(report) => &report.header,
+            Self::Numerics(report) => &report.header,
+        }
+    }
+
+    /// Of which kind it is, in a word for people.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Simple(_) => "Simple",
+            Self::Advanced(_) => "Advanced",
+            Self::Tensor(_) => "Tensor",
+            Self::Memory(_) => "Memory",
+            Self::Lines(_) => "Lines",
+            Self::Samples(_) => "Samples",
+            Self::Numerics(_) => "Numerics",
+        }
+    }
+
+    /// How long each step took, by stage, where the profiler knows of steps.
+    pub fn step_series(&self) -> &[steps::StepSeries] {
+        match self {
+            Self::Simple(report) => &report.step_series,
+            Self::Advanced(report) => &report.step_series,
+            Self::Tensor(report) => &report.step_series,
+            Self::Memory(_) | Self::Lines(_) | Self::Samples(_) | Self::Numerics(_) => &[],
+        }
+    }
+
+    /// What every report begins with, to add notes to it.
+    pub fn header_mut(&mut self) -> &mut ReportHeader {
+        match self {
+            Self::Simple(report) => &mut report.header,
+            Self::Advanced(report) => &mut report.header,
+            Self::Tensor(report) => &mut report.header,
+            Self::Memory(report) => &mut report.header,
+            Self::Lines(report) => &mut report.header,
+            Self::Samples(report) => &mut report.header,
+            Self::Numerics(report) => &mut report.header,
+        }
+    }
+
+    /// Actions that were still running, where the profiler knows of such.
+    pub fn open(&self) -> &[OpenAction] {
+        match self {
+            Self::Simple(report) => &report.open,
+            Self::Advanced(report) => &report.open,
+            Self::Memory(report) => &report.open,
+            Self::Tensor(_) | Self::Lines(_) | Self::Samples(_) | Self::Numerics(_) => &[],
+        }
+    }
+
+    /// What costs time that could be saved, as it was found when the report was delivered; what is
+    /// found now is for [`Rules::apply`](findings::Rules::apply).
+    pub fn findings(&self) -> &[finding::Finding] {
+        match self {
+            Self::Simple(report) => &report.findings,
+            Self::Advanced(report) => &report.findings,
+            Self::Tensor(report) => &report.findings,
+            Self::Memory(report) => &report.findings,
+            Self::Numerics(report) => &report.findings,
+            Self::Lines(_) | Self::Samples(_) => &[],
+        }
+    }
+
+    /// The report with these findings, if it is of a kind that has any.
+    #[must_use]
+    pub fn with_findings(mut self, findings: Vec<finding::Finding>) -> Self {
+        match &mut self {
+            Self::Simple(report) => report.findings = findings,
+            Self::Advanced(report) => report.findings = findings,
+            Self::Tensor(report) => report.findings = findings,
+            Self::Memory(report) => report.findings = findings,
+            Self::Numerics(report) => report.findings = findings,
+            Self::Lines(_) | Self::Samples(_) => {}
+        }
+        self
+    }
+
+    /// The report as indented JSON, laid out as the [module](self) says.
+    ///
+    /// # Errors
+    ///
+    /// None that a report of ours can cause; the error is the serializer's.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
+    }
+
+    /// Reads what [`to_json`](Self::to_json) wrote.
+    ///
+    /// # Errors
+    ///
+    /// When `json` is not JSON, is no report, or lacks a field (a later schema may have dropped
+    /// it); the error says which, and where.
+    pub fn from_json(json: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(json)
+    }
+}
+
+/// What the numbers of a report are counted in: always the same, said in the report itself for
+/// those who see nothing but the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Units {
+    /// Of every field that ends in `_seconds`, and of `seconds_per_scope`.
+    pub time: Cow<'static, str>,
+    /// Of `started_at`.
+    pub started_at: Cow<'static, str>,
+}
+
+impl Default for Units {
+    fn default() -> Self {
+        Self { time: "seconds".into(), started_at: "UTC, RFC 3339".into() }
+    }
+}
+
+/// What every report says about the run it belongs to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReportHeader {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// What times are counted in.
+    pub units: Units,
+    /// The stage, if a trainer said one.
+    pub stage: Option<mlprof_events::Stage>,
+    /// The number of this process among all of the run.
+    pub rank: u32,
+    /// How many processes take part in the run.
+    pub world_size: u32,
+    /// When the stage began (UTC, RFC 3339).
+    pub started_at: chrono::DateTime<chrono::Utc>,
+    /// From the beginning of the stage to its end, or until now, in seconds.
+    pub wall_seconds: f64,
+    /// How the program was built, where that is known.
+    #[serde(default)]
+    pub build: Option<BuildSettings>,
+    /// The file name of the program, where it is known.
+    #[serde(default)]
+    pub program: Option<String>,
+    /// What it ran on, where that is known.
+    #[serde(default)]
+    pub machine: Option<Machine>,
+    /// What it trains with, where hooks have said so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frameworks: Vec<Framework>,
+    /// How long the process took to its first action, in the one report of the process that says
+    /// so; not part of the wall time.
+    #[serde(default)]
+    pub startup: Option<StartupDurations>,
+    /// What measuring itself cost, summed over all threads.
+    pub overhead: Overhead,
+    /// What the profiler was asked for, in words; empty in files of versions that did not say it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<Setting>,
+    /// What a reader of the numbers must know: calls that could not be recorded, limits reached.
+    /// Empty when nothing was lost.
+    pub notes: Vec<String>,
+}
+
+impl ReportHeader {
+    /// The number of this process, where there are several.
+    pub(crate) fn rank_of_several(&self) -> Option<u32> {
+        (self.world_size > 1 || self.rank > 0).then_some(self.rank)
+    }
+}
+
+/// From the start of the process to its first action; see [`startup`](mlprof_events::startup).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StartupDurations {
+    /// All of it, in seconds; from `main` where `before_main_seconds` is `None`.
+    pub total_seconds: f64,
+    /// The part before `main`, in seconds; `None` where it is not known.
+    pub before_main_seconds: Option<f64>,
+}
+
+impl StartupDurations {
+    /// `total_seconds` without the part before `main`.
+    pub fn after_main_seconds(&self) -> f64 {
+        self.total_seconds - self.before_main_seconds.unwrap_or(0.0)
+    }
+}
+
+/// What the profiler itself cost: estimated from a calibration on this machine at report time.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Overhead {
+    /// How many scopes were recorded.
+    pub scopes: u64,
+    /// What one scope (start and stop) costs, in seconds.
+    pub seconds_per_scope: f64,
+}
+
+impl Overhead {
+    /// All scopes together, in seconds of the threads that recorded them.
+    pub fn total_seconds(&self) -> f64 {
+        self.scopes as f64 * self.seconds_per_scope
+    }
+}
+
+/// An action that was still running when the report was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenAction {
+    /// Its name.
+    pub action: String,
+    /// The thread that started it.
+    pub thread: String,
+    /// Since its start, in seconds.
+    pub elapsed_seconds: f64,
+}

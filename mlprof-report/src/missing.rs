@@ -1,0 +1,351 @@
+//! What was asked for and is not in a report: why, and what to do. The one table of all reasons.
+//!
+//! Whoever makes a report finds out what is missing; here is only how that is said: as a note of the
+//! report, in its text and as JSON, and once on standard error when the report is delivered.
+
+use std::fmt::{self, Display, Formatter};
+
+use mlprof_events::Framework;
+
+use crate::number::grouped;
+
+/// Something that is missing, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Missing {
+    /// Everything: the profiler heard of nothing.
+    Everything,
+    /// Everything: the platform has no clock.
+    Clock,
+    /// Steps: `step()` was not called.
+    AnyStep {
+        /// The first step that was to be kept.
+        first_active: u64,
+    },
+    /// The same in a program that need not know of steps: nothing to be told of.
+    AnyStepOfProgram,
+    /// Active steps: there were fewer steps than the schedule asks for.
+    ActiveSteps {
+        /// The stage's name.
+        stage: &'static str,
+        /// What the schedule asks for.
+        asked: u64,
+        /// How many steps the stage had.
+        had: u64,
+        /// The first step that was to be kept.
+        first_active: u64,
+        /// The first step that is shown instead and how many there are, if any.
+        shown: Option<(u64, u64)>,
+    },
+    /// Some of the active steps of a cycle.
+    RestOfCycle {
+        /// Which cycle, counted from 0.
+        cycle: u64,
+        /// The stage's name.
+        stage: &'static str,
+        /// How many steps the schedule asks for until the cycle's end.
+        asked: u64,
+        /// How many steps the stage had.
+        had: u64,
+        /// How many of the cycle's active steps were recorded.
+        recorded: u64,
+        /// How many active steps a cycle has.
+        active: u64,
+    },
+    /// Ops, memory or both: hooks tell the active profiler, which this one never was.
+    Activation {
+        /// Whether ops are missing.
+        ops: bool,
+        /// Whether memory is missing.
+        memory: bool,
+    },
+    /// Ops: no hook reports any.
+    SourceOfOps {
+        /// The frameworks that the program trains with, as far as hooks know them.
+        frameworks: Vec<Framework>,
+    },
+    /// Ops: the program uses a framework that gives no hook.
+    OpsOf(&'static str),
+    /// Ops: the hook's own note gives the reason.
+    OpsOfDevice(String),
+    /// Ops: somebody would have told of them, but there were none.
+    Ops {
+        /// Who would have told of them.
+        sources: Vec<&'static str>,
+    },
+    /// Memory, because nothing tells of it or because there was none.
+    Memory {
+        /// Whether the program's allocator tells of it.
+        has_allocator: bool,
+    },
+    /// Kernels of devices that are there.
+    Kernels {
+        /// What the devices belong to.
+        platform: String,
+    },
+    /// Flame graphs.
+    FlameGraphs,
+    /// Cycles as Parquet tables: nothing is in them.
+    Tables,
+    /// The same: the program is built without what writes them.
+    TablesNotBuilt,
+    /// The picture of memory over time.
+    MemoryTimeline,
+    /// Functions in the report of an Advanced profiler.
+    Functions,
+    /// Lines: no code tells of any.
+    Lines,
+    /// Allocations: nothing counts them.
+    Allocator,
+    /// Actions whose allocations would be shown.
+    ActionsWithMemory,
+    /// Samples, of a sampler that ran.
+    Samples {
+        /// The rate that was asked for.
+        hz: u64,
+        /// How long it ran.
+        milliseconds: u64,
+    },
+    /// Samples, of one that did not.
+    Sampler(String),
+}
+
+impl Display for Missing {
+    fn fmt(&self, text: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everything => text.write_str(
+                "the profiler heard of nothing: give it to a trainer (`.profiler(…)`), or hold \
+                 `activate(profiler.clone())` while the work runs",
+            ),
+            Self::Clock => write!(
+                text,
+                "nothing is measured: {} without an operating system has no clock",
+                std::env::consts::ARCH
+            ),
+            Self::AnyStep { first_active: 0 } | Self::AnyStepOfProgram => {
+                text.write_str("step() was never called: all that was recorded is one step")
+            }
+            Self::AnyStep { first_active } => write!(
+                text,
+                "step() was never called, and the first active step is {first_active} (counted \
+                 from 0): call it after every batch, or record without a schedule; all that was \
+                 recorded until the end is one step"
+            ),
+            Self::ActiveSteps { stage, asked, had, first_active, shown } => {
+                let (asked, had) = (steps(*asked), steps(*had));
+                write!(
+                    text,
+                    "the schedule asks for {asked} and {stage} had {had}: no active step (the first \
+                     is {first_active}, counted from 0) came to its end"
+                )?;
+                match shown {
+                    Some((first, 1)) => write!(text, ", so step {first} is shown")?,
+                    Some((first, count)) => {
+                        write!(text, ", so steps {first} to {} are shown", first + count - 1)?;
+                    }
+                    None => {}
+                }
+                text.write_str("; use smaller skip_first, wait or warmup, or train longer")
+            }
+            Self::RestOfCycle { cycle, stage, asked, had, recorded, active } => write!(
+                text,
+                "cycle {cycle} is incomplete: the schedule asks for {} until its end, {stage} had {}, \
+                 and {recorded} of the cycle's {} had been recorded",
+                steps(*asked),
+                steps(*had),
+                steps(*active)
+            ),
+            Self::Activation { ops, memory } => write!(
+                text,
+                "{}, because the profiler was never active and hooks tell only the active one: hold \
+                 `activate(profiler.clone())`, or a `Session`, while the work runs",
+                match (ops, memory) {
+                    (true, true) => "there are no ops and there is no memory",
+                    (false, true) => "there is no memory",
+                    (_, false) => "there are no ops",
+                }
+            ),
+            Self::SourceOfOps { frameworks } => write!(
+                text,
+                "there are no ops, because nothing tells of any: {}",
+                ops_remedy(frameworks, "")
+            ),
+            Self::OpsOf(framework) => write!(
+                text,
+                "{framework} gives no hook for its tensor ops: {} to have them. Actions, modules and functions are shown",
+                remedy_for(framework, &[], "").unwrap_or_else(|| run_with("…", ""))
+            ),
+            Self::OpsOfDevice(note) => text.write_str(note),
+            Self::Ops { sources } => write!(
+                text,
+                "there are no ops: {} would have told of them, but none ran while steps were \
+                 recorded; what runs before the recorded steps, or in another process, is not seen",
+                sources.join(" and ")
+            ),
+            Self::Memory { has_allocator: false } => text.write_str(
+                "there is no memory, because nothing tells of it: use tch, a device of burn's \
+                 feature `cubecl`, NVIDIA's devices (feature `cuda`), or count the program's own \
+                 with `#[global_allocator] static ALLOCATOR: TrackingAllocator = \
+                 TrackingAllocator::new();`",
+            ),
+            Self::Memory { has_allocator: true } => text.write_str(
+                "there is no memory: nothing was allocated or freed while steps were recorded and \
+                 the profiler was active",
+            ),
+            Self::Kernels { platform } => write!(
+                text,
+                "there are no kernels: nothing ran on {platform} while steps were recorded; the model \
+                 may be on the CPU"
+            ),
+            Self::FlameGraphs => text.write_str(
+                "flame graphs were asked for, and nothing was recorded that they could show",
+            ),
+            Self::Tables => text.write_str(
+                "Parquet tables were asked for, and nothing was recorded that could be in them",
+            ),
+            Self::TablesNotBuilt => text.write_str(
+                "Parquet tables were asked for, and this program is built without them: turn the feature \
+                 `parquet` of the plugin on, or of mlprof-core",
+            ),
+            Self::MemoryTimeline => text.write_str(
+                "memory over time was asked for, and no allocation was recorded: see what the notes \
+                 say of memory",
+            ),
+            Self::Functions => text.write_str(
+                "there are no functions, only actions: write `#[profile]` on functions or impl \
+                 blocks, use the layer of the feature `tracing`, run the program by `mlprof run \
+                 --functions …`, or add `.sampled(1000)`",
+            ),
+            Self::Lines => text.write_str(
+                "there are no lines: no function of this program has hooks on its lines; run it by \
+                 `mlprof run --lines PATTERN` (`--explain` lists what the pattern matches)",
+            ),
+            Self::Allocator => text.write_str(
+                "nothing was counted: the program has no tracking allocator (`#[global_allocator] \
+                 static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();`)",
+            ),
+            Self::ActionsWithMemory => text.write_str(
+                "there are no actions: only the process as a whole was counted. Give the profiler to \
+                 a trainer, or hold `activate(profiler.clone())` and use `profile!`",
+            ),
+            Self::Samples { hz, milliseconds } => write!(
+                text,
+                "no sample was taken in {} ms at {} samples per second: the program was over too \
+                 soon, or did nothing; sample longer or more often",
+                grouped(*milliseconds),
+                grouped(*hz)
+            ),
+            Self::Sampler(reason) => write!(text, "nothing was sampled: {reason}"),
+        }
+    }
+}
+
+/// Returns how the ops of a program become known: for its frameworks, or for all that there are
+/// where none of them is known. `options`: further options of the command, such as ` --numerics`.
+pub fn ops_remedy(frameworks: &[Framework], options: &str) -> String {
+    let known = frameworks.iter().filter_map(|framework| {
+        let remedy = remedy_for(&framework.name, &framework.devices, options)?;
+        Some((&*framework.name, remedy))
+    });
+    let known: Vec<(&str, String)> = known.collect();
+    match &known[..] {
+        [] => {
+            let (cubecl, flex) = (CUBECL, run_with(BURN_FLEX, options));
+            let (candle, tch) = (run_with("candle", options), TCH);
+            format!(
+                "with burn {cubecl}, on its flex device {flex}; with candle {candle}; with tch {tch}"
+            )
+        }
+        [(_, remedy)] => remedy.clone(),
+        several => {
+            let each = several.iter().map(|(name, remedy)| format!("with {name} {remedy}"));
+            each.collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+/// The presets that have hooks for burn's flex device, forward and backward.
+const BURN_FLEX: &str = "burn-flex,burn-autodiff";
+const CUBECL: &str = "use `.profiler(…)` of mlprof-burn with its feature `cubecl` (wgpu, CUDA, …)";
+const TCH: &str = "link mlprof-tch (`use mlprof_tch as _;`)";
+
+/// `None` for a framework that is not known here.
+fn remedy_for(framework: &str, devices: &[String], options: &str) -> Option<String> {
+    let is_flex = |device: &String| device.starts_with("Flex");
+    match framework {
+        "candle" => Some(run_with("candle", options)),
+        "burn" if !devices.is_empty() && devices.iter().all(is_flex) => {
+            Some(run_with(BURN_FLEX, options))
+        }
+        "burn" if !devices.is_empty() && !devices.iter().any(is_flex) => Some(CUBECL.to_owned()),
+        "burn" => Some(format!("{CUBECL}, on its flex device {}", run_with(BURN_FLEX, options))),
+        "tch" => Some(TCH.to_owned()),
+        _ => None,
+    }
+}
+
+fn run_with(presets: &str, options: &str) -> String {
+    format!("run the program by `mlprof run --ops {presets}{options} -- …`")
+}
+
+fn steps(count: u64) -> String {
+    match count {
+        1 => "1 step".to_owned(),
+        count => format!("{} steps", grouped(count)),
+    }
+}
+
+/// Adds what is missing to the notes of a report, each reason once.
+pub fn note_missing(missing: &[Missing], notes: &mut Vec<String>) {
+    for text in missing.iter().map(Missing::to_string) {
+        if !notes.contains(&text) {
+            notes.push(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn framework(name: &str, devices: &[&str]) -> Framework {
+        let devices = devices.iter().map(|device| (*device).to_owned()).collect();
+        Framework { name: name.to_owned(), devices, ..Framework::default() }
+    }
+
+    #[test]
+    fn where_the_framework_is_known_only_its_remedy_is_given_with_the_whole_command() {
+        let remedy = |frameworks: &[Framework]| ops_remedy(frameworks, "");
+        let candle = remedy(&[framework("candle", &["cpu"])]);
+        assert_eq!(candle, "run the program by `mlprof run --ops candle -- …`");
+        let flex = remedy(&[framework("burn", &["Flex(Default)"])]);
+        assert_eq!(flex, "run the program by `mlprof run --ops burn-flex,burn-autodiff -- …`");
+        let gpu = remedy(&[framework("burn", &["Wgpu(DefaultDevice)"])]);
+        assert!(gpu.contains("`cubecl`") && !gpu.contains("mlprof run"), "{gpu}");
+        let both = remedy(&[framework("burn", &["Wgpu(DefaultDevice)", "Flex(Default)"])]);
+        assert!(both.contains("`cubecl`") && both.contains("burn-flex"), "{both}");
+        let tch = remedy(&[framework("tch", &["cpu"])]);
+        assert!(tch.contains("mlprof-tch") && !tch.contains("candle"), "{tch}");
+        let two = remedy(&[framework("candle", &[]), framework("tch", &[])]);
+        assert!(two.starts_with("with candle run") && two.contains("; with tch link"), "{two}");
+        for unknown in [vec![], vec![framework("another", &[])]] {
+            let all = remedy(&unknown);
+            for part in ["burn-flex,burn-autodiff -- …", "--ops candle -- …", "use mlprof_tch as _"]
+            {
+                assert!(all.contains(part), "{part}: {all}");
+            }
+        }
+        let numbers = ops_remedy(&[framework("candle", &[])], " --numerics");
+        assert!(numbers.contains("`mlprof run --ops candle --numerics -- …`"), "{numbers}");
+    }
+
+    #[test]
+    fn notes_name_the_preset_of_the_framework() {
+        let frameworks = vec![framework("burn", &["Flex(Default)"])];
+        let said = Missing::SourceOfOps { frameworks }.to_string();
+        assert!(said.contains("--ops burn-flex,burn-autodiff -- …") && !said.contains("candle"));
+        let candle = Missing::OpsOf("candle").to_string();
+        assert!(candle.contains("`mlprof run --ops candle -- …` to have them"), "{candle}");
+        let other = Missing::OpsOf("another").to_string();
+        assert!(other.contains("`mlprof run --ops … -- …`"), "{other}");
+    }
+}

@@ -1,0 +1,289 @@
+//! What comes before a NaN, or keeps a network from learning.
+
+use mlprof_events::TensorRole;
+use serde::{Deserialize, Serialize};
+
+use super::{TensorRow, TensorStatistics};
+use crate::finding::Evidence;
+use crate::label;
+use crate::number::grouped;
+
+/// What is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TroubleKind {
+    /// A gradient has grown a hundredfold over the recorded steps, and is large.
+    ExplodingGradient,
+    /// A gradient is a ten-thousandth of the others', or all of the last one is 0.
+    VanishingGradient,
+    /// Of what a module returns nearly all is 0, or all is the same.
+    DeadActivation,
+    /// A step changes a parameter by more than a tenth of it.
+    LargeUpdate,
+    /// Steps change a parameter by less than a millionth of it.
+    SmallUpdate,
+    /// Numbers of 16 bits are so small that they lose digits, or nearly as large as can be.
+    LostPrecision,
+}
+
+/// Something that is wrong at one place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// What it is.
+    pub kind: TroubleKind,
+    /// The module or parameter.
+    pub name: String,
+    /// What is wrong, with its numbers, and what to do.
+    pub sentence: String,
+}
+
+/// From where on something is a trouble.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TroubleLimits {
+    /// So many times as large as at first a gradient must be.
+    pub(crate) growth: f64,
+    /// And so large the norm of it.
+    pub(crate) gradient_norm: f64,
+    /// Such a part of the others' a gradient must be below.
+    pub(crate) part_of_others: f64,
+    /// And below that by itself.
+    pub(crate) least_gradient: f64,
+    /// Such a part of what a module returns must be 0.
+    pub(crate) zeros: f64,
+    /// More than such a part of a matrix a step must change.
+    pub(crate) largest_update: f64,
+    /// Or less than that.
+    pub(crate) smallest_update: f64,
+    /// More than such a part of 16-bit numbers must be subnormal.
+    pub(crate) subnormals: f64,
+    /// Or the largest above such a part of what an `f16` can hold.
+    pub(crate) part_of_largest: f64,
+}
+
+impl TroubleLimits {
+    /// What holds unless something else is said.
+    pub(crate) const DEFAULT: Self = Self {
+        growth: 100.0,
+        gradient_norm: 100.0,
+        part_of_others: 1e-4,
+        least_gradient: 1e-7,
+        zeros: 0.99,
+        largest_update: 0.1,
+        smallest_update: 1e-6,
+        subnormals: 0.01,
+        part_of_largest: 0.5,
+    };
+}
+
+/// The largest number that an `f16` can be.
+const LARGEST_F16: f64 = 65_504.0;
+
+/// A trouble with what it was found by.
+pub(crate) struct FoundTrouble<'rows> {
+    pub(crate) kind: TroubleKind,
+    pub(crate) row: &'rows TensorRow,
+    /// What is wrong, without an end.
+    pub(crate) what: String,
+    /// What that means, or what to do.
+    pub(crate) advice: &'static str,
+    pub(crate) evidence: Vec<Evidence>,
+}
+
+/// All troubles in these rows, by their kinds. Of a single tensor nothing is said: what training begins with is no trouble.
+pub fn troubles(rows: &[TensorRow]) -> Vec<Trouble> {
+    let of = |found: FoundTrouble<'_>| Trouble {
+        kind: found.kind,
+        name: found.row.name.clone(),
+        sentence: format!("{}: {}", found.what, found.advice),
+    };
+    troubles_by(rows, &TroubleLimits::DEFAULT).into_iter().map(of).collect()
+}
+
+/// The same by other limits, with what they were found by.
+pub(crate) fn troubles_by<'rows>(
+    rows: &'rows [TensorRow],
+    limits: &TroubleLimits,
+) -> Vec<FoundTrouble<'rows>> {
+    let mut found = Vec::new();
+    let usual = usual_gradient(rows);
+    for row in rows.iter().filter(|row| has_enough(row)) {
+        match row.role {
+            TensorRole::Gradient => found.extend(of_gradient(row, usual, limits)),
+            TensorRole::Output => found.extend(of_output(row, limits)),
+            TensorRole::Update => found.extend(of_update(row, rows, limits)),
+            _ => {}
+        }
+        // An update is a difference, and no number that is stored with 16 bits.
+        if row.role != TensorRole::Update {
+            found.extend(of_precision(row, limits));
+        }
+    }
+    found.sort_by_key(|trouble| trouble.kind);
+    found
+}
+
+/// Whether a row has the numbers of more than one step.
+pub(crate) fn has_enough(row: &TensorRow) -> bool {
+    row.tensors > 1 && row.all.finite() > 0
+}
+
+/// The median of what gradients are like.
+fn usual_gradient(rows: &[TensorRow]) -> f64 {
+    let gradients = rows.iter().filter(|row| row.role == TensorRole::Gradient);
+    let mut sizes: Vec<f64> = gradients.map(|row| row.last.root_mean_square()).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.get(sizes.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn of_gradient<'rows>(
+    row: &'rows TensorRow,
+    usual: f64,
+    limits: &TroubleLimits,
+) -> Option<FoundTrouble<'rows>> {
+    // Of one that is not finite the norm is that of what is left, which may be nothing.
+    if !row.last.is_finite() {
+        return None;
+    }
+    let (first, last) = (row.first.root_mean_square(), row.last.root_mean_square());
+    let evidence = vec![
+        Evidence::new("root mean square of the first", format!("{first:.1e}")),
+        Evidence::new("of the last", format!("{last:.1e}")),
+        Evidence::new("of the usual gradient", format!("{usual:.1e}")),
+        Evidence::new("gradients", grouped(row.tensors)),
+    ];
+    let name = label::shown(&row.name);
+    if last > limits.growth * first && row.last.l2_norm > limits.gradient_norm {
+        return Some(FoundTrouble {
+            kind: TroubleKind::ExplodingGradient,
+            row,
+            what: format!(
+                "the gradient of {name} has grown from {first:.1e} to {last:.1e} (root mean square)"
+            ),
+            advice: "lower the learning rate, or clip gradients",
+            evidence,
+        });
+    }
+    let is_small =
+        row.all.root_mean_square() < limits.part_of_others * usual && last < limits.least_gradient;
+    if row.last.l2_norm == 0.0 || is_small {
+        return Some(FoundTrouble {
+            kind: TroubleKind::VanishingGradient,
+            row,
+            what: format!(
+                "the gradient of {name} is {last:.1e} (root mean square), where that of others is {usual:.1e}"
+            ),
+            advice: "it hardly learns",
+            evidence,
+        });
+    }
+    None
+}
+
+fn of_output<'rows>(row: &'rows TensorRow, limits: &TroubleLimits) -> Option<FoundTrouble<'rows>> {
+    let numbers = &row.all;
+    // A few numbers may well be all the same.
+    if row.last.count < 16 {
+        return None;
+    }
+    let zeros = numbers.zeros as f64 / numbers.count as f64;
+    let is_constant = numbers.minimum == numbers.maximum;
+    if zeros < limits.zeros && !is_constant {
+        return None;
+    }
+    let name = label::shown(&row.name);
+    let what = match zeros >= limits.zeros {
+        true => format!("{:.1} % of what {name} returns is 0", zeros * 100.0),
+        false => format!("all that {name} returns is the same number"),
+    };
+    Some(FoundTrouble {
+        kind: TroubleKind::DeadActivation,
+        row,
+        what,
+        advice: "no gradient comes through it",
+        evidence: vec![
+            Evidence::new("numbers", grouped(numbers.count)),
+            Evidence::new("zeros", grouped(numbers.zeros)),
+        ],
+    })
+}
+
+fn of_update<'rows>(
+    row: &'rows TensorRow,
+    rows: &[TensorRow],
+    limits: &TroubleLimits,
+) -> Option<FoundTrouble<'rows>> {
+    // Biases begin with 0, of which any step is a multiple.
+    if row.shape.len() < 2 {
+        return None;
+    }
+    let is_it = |one: &&TensorRow| one.role == TensorRole::Parameter && one.name == row.name;
+    let parameter = rows.iter().find(is_it)?;
+    let ratio = |update: &TensorStatistics, parameter: &TensorStatistics| match parameter.l2_norm {
+        0.0 => None, // begins with 0, of which any step is a multiple
+        norm => Some(update.l2_norm / norm),
+    };
+    let (first, last) = (ratio(&row.first, &parameter.first), ratio(&row.last, &parameter.last)?);
+    let (largest, smallest) = (limits.largest_update, limits.smallest_update);
+    let (kind, which, ratio, advice) = match (first, last) {
+        (Some(first), last) if first > largest && first > last => {
+            (TroubleKind::LargeUpdate, "first", first, "the learning rate is too high")
+        }
+        (_, last) if last > largest => {
+            (TroubleKind::LargeUpdate, "last", last, "the learning rate is too high")
+        }
+        (_, last) if last < smallest && row.last.is_finite() => {
+            (TroubleKind::SmallUpdate, "last", last, "it hardly learns")
+        }
+        _ => return None,
+    };
+    let name = label::shown(&row.name);
+    let norm = |what: &str, norm: f64| Evidence::new(what, format!("{norm:.1e}"));
+    Some(FoundTrouble {
+        kind,
+        row,
+        what: format!("the {which} recorded step changed {name} by {ratio:.1e} of it"),
+        advice,
+        evidence: vec![
+            norm("norm of the first update", row.first.l2_norm),
+            norm("of the last", row.last.l2_norm),
+            norm("of the parameter at last", parameter.last.l2_norm),
+        ],
+    })
+}
+
+fn of_precision<'rows>(
+    row: &'rows TensorRow,
+    limits: &TroubleLimits,
+) -> Option<FoundTrouble<'rows>> {
+    let numbers = &row.all;
+    let largest = numbers.maximum.unwrap_or(0.0).abs().max(numbers.minimum.unwrap_or(0.0).abs());
+    let small = numbers.subnormals as f64 / numbers.count as f64;
+    let is_16_bit = matches!(&*row.element_type, "f16" | "bf16");
+    let (what, advice) = match &*row.element_type {
+        _ if is_16_bit && small > limits.subnormals => {
+            let advice = match row.role {
+                TensorRole::Gradient => "scale the loss",
+                _ => "scale them, or compute this with 32 bits",
+            };
+            (format!("{:.1} % are so small that they lose digits", small * 100.0), advice)
+        }
+        "f16" if largest > limits.part_of_largest * LARGEST_F16 => (
+            format!("the largest is {largest:.0}, and 65,504 is the largest that there is"),
+            "use bf16, or scale",
+        ),
+        _ => return None,
+    };
+    let name = label::shown(&row.name);
+    Some(FoundTrouble {
+        kind: TroubleKind::LostPrecision,
+        row,
+        what: format!("of the 16-bit numbers of {name} ({}) {what}", row.role),
+        advice,
+        evidence: vec![
+            Evidence::new("numbers", grouped(numbers.count)),
+            Evidence::new("subnormal", grouped(numbers.subnormals)),
+            Evidence::new("largest", format!("{largest:.1e}")),
+        ],
+    })
+}

@@ -1,0 +1,122 @@
+//! Delivery of a report: to its file, the console, JSON and a page, and what all ranks have
+//! together.
+
+use mlprof_events::{RunContext, files};
+
+use super::console::Console;
+use super::{Output, together};
+use crate::finding::Finding;
+use crate::findings::text as findings_text;
+use crate::{Report, label, page};
+
+/// A report as text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Texts<'text> {
+    /// For files.
+    pub(super) whole: &'text str,
+    /// For the console.
+    pub(super) console: &'text str,
+}
+
+impl<'text> From<&'text str> for Texts<'text> {
+    fn from(whole: &'text str) -> Self {
+        Self { whole, console: whole }
+    }
+}
+
+/// Writes `report` to the file of `output`, or to the console on rank 0. An empty report is not
+/// written at all.
+///
+/// Where the file cannot be written, standard error hears of it once and the report goes to the
+/// console, whatever the rank.
+pub fn deliver(output: Option<&Output>, report: &str) {
+    deliver_with(output, report.into(), &[]);
+}
+
+/// The same, with findings below: a few lines on the console, all that is known of them in a file.
+pub(super) fn deliver_with(output: Option<&Output>, report: Texts<'_>, findings: &[Finding]) {
+    let console = &mut output.map_or_else(Console::standard, Output::console);
+    deliver_to(output, report, findings, console);
+}
+
+pub(super) fn deliver_to<'text>(
+    output: Option<&Output>,
+    report: impl Into<Texts<'text>>,
+    findings: &[Finding],
+    console: &mut Console<'_>,
+) {
+    let report = report.into();
+    if report.whole.is_empty() {
+        return;
+    }
+    let noted = output.map_or_else(String::new, |output| label::notes(&output.state().notes));
+    let goes_to_stderr = output.is_some_and(|output| output.prints_to_stderr);
+    let heading = together::heading(output.and_then(Output::kind));
+    let printed = |is_in_a_file| {
+        // All rows of a report that its file could not take.
+        let text = if is_in_a_file == Some(false) { report.whole } else { report.console };
+        format!("{heading}{text}{noted}{}", together::lines(findings, goes_to_stderr))
+    };
+    let whole = || format!("{}{noted}{}", report.whole, findings_text::whole(findings));
+    put(output, whole, printed, console);
+}
+
+/// Appends `whole` to the file of `output`, or prints `printed` on rank 0. That one's argument is
+/// whether the file was written; `None` where there is none to write.
+fn put(
+    output: Option<&Output>,
+    whole: impl FnOnce() -> String,
+    printed: impl FnOnce(Option<bool>) -> String,
+    console: &mut Console<'_>,
+) {
+    let Some((output, path)) = output.and_then(|output| Some((output, output.report_path()?)))
+    else {
+        let run = output.map_or_else(RunContext::from_environment, Output::run);
+        if run.rank == 0 {
+            console.print(&printed(None));
+        }
+        return;
+    };
+    let written = files::append(&path, whole().as_bytes());
+    if let Err(error) = &written {
+        output.warn_once(&path, error, "Its report goes to the console", console);
+    }
+    let prints = output.always_prints && !output.state().is_silent;
+    if written.is_err() || (prints && output.run().rank == 0) {
+        console.print(&printed(Some(written.is_ok())));
+    }
+}
+
+/// Writes `report` as JSON and as a page beside the text, if `output` is to have these.
+pub fn deliver_value(output: Option<&Output>, report: impl FnOnce() -> Option<Report>) {
+    let Some(output) = output.filter(|output| output.writes_json || output.writes_html) else {
+        return;
+    };
+    if let Some(mut report) = report() {
+        write_value(output, &mut report);
+    }
+}
+
+pub(super) fn write_value(output: &Output, report: &mut Report) {
+    report.header_mut().notes.extend(output.state().notes.iter().cloned());
+    if output.writes_json
+        && let Ok(json) = report.to_json()
+    {
+        output.write_file(None, "json", json.as_bytes());
+    }
+    if output.writes_html {
+        let page = page::html(std::slice::from_ref(report));
+        output.write_file(None, "html", page.as_bytes());
+    }
+}
+
+/// What all ranks say together, below the report of rank 0, which is there already.
+pub(super) fn deliver_ranks(output: &Output, report: &Report) {
+    together::tell_ranks(|| {
+        let text = output.ranks_text(report);
+        if let Some(text) = &text {
+            put(Some(output), || text.clone(), |_| text.clone(), &mut output.console());
+        }
+        text.is_some()
+    });
+}

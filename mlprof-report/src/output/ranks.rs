@@ -1,0 +1,303 @@
+//! What all processes of a run say together, below the report of rank 0.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use super::Output;
+use crate::Report;
+use crate::number::duration;
+use crate::ranks::{held_up, numbers, stages_of_reports, stragglers};
+use chrono::TimeDelta;
+use mlprof_events::clock::{self, Stopwatch};
+use mlprof_events::{Stage, files};
+
+/// So long rank 0 waits for the others' reports unless it is told otherwise.
+const PATIENCE: Duration = Duration::from_secs(1);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+/// A report of a rank is at most this long, in bytes.
+const LONGEST_REPORT: u64 = 64 << 20;
+/// So long reading reports that are there may take beyond the wait for them.
+const READING: Duration = Duration::from_secs(4);
+/// Of more ranks reading the reports takes too long at the end of a run.
+const MOST_RANKS: u32 = 256;
+
+impl Output {
+    /// How long rank 0 waits for the other processes' reports when that of its training is delivered; one second unless
+    /// this says otherwise, and [`Duration::ZERO`] for not at all. With [`json`](Self::json), a directory that
+    /// all of them share and steps in the report, it then says what of each step holds all ranks up, and which
+    /// rank the others wait for.
+    ///
+    /// Where none of them has a report after that, which is so if only rank 0 is profiled, nothing is said
+    /// unless this was called.
+    #[must_use]
+    pub fn wait_for_ranks(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
+    }
+
+    /// What is to stand below `own`, the report of rank 0, once the others' are there.
+    pub(super) fn ranks_text(&self, own: &Report) -> Option<String> {
+        let run = self.run();
+        let patience = self.patience.unwrap_or(PATIENCE);
+        self.directory()?;
+        if run.rank != 0
+            || run.world_size < 2
+            || !self.writes_json
+            || patience.is_zero()
+            || !clock::IS_THERE
+        {
+            return None;
+        }
+        own.step_series().first()?;
+        // Tests and predictions are often one rank's alone, which would wait for the others in vain.
+        if !matches!(own.header().stage, None | Some(Stage::Fit)) {
+            return None;
+        }
+        if run.world_size > MOST_RANKS {
+            let more = format!("\nMore than {MOST_RANKS} ranks are not put together here: ");
+            return self.patience.map(|_| more + "`mlprof report` does it.\n");
+        }
+        // What was no report of this run is read again when it has been written again.
+        let mut written: BTreeMap<u32, Option<SystemTime>> = BTreeMap::new();
+        let mut missing: Vec<u32> = (1..run.world_size).collect();
+        let mut others = Vec::new();
+        let began = Stopwatch::start();
+        loop {
+            missing.retain(|rank| {
+                if began.elapsed() > patience + READING {
+                    return true;
+                }
+                let other = run.clone().with_rank(*rank, run.world_size);
+                let path = self.part_path(own.header().stage, &other, "json");
+                let time =
+                    |path: &PathBuf| std::fs::metadata(path).and_then(|it| it.modified()).ok();
+                let now = path.as_ref().and_then(time);
+                if now.is_some() && written.insert(*rank, now) == Some(now) {
+                    return true;
+                }
+                let report = path.and_then(|path| report_of(&path, *rank, own));
+                let is_missing = report.is_none();
+                others.extend(report);
+                is_missing
+            });
+            if missing.is_empty() || began.elapsed() >= patience {
+                break;
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+        if others.is_empty() && self.patience.is_none() {
+            return None;
+        }
+        Some(text(own, &others, &missing, patience))
+    }
+}
+
+/// The report of a rank, if it is there and of the run that `own` is of.
+fn report_of(path: &Path, rank: u32, own: &Report) -> Option<Report> {
+    let report = Report::from_json(&files::read_text(path, LONGEST_REPORT).ok()?).ok()?;
+    let (header, own) = (report.header(), own.header());
+    let is_same =
+        (header.rank, header.world_size, header.stage) == (rank, own.world_size, own.stage);
+    // What an earlier run has left was over when this one began.
+    let ran = Duration::try_from_secs_f64(header.wall_seconds).ok()?;
+    let ended = header.started_at.checked_add_signed(TimeDelta::from_std(ran).ok()?)?;
+    let is_of_this_run = ended >= own.started_at;
+    (is_same && is_of_this_run).then_some(report)
+}
+
+fn text(own: &Report, others: &[Report], missing: &[u32], patience: Duration) -> String {
+    let stage = own.header().stage.unwrap_or(Stage::Fit);
+    let there = 1 + others.len();
+    let mut text = format!("\n{} of {} ranks together, {stage}\n", there, own.header().world_size);
+    if !missing.is_empty() {
+        let patience = duration(patience.as_secs_f64());
+        // Writing into a string cannot fail.
+        let _ = writeln!(
+            text,
+            "There is no report of {} after {patience}; `mlprof report` puts together what comes later.",
+            numbers(missing)
+        );
+    }
+    let all: Vec<&Report> = std::iter::once(own).chain(others).collect();
+    match stages_of_reports(&all) {
+        _ if others.is_empty() => {}
+        Some(table) if !table.steps.is_empty() && !table.has_waits() => text.push_str(
+            "No action in which ranks wait for each other is known, so that nobody can be told slow: hold \
+             `profile_collective!(\"all_reduce_gradients\", step)` around it.\n",
+        ),
+        Some(table) if !table.steps.is_empty() => {
+            text.push_str(&held_up(table.steps.len() as u64, &table.exposed(), &stragglers(&table)));
+        }
+        _ => text.push_str(
+            "There is no step that all of them have: who is slow cannot be told.\n",
+        ),
+    }
+    text
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::findings::samples::rank;
+    use crate::output::{RenderedReport, deliver_together};
+    use mlprof_events::RunContext;
+
+    const WORLD: u32 = 3;
+
+    fn report(number: u32, data_seconds: f64) -> Report {
+        Report::Simple(rank(number, WORLD, data_seconds))
+    }
+
+    fn output(folder: &Path, rank: u32) -> Output {
+        let output = Output::new().dirpath(folder).filename("run").json(true);
+        output.setup(Stage::Fit, &RunContext::default().with_rank(rank, WORLD));
+        output
+    }
+
+    fn deliver(output: &Output, report: Report) {
+        RenderedReport::new("A table\n", Some(report)).deliver(Some(output));
+    }
+
+    fn text(folder: &Path, rank: u32) -> String {
+        fs::read_to_string(folder.join(format!("fit-run-{rank}.txt"))).expect("a report")
+    }
+
+    #[test]
+    fn the_report_of_rank_0_ends_with_what_all_ranks_say_together() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for rank in [1, 2] {
+            let data_seconds = if rank == 2 { 0.031 } else { 0.001 };
+            deliver(&output(folder.path(), rank), report(rank, data_seconds));
+            let own = text(folder.path(), rank);
+            assert!(own.contains("A table") && !own.contains("together"), "{own}");
+        }
+        deliver(&output(folder.path(), 0), report(0, 0.001));
+        let text = text(folder.path(), 0);
+        assert!(text.contains("3 of 3 ranks together, fit\n"), "{text}");
+        assert!(
+            text.contains("Rank 2 is slow") && text.contains("waiting for data, 30.0 ms"),
+            "{text}"
+        );
+    }
+
+    /// One that comes while rank 0 waits is there; one that never comes is named.
+    #[test]
+    fn rank_0_waits_for_the_others_and_says_who_is_missing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().to_owned();
+        let late = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            deliver(&output(&path, 2), report(2, 0.001));
+        });
+        let first = output(folder.path(), 0).wait_for_ranks(Duration::from_millis(500));
+        deliver(&first, report(0, 0.001));
+        late.join().expect("delivered");
+        let said = text(folder.path(), 0);
+        assert!(
+            said.contains("2 of 3 ranks together") && said.contains("report of rank 1 after"),
+            "{said}"
+        );
+        assert!(said.contains("No rank is slow."), "{said}");
+    }
+
+    #[test]
+    fn what_an_earlier_run_has_left_is_not_taken_for_this_ones() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for rank in [1, 2] {
+            let mut old = report(rank, 0.001);
+            let header = old.header_mut();
+            header.started_at -= Duration::from_secs_f64(header.wall_seconds + 1.0);
+            deliver(&output(folder.path(), rank), old);
+        }
+        let patience = Duration::from_millis(1);
+        deliver(&output(folder.path(), 0).wait_for_ranks(patience), report(0, 0.001));
+        let said = text(folder.path(), 0);
+        assert!(
+            said.contains("1 of 3 ranks") && said.contains("no report of ranks 1, 2"),
+            "{said}"
+        );
+    }
+
+    /// Another user, or a run that broke, may have left anything under the name of a rank's report.
+    #[test]
+    fn files_that_are_not_reports_neither_stop_nor_end_the_run() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut overflows = report(1, 0.001);
+        overflows.header_mut().wall_seconds = 1e17;
+        deliver(&output(folder.path(), 1), overflows);
+        let pipe = folder.path().join("fit-run-2.json");
+        #[cfg(unix)]
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("runs").success());
+        #[cfg(not(unix))]
+        fs::create_dir(&pipe).expect("made");
+        let patience = Duration::from_millis(1);
+        deliver(&output(folder.path(), 0).wait_for_ranks(patience), report(0, 0.001));
+        let said = text(folder.path(), 0);
+        assert!(said.contains("A table") && said.contains("no report of ranks 1, 2"), "{said}");
+        // Longer than any report is.
+        fs::remove_file(&pipe).or_else(|_| fs::remove_dir(&pipe)).expect("removed");
+        fs::File::create(&pipe).and_then(|it| it.set_len(LONGEST_REPORT + 1)).expect("made");
+        deliver(&output(folder.path(), 0).wait_for_ranks(patience), report(0, 0.001));
+        assert_eq!(text(folder.path(), 0).matches("no report of ranks 1, 2").count(), 2);
+    }
+
+    #[test]
+    fn nothing_is_said_where_nobody_else_measures_nor_twice_nor_to_who_does_not_want_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        deliver(&output(folder.path(), 0), report(0, 0.001));
+        assert!(!text(folder.path(), 0).contains("together"));
+        for rank in [1, 2] {
+            deliver(&output(folder.path(), rank), report(rank, 0.001));
+        }
+        deliver(&output(folder.path(), 0).wait_for_ranks(Duration::ZERO), report(0, 0.001));
+        assert!(!text(folder.path(), 0).contains("together"));
+        let output = output(folder.path(), 0);
+        deliver_together(|| (0..2).for_each(|_| deliver(&output, report(0, 0.001))));
+        assert_eq!(text(folder.path(), 0).matches("ranks together").count(), 1);
+        deliver_together(|| deliver(&output, report(0, 0.001)));
+        assert_eq!(text(folder.path(), 0).matches("ranks together").count(), 2);
+    }
+
+    #[test]
+    fn of_a_test_which_rank_0_runs_alone_nothing_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = output(folder.path(), 0).wait_for_ranks(Duration::from_millis(50));
+        own.setup(Stage::Test, &RunContext::default().with_rank(0, WORLD));
+        let mut of_test = report(0, 0.001);
+        of_test.header_mut().stage = Some(Stage::Test);
+        deliver(&own, of_test);
+        let said = fs::read_to_string(folder.path().join("test-run-0.txt")).expect("a report");
+        assert!(!said.contains("together"), "{said}");
+    }
+
+    #[test]
+    fn without_steps_of_its_own_it_has_nothing_to_put_beside_the_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = output(folder.path(), 0).wait_for_ranks(Duration::from_millis(50));
+        let Report::Simple(mut without) = report(0, 0.001) else { panic!("as made") };
+        without.step_series.clear();
+        deliver(&own, Report::Simple(without));
+        assert!(!text(folder.path(), 0).contains("together"));
+    }
+
+    #[test]
+    fn where_no_wait_for_others_is_known_it_says_how_to_show_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for rank in [2, 1, 0] {
+            let mut own = report(rank, 0.001);
+            let Report::Simple(simple) = &mut own else { panic!("as made") };
+            simple.step_series[0]
+                .entries
+                .iter_mut()
+                .for_each(|entry| entry.collective_seconds = 0.0);
+            deliver(&output(folder.path(), rank), own);
+        }
+        let said = text(folder.path(), 0);
+        assert!(said.contains("profile_collective!") && !said.contains("slow\n"), "{said}");
+    }
+}

@@ -1,0 +1,335 @@
+//! Memory over time by category, and what was there at the peak.
+
+use std::fmt::Write;
+
+use mlprof_events::{MemoryCategory, MemoryDevice};
+
+use super::Part;
+use super::table::{Cell, Column, Merge, Table, Unit};
+use super::text;
+use crate::number::{bytes, duration, grouped};
+use crate::tensor::MemoryOverTime;
+use crate::tensor::memory_over_time::PeakMemory;
+
+/// Of the picture, in pixels. There is room above for the mark of the peak and the numbers of steps.
+const WIDTH: f64 = 1100.0;
+const HEIGHT: f64 = 170.0;
+const TOP: f64 = 16.0;
+/// The numbers of more steps would be a grey wall.
+const MOST_STEPS: usize = 40;
+
+/// A picture and two tables for each memory.
+pub(super) fn write(html: &mut String, memory: &[MemoryOverTime], cycles: u64, part: &Part) {
+    for (index, memory) in memory.iter().enumerate() {
+        let (id, title) = match memory.device {
+            MemoryDevice::Cpu => ("memory".to_owned(), "Memory over time".to_owned()),
+            MemoryDevice::Accelerator(number) => {
+                (format!("memory-{number}"), format!("Memory of device {number} over time"))
+            }
+        };
+        part.heading(html, &id, &title);
+        // Writing into a string cannot fail, here and below.
+        let _ = writeln!(html, "<p>{}</p>", explained(memory, cycles, part));
+        Picture::of(memory).write(html, index, part);
+        write_categories(html, memory);
+        write_peak(html, memory, part);
+    }
+}
+
+/// The class of its colour: those of the strip of steps, where the two have to do with each other.
+fn class_of(category: MemoryCategory) -> &'static str {
+    match category {
+        MemoryCategory::Input => "p0",
+        MemoryCategory::Parameter => "p1",
+        MemoryCategory::Gradient => "p2",
+        MemoryCategory::OptimizerState => "p3",
+        MemoryCategory::Unknown => "p4",
+        MemoryCategory::Activation => "p5",
+        MemoryCategory::Temporary => "p6",
+    }
+}
+
+/// `The most was 12.0 MiB, 1.20 s after …, in step 3: activations 61.2 %, …. The largest part, …`
+fn explained(memory: &MemoryOverTime, cycles: u64, part: &Part) -> String {
+    let peak = &memory.peak;
+    let step = peak.step.map_or_else(String::new, |step| format!(", in step {}", grouped(step)));
+    let mut categories: Vec<_> = memory.categories.iter().collect();
+    categories.sort_by_key(|category| std::cmp::Reverse(category.at_peak_bytes));
+    let categories: Vec<String> = categories
+        .iter()
+        .filter(|category| category.at_peak_bytes > 0)
+        .map(|category| {
+            let share = category.at_peak_bytes as f64 / peak.bytes.max(1) as f64;
+            format!("{} {}", category.category.in_words(), Unit::Share.write(share))
+        })
+        .collect();
+    let mut text = format!(
+        "The most was <b>{}</b>, {} after the recording began{step}: {}.",
+        bytes(peak.bytes),
+        duration(peak.time_seconds),
+        categories.join(", ")
+    );
+    if let Some(row) = peak.rows.iter().find(|row| !row.is_from_before) {
+        let _ = write!(
+            text,
+            " Most of what was allocated since is of {}: {} for {}.",
+            allocated_by(row, part),
+            bytes(row.bytes),
+            row.category.in_words()
+        );
+    }
+    if cycles > 1 {
+        let _ = write!(
+            text,
+            " Of {} recordings this is the fullest, number {}.",
+            grouped(cycles),
+            grouped(memory.cycle)
+        );
+    }
+    if memory.dropped > 0 {
+        let _ = write!(
+            text,
+            " {} allocations and frees are missing: levels are wrong.",
+            grouped(memory.dropped)
+        );
+    }
+    text
+}
+
+/// Who made it, safe in a page.
+fn allocated_by(row: &PeakMemory, part: &Part) -> String {
+    let name = |name: &String| text::name(name, part.limits.name);
+    match (&row.op, &row.inside) {
+        _ if row.is_from_before => "<i>before the recording</i>".to_owned(),
+        (Some(op), Some(inside)) => format!("{} in {}", name(op), name(inside)),
+        (Some(one), None) | (None, Some(one)) => name(one),
+        (None, None) => "<i>nothing that was recorded</i>".to_owned(),
+    }
+}
+
+/// Where things are in the picture.
+struct Picture<'memory> {
+    memory: &'memory MemoryOverTime,
+    start: f64,
+    end: f64,
+    highest: f64,
+}
+
+impl<'memory> Picture<'memory> {
+    fn of(memory: &'memory MemoryOverTime) -> Self {
+        let start = memory.times_seconds.first().copied().unwrap_or(0.0).min(0.0);
+        let end = memory.times_seconds.last().copied().unwrap_or(0.0);
+        let end = end.max(memory.duration_seconds).max(start + f64::MIN_POSITIVE);
+        Self { memory, start, end, highest: memory.peak.bytes.max(1) as f64 }
+    }
+
+    fn x(&self, seconds: f64) -> f64 {
+        WIDTH * (seconds - self.start) / (self.end - self.start)
+    }
+
+    fn y(&self, bytes: u64) -> f64 {
+        TOP + HEIGHT * (1.0 - (bytes as f64 / self.highest).min(1.0))
+    }
+
+    fn write(&self, html: &mut String, index: usize, part: &Part) {
+        let (memory, bottom) = (self.memory, TOP + HEIGHT);
+        let about = format!("Full height is {}", bytes(memory.peak.bytes));
+        let _ = write!(
+            html,
+            "<figure class=\"strip areas\" data-report={} data-memory={index} data-start={} data-end={}>\
+             <figcaption>",
+            part.index, self.start, self.end
+        );
+        for category in memory.categories.iter().rev() {
+            let (class, name) = (class_of(category.category), category.category.in_words());
+            let _ = write!(html, "<span class=\"key {class}\">{name}</span>");
+        }
+        let _ = write!(
+            html,
+            "<span class=quiet>{about}, full width {}</span></figcaption><div class=scroll>\
+             <svg width={WIDTH:.0} height={bottom:.0} viewBox=\"0 0 {WIDTH:.0} {bottom:.0}\" role=img \
+             aria-label=\"{about}\"><g>",
+            duration(self.end - self.start)
+        );
+        // From the top: each one covers what is below it of those before.
+        for (place, category) in memory.categories.iter().enumerate().rev() {
+            let class = class_of(category.category);
+            let _ = write!(html, "<path class={class} d=\"{}\"/>", self.area(place));
+        }
+        html.push_str("</g>");
+        self.write_steps(html);
+        let (x, y) = (self.x(memory.peak.time_seconds), self.y(memory.peak.bytes));
+        let _ = writeln!(
+            html,
+            "<path class=mark d=\"M{x:.1} {:.1}l-4 -8h8z\"/></svg></div></figure>",
+            y - 1.0
+        );
+    }
+
+    /// Down to the ground, up to all categories from the first to this one. A level holds until the next
+    /// moment.
+    fn area(&self, last: usize) -> String {
+        let categories = &self.memory.categories[..=last];
+        let bottom = TOP + HEIGHT;
+        let mut path = String::new();
+        let mut height = String::new();
+        for (moment, seconds) in self.memory.times_seconds.iter().enumerate() {
+            let sum: u64 = categories.iter().filter_map(|one| one.bytes.get(moment)).sum();
+            let (x, y) = (self.x(*seconds), format!("{:.1}", self.y(sum)));
+            match path.is_empty() {
+                true => _ = write!(path, "M{x:.1} {bottom}V{y}"),
+                false if y == height => continue,
+                false => _ = write!(path, "H{x:.1}V{y}"),
+            }
+            height = y;
+        }
+        let _ = write!(path, "H{WIDTH:.0}V{bottom}Z");
+        path
+    }
+
+    /// Where each step begins.
+    fn write_steps(&self, html: &mut String) {
+        if self.memory.steps.len() > MOST_STEPS {
+            return;
+        }
+        for step in &self.memory.steps {
+            let x = self.x(step.start_seconds);
+            let _ = write!(
+                html,
+                "<path class=begin d=\"M{x:.1} {TOP}V{:.0}\"/><text x={:.1} y=10>{}</text>",
+                TOP + HEIGHT,
+                x + 2.0,
+                step.number
+            );
+        }
+    }
+}
+
+fn write_categories(html: &mut String, memory: &MemoryOverTime) {
+    let mut table = Table::new([
+        Column::new("Category", Unit::Text, "What memory is for, as far as it is known"),
+        Column::new("At the peak", Unit::Bytes, "When most was allocated").bar(),
+        Column::new("Share", Unit::Share, "Of the peak"),
+        Column::new("Its own most", Unit::Bytes, "The most at any moment that is shown").bar(),
+        Column::new("At the end", Unit::Bytes, "When the recording ended").bar(),
+    ])
+    .sorted_by(1);
+    let mut categories: Vec<_> = memory.categories.iter().collect();
+    categories.sort_by_key(|category| std::cmp::Reverse(category.at_peak_bytes));
+    for category in categories {
+        let share = category.at_peak_bytes as f64 / memory.peak.bytes.max(1) as f64;
+        let (class, name) = (class_of(category.category), category.category.in_words());
+        table.row([
+            format!("<span class=\"key {class}\">{name}</span>").into(),
+            category.at_peak_bytes.into(),
+            share.into(),
+            category.bytes.iter().copied().max().unwrap_or(0).into(),
+            category.at_end_bytes.into(),
+        ]);
+    }
+    let caption = "Memory by category: known where a hook labelled it, else guessed from when it was \
+                   allocated and how long it lived";
+    table.write(html, caption);
+}
+
+fn write_peak(html: &mut String, memory: &MemoryOverTime, part: &Part) {
+    let peak = &memory.peak;
+    let mut table = Table::new([
+        Column::new("Allocated by", Unit::Text, "The op, and the module or action around it")
+            .merge(Merge::Key),
+        Column::new("For", Unit::Text, "What it is for").merge(Merge::Key),
+        Column::new("Memory", Unit::Bytes, "Alive at the peak").merge(Merge::Sum).bar(),
+        Column::new("Share", Unit::Share, "Of the peak").merge(Merge::Sum),
+        Column::new("Allocations", Unit::Count, "How many they are").merge(Merge::Sum),
+    ])
+    .sorted_by(2);
+    let share = |bytes: u64| bytes as f64 / peak.bytes.max(1) as f64;
+    let count = |allocations: u64| Cell::from((allocations > 0).then_some(allocations as f64));
+    for row in peak.rows.iter().take(part.limits.rows) {
+        table.row([
+            allocated_by(row, part).into(),
+            row.category.in_words().to_owned().into(),
+            row.bytes.into(),
+            share(row.bytes).into(),
+            count(row.allocations),
+        ]);
+    }
+    if peak.others_bytes > 0 {
+        table.row([
+            "<i>others</i>".to_owned().into(),
+            String::new().into(),
+            peak.others_bytes.into(),
+            share(peak.others_bytes).into(),
+            count(peak.others_allocations),
+        ]);
+    }
+    let at = duration(peak.time_seconds);
+    table.write(html, &format!("What was there at the peak, {} at {at}", bytes(peak.bytes)));
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::page::limits::Limits;
+    use crate::tensor::memory_over_time::{CategoryOverTime, MemoryPeak, MemoryStep};
+
+    fn memory() -> MemoryOverTime {
+        let category = |category, bytes: [u64; 3]| CategoryOverTime {
+            category,
+            at_peak_bytes: bytes[1],
+            at_end_bytes: bytes[2],
+            bytes: bytes.to_vec(),
+        };
+        let row = |op: Option<&str>, is_from_before, bytes| PeakMemory {
+            category: MemoryCategory::Activation,
+            op: op.map(str::to_owned),
+            inside: op.map(|_| "conv<1>".to_owned()),
+            is_from_before,
+            allocations: 7,
+            bytes,
+        };
+        MemoryOverTime {
+            device: MemoryDevice::Cpu,
+            cycle: 1,
+            duration_seconds: 2.0,
+            before_bytes: 1024,
+            allocations: 9,
+            allocated_bytes: 5000,
+            dropped: 0,
+            steps: vec![MemoryStep { number: 30, start_seconds: 0.5 }],
+            times_seconds: vec![0.0, 1.0, 2.0],
+            categories: vec![
+                category(MemoryCategory::Parameter, [1024, 1024, 1024]),
+                category(MemoryCategory::Activation, [0, 3072, 0]),
+            ],
+            peak: MemoryPeak {
+                time_seconds: 1.0,
+                step: Some(30),
+                bytes: 4096,
+                rows: vec![row(None, true, 1024), row(Some("aten::conv2d"), false, 2048)],
+                others_allocations: 3,
+                others_bytes: 1024,
+            },
+        }
+    }
+
+    #[test]
+    fn the_peak_is_drawn_and_said_in_words() {
+        let mut html = String::new();
+        write(&mut html, &[memory()], 3, &Part { index: 2, limits: Limits::FIRST });
+        let words = "The most was <b>4.00 KiB</b>, 1.00 s after the recording began, in step 30: \
+                     activations 75.0 %, parameters 25.0 %. Most of what was allocated since is of \
+                     aten::conv2d in conv&lt;1&gt;: 2.00 KiB for activations. Of 3 recordings this is \
+                     the fullest, number 1.";
+        assert!(html.contains(words), "{html}");
+        // Half of the way from the left all the way up, then down to a quarter, which parameters are.
+        assert!(html.contains("class=p5 d=\"M0.0 186V143.5H550.0V16.0H1100.0V143.5H1100V186Z\""));
+        assert!(html.contains("class=p1 d=\"M0.0 186V143.5H1100V186Z\""), "{html}");
+        assert!(html.contains("class=mark d=\"M550.0 15.0l"), "{html}");
+        assert!(html.contains("class=begin d=\"M275.0 16V186\""), "{html}");
+        let table = "<th scope=row><span class=\"key p5\">activations</span>\
+                     <td class=\"n b50\" data-v=3072>3.00 KiB<td class=n data-v=0.75>75.0 %";
+        assert!(html.contains(table), "{html}");
+        assert!(html.contains("<i>before the recording</i>") && html.contains("<i>others</i>"));
+    }
+}

@@ -1,0 +1,124 @@
+//! Several ranks of one run side by side.
+
+use std::fmt::Write;
+
+use super::Part;
+use super::table::{Cell, Column, Merge, Table, Unit};
+use super::text;
+use crate::Report;
+use crate::number::grouped;
+use crate::ranks::{StageTable, slow_in_words, stages_of_ranks, stragglers};
+use crate::simple::SimpleReport;
+use mlprof_events::Stage;
+
+/// More ranks than these are not shown beside each other.
+const RANKS: usize = 16;
+
+/// Simple reports of one stage and of different ranks, where there are several.
+pub(super) fn groups(reports: &[Report]) -> Vec<Vec<&SimpleReport>> {
+    let mut groups: Vec<(Option<Stage>, Vec<&SimpleReport>)> = Vec::new();
+    for report in reports {
+        let Report::Simple(report) = report else { continue };
+        let stage = report.header.stage;
+        match groups.iter_mut().find(|(of, _)| *of == stage) {
+            Some((_, group)) => group.push(report),
+            None => groups.push((stage, vec![report])),
+        }
+    }
+    let mut groups: Vec<_> = groups.into_iter().map(|(_, group)| group).collect();
+    for group in &mut groups {
+        group.sort_by_key(|report| report.header.rank);
+        group.dedup_by_key(|report| report.header.rank);
+    }
+    groups.retain(|group| group.len() > 1);
+    groups
+}
+
+/// What of the steps holds all ranks up, and who is slow; nothing where it is not known when ranks wait for each
+/// other.
+pub(super) fn write_held_up(html: &mut String, ranks: &[&SimpleReport]) {
+    let series = ranks.iter().map(|report| (report.header.rank, report.step_series.as_slice()));
+    let Some(stages) = stages_of_ranks(series).filter(StageTable::has_waits) else { return };
+    let mut table = Table::new([
+        Column::new("Stage", Unit::Text, "Of a step, in the order in which they run"),
+        Column::new(
+            "Exposed",
+            Unit::Seconds,
+            "By how much the last rank moves the end of steps on here",
+        )
+        .bar(),
+        Column::new(
+            "Share",
+            Unit::Share,
+            "Of all steps, each as long as the rank that took longest",
+        ),
+        Column::new("Most often last", Unit::Text, "Which rank, and in how many steps"),
+    ]);
+    let length = stages.length().max(1) as f64;
+    for part in stages.exposed() {
+        let last = part
+            .last
+            .map_or_else(String::new, |(rank, times)| format!("rank {rank}, {times} times"));
+        table.row([
+            part.stage.name.into(),
+            (part.exposed_ns as f64 / 1e9).into(),
+            (part.exposed_ns as f64 / length).into(),
+            last.into(),
+        ]);
+    }
+    let steps = grouped(stages.steps.len() as u64);
+    table.write(html, &format!("What holds up the {steps} steps that all of them have, in the order in which stages run"));
+    let slow = stragglers(&stages);
+    if slow.is_empty() {
+        html.push_str("<p class=quiet>No rank is slow.</p>\n");
+    }
+    for slow in slow.iter().take(RANKS) {
+        let _ = writeln!(html, "<p>{}</p>", text::escape(&slow_in_words(slow).join(" ")));
+    }
+}
+
+/// A row per action, a column per rank, and how far the slowest is behind the fastest.
+pub(super) fn write(html: &mut String, ranks: &[&SimpleReport], part: &Part) {
+    const TITLES: [&str; RANKS] = [
+        "Rank 0", "Rank 1", "Rank 2", "Rank 3", "Rank 4", "Rank 5", "Rank 6", "Rank 7", "Rank 8",
+        "Rank 9", "Rank 10", "Rank 11", "Rank 12", "Rank 13", "Rank 14", "Rank 15",
+    ];
+    let shown: Vec<_> =
+        ranks.iter().filter(|report| (report.header.rank as usize) < RANKS).collect();
+    let mut columns = vec![Column::new("Action", Unit::Text, "What ran").merge(Merge::Key)];
+    for report in &shown {
+        let title = TITLES[report.header.rank as usize];
+        columns.push(Column::new(title, Unit::Seconds, "Total of this rank").bar());
+    }
+    columns.push(Column::new("Slowest − fastest", Unit::Seconds, "Between the ranks").bar());
+    columns.push(Column::new("Slowest rank", Unit::Text, "Which rank took the longest"));
+    let mut table = Table::new(columns);
+    // What takes some rank the longest comes first.
+    let mut labels: Vec<(String, f64)> = Vec::new();
+    for row in shown.iter().flat_map(|report| &report.actions) {
+        let label = row.label();
+        match labels.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, most)) => *most = most.max(row.total_seconds),
+            None => labels.push((label, row.total_seconds)),
+        }
+    }
+    labels.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    labels.truncate(part.limits.rows);
+    for (label, _) in labels {
+        let total = |report: &&&SimpleReport| {
+            report.actions.iter().find(|row| row.label() == label).map(|row| row.total_seconds)
+        };
+        let totals: Vec<Option<f64>> = shown.iter().map(total).collect();
+        let known = || totals.iter().flatten().copied();
+        let least = known().fold(f64::INFINITY, f64::min);
+        let most = known().fold(0.0, f64::max);
+        let slowest = totals.iter().position(|total| *total == Some(most) && most > least);
+        let mut cells: Vec<Cell> = vec![text::name(&label, part.limits.name).into()];
+        cells.extend(totals.iter().map(|total| Cell::from(*total)));
+        cells.push((most - least).max(0.0).into());
+        cells.push(slowest.map_or_else(String::new, |it| shown[it].header.rank.to_string()).into());
+        table.row(cells);
+    }
+    let stage = ranks[0].header.stage.map_or_else(String::new, |stage| format!(" of {stage}"));
+    table.write(html, &format!("Totals{stage} per rank"));
+}

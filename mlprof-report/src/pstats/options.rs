@@ -1,0 +1,156 @@
+//! In which order functions are printed, and which of them.
+
+use std::cmp::Ordering;
+use std::str::FromStr;
+
+use super::Labels;
+use crate::LineCountRestriction;
+use crate::advanced::FunctionStatistics;
+
+/// How the tables are printed: what Python's `sort_stats` and `print_stats` take.
+///
+/// ```
+/// use mlprof_core::advanced::LineCountRestriction;
+/// use mlprof_core::report::pstats::{self, PstatsOptions, Restriction, SortKey};
+/// use mlprof_core::{AdvancedProfiler, ProfilerExt};
+///
+/// let profiler = AdvancedProfiler::new();
+/// drop(profiler.profile("training_step"));
+/// let options = PstatsOptions {
+///     sort_by: &["ncalls".parse()?, SortKey::SelfTime],
+///     restrictions: &[Restriction::Count(LineCountRestriction::Lines(10))],
+/// };
+/// let text = pstats::paint_with(&profiler.snapshot(), &options);
+/// assert!(text.contains("   Ordered by: call count, internal time\n"));
+/// # Ok::<(), mlprof_core::report::pstats::UnknownSortKey>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct PstatsOptions<'a> {
+    /// What functions are sorted by; functions that are equal by the first key by the next one, and
+    /// so on. Empty: as they stand in the report.
+    pub sort_by: &'a [SortKey],
+    /// Which functions are printed: those that the first restriction leaves, restricted by the next
+    /// one, and so on.
+    pub restrictions: &'a [Restriction<'a>],
+}
+
+/// Leaves some of the functions of a table.
+#[derive(Clone, Copy)]
+pub enum Restriction<'a> {
+    /// So many from the top.
+    Count(LineCountRestriction),
+    /// Those whose `file:line(function)` matches.
+    Matching {
+        /// What is asked for, as the report repeats it.
+        pattern: &'a str,
+        /// Whether it matches.
+        is_match: &'a dyn Fn(&str) -> bool,
+    },
+}
+
+/// What functions can be sorted by, in Python's words: calls and times with the highest first, the
+/// others from A to Z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SortKey {
+    /// `calls`, `ncalls`.
+    Calls,
+    /// `pcalls`: calls that are not recursive.
+    PrimitiveCalls,
+    /// `tottime`, `time`: time in the function itself.
+    SelfTime,
+    /// `cumulative`, `cumtime`.
+    Cumulative,
+    /// `filename`, `module`.
+    File,
+    /// `line`.
+    Line,
+    /// `name`.
+    Name,
+    /// `nfl`: name, then file, then line.
+    NameFileLine,
+    /// `stdname`: what is printed in the last column.
+    StandardName,
+}
+
+/// How keys are written.
+const KEYS: [(&str, SortKey); 13] = [
+    ("cumulative", SortKey::Cumulative),
+    ("cumtime", SortKey::Cumulative),
+    ("tottime", SortKey::SelfTime),
+    ("time", SortKey::SelfTime),
+    ("ncalls", SortKey::Calls),
+    ("calls", SortKey::Calls),
+    ("pcalls", SortKey::PrimitiveCalls),
+    ("filename", SortKey::File),
+    ("module", SortKey::File),
+    ("line", SortKey::Line),
+    ("name", SortKey::Name),
+    ("nfl", SortKey::NameFileLine),
+    ("stdname", SortKey::StandardName),
+];
+
+impl SortKey {
+    /// What stands after `Ordered by:`.
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::Calls => "call count",
+            Self::PrimitiveCalls => "primitive call count",
+            Self::SelfTime => "internal time",
+            Self::Cumulative => "cumulative time",
+            Self::File => "file name",
+            Self::Line => "line number",
+            Self::Name => "function name",
+            Self::NameFileLine => "name/file/line",
+            Self::StandardName => "standard name",
+        }
+    }
+
+    pub(super) fn compare(
+        self,
+        labels: &Labels<'_>,
+        one: &FunctionStatistics,
+        other: &FunctionStatistics,
+    ) -> Ordering {
+        let file = |statistics| Labels::short(statistics).0;
+        let (this, that) = (&one.function, &other.function);
+        match self {
+            Self::Calls => other.calls.total_calls.cmp(&one.calls.total_calls),
+            Self::PrimitiveCalls => other.calls.primitive_calls.cmp(&one.calls.primitive_calls),
+            Self::SelfTime => other.calls.self_seconds.total_cmp(&one.calls.self_seconds),
+            Self::Cumulative => {
+                other.calls.cumulative_seconds.total_cmp(&one.calls.cumulative_seconds)
+            }
+            Self::File => file(this).cmp(file(that)),
+            Self::Line => this.line.cmp(&that.line),
+            Self::Name => this.name.cmp(&that.name),
+            Self::NameFileLine => {
+                (&this.name, file(this), this.line).cmp(&(&that.name, file(that), that.line))
+            }
+            Self::StandardName => labels.of(this).cmp(&labels.of(that)),
+        }
+    }
+}
+
+impl FromStr for SortKey {
+    type Err = UnknownSortKey;
+
+    fn from_str(key: &str) -> Result<Self, UnknownSortKey> {
+        let plain = key.trim().to_ascii_lowercase();
+        let known = KEYS.into_iter().find(|(known, _)| *known == plain);
+        known.map(|(_, key)| key).ok_or_else(|| UnknownSortKey { key: key.to_owned() })
+    }
+}
+
+/// Functions cannot be sorted by this.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "functions cannot be sorted by {key:?}: use one of {choices}",
+    choices = KEYS.map(|(known, _)| format!("{known:?}")).join(", ")
+)]
+pub struct UnknownSortKey {
+    /// What was asked for.
+    pub key: String,
+}
+
+mlprof_events::debug_as_display!(UnknownSortKey);

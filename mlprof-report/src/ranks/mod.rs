@@ -1,0 +1,26 @@
+//! Processes that train together: what of each step holds all of them up, and who it is that does.
+//!
+//! ```
+//! use mlprof_core::report::ranks::{Stage, StageTable, stragglers};
+//!
+//! let stage = |name: &str, waits| Stage { name: name.to_owned(), waits_for_others: waits };
+//! let mut table = StageTable::new(vec![stage("forward", false), stage("all_reduce", true)], vec![0, 1]);
+//! for step in 0..5 {
+//!     // Rank 1 needs twice as long, and rank 0 waits for it.
+//!     table.push(step, &[10, 11, 20, 1]);
+//! }
+//! assert_eq!(table.exposed()[0].exposed_ns, 100);
+//! assert_eq!(stragglers(&table)[0].rank, 1);
+//! ```
+
+mod frontier;
+mod of_reports;
+mod stragglers;
+mod text;
+
+pub use crate::quantile::{median, quantile};
+pub use frontier::{Exposed, Stage, StageTable};
+pub(crate) use of_reports::stages_of_ranks;
+pub use of_reports::{stages_of_reports, step_stages};
+pub use stragglers::{FEWEST_STEPS, Straggler, stragglers};
+pub use text::{held_up, numbers, slow_in_words, slow_ranks, stages_table};

@@ -1,0 +1,61 @@
+//! What samplers could not free when they went, because a thread got no processor in the middle of
+//! its handler.
+
+use std::sync::PoisonError;
+
+use mlprof_events::forking::{Mutex, MutexGuard};
+
+use super::process_layout::Libraries;
+use super::retired_worlds::RetiredWorlds;
+use super::sampled_threads::Member;
+use super::slot;
+use super::timer::{self, Signal};
+
+static LEFT_BEHIND: Mutex<Vec<LeftBehind>> = Mutex::new(Vec::new());
+
+/// The rest of a stopped sampler.
+pub(super) struct LeftBehind {
+    pub(super) worlds: RetiredWorlds,
+    #[expect(dead_code, reason = "its tables are read through the worlds")]
+    pub(super) libraries: Libraries,
+    /// Threads whose lease has ended, and in whose handler somebody may be.
+    pub(super) leaving: Vec<Member>,
+    /// To be given back after the last timer is deleted. Until then its handler turns all signals
+    /// away.
+    pub(super) signal: Option<Signal>,
+}
+
+impl LeftBehind {
+    /// Frees what no handler uses any more; whether that was all.
+    fn free_unused(&mut self) -> bool {
+        self.leaving.retain(|member| {
+            let is_at_rest = member.slot.lease.is_at_rest();
+            if is_at_rest {
+                timer::delete(member.timer());
+                drop(slot::take_work(member.slot));
+            }
+            !is_at_rest
+        });
+        self.worlds.free_unused();
+        if self.leaving.is_empty()
+            && let Some(signal) = self.signal.take()
+        {
+            signal.give_back();
+        }
+        self.leaving.is_empty() && self.worlds.is_empty()
+    }
+}
+
+/// Keeps the rest of a sampler after it has gone.
+pub(super) fn keep(rest: LeftBehind) {
+    left_behind().push(rest);
+}
+
+/// Frees what of this no handler uses any more.
+pub(super) fn free_unused() {
+    left_behind().retain_mut(|rest| !rest.free_unused());
+}
+
+fn left_behind() -> MutexGuard<'static, Vec<LeftBehind>> {
+    LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,377 @@
+//! What the handler has to know of the process: its code and how to unwind it, and where stacks are.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use framehop::{
+    ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder, UnwinderNative,
+};
+
+use crate::SamplerSettings;
+use mlprof_events::forking::apart_from_forks;
+
+/// A thread is idle after waiting for so many ticks in a row, and for 20 ms.
+const IDLE_AFTER: u32 = 20;
+
+pub(super) type Tables = UnwinderNative<&'static [u8], MustNotAllocateDuringUnwind>;
+
+/// Does not change once the handler can see it.
+pub(super) struct World {
+    pub(super) tables: Tables,
+    /// Code that can be read, in order.
+    code: Vec<Range<usize>>,
+    /// Memory that can be written, in order: stacks are somewhere in it.
+    writable: Vec<Range<usize>>,
+    /// The process's first stack: how far it may grow down, and its end.
+    main_stack: Range<usize>,
+    pub(super) walks_frame_pointers: bool,
+    pub(super) idle_after: u32,
+    /// Of timers, in nanoseconds.
+    pub(super) period: u64,
+}
+
+/// The system lets no stack grow closer than this to the mapping below it, unless it was told
+/// another distance.
+const STACK_GUARD_GAP: usize = 1 << 20;
+
+impl World {
+    /// The mapping that a thread's stack is in; for the handler.
+    pub(super) fn writable_around(&self, address: usize) -> Option<&Range<usize>> {
+        around(&self.writable, address)
+    }
+
+    pub(super) fn is_code(&self, bytes: Range<usize>) -> bool {
+        around(&self.code, bytes.start).is_some_and(|code| bytes.end <= code.end)
+    }
+
+    pub(super) fn main_stack(&self) -> Range<usize> {
+        self.main_stack.clone()
+    }
+}
+
+fn around(ranges: &[Range<usize>], address: usize) -> Option<&Range<usize>> {
+    let index = ranges.partition_point(|range| range.end <= address);
+    ranges.get(index).filter(|range| range.contains(&address))
+}
+
+/// A shared library, or the program itself. Kept in memory while it is in use here.
+pub(super) struct Library {
+    /// As the loader knows it; `[vdso]` has no file.
+    pub(super) path: PathBuf,
+    /// What is added to the addresses in its file.
+    pub(super) bias: usize,
+    pub(super) range: Range<usize>,
+    code: Vec<Range<usize>>,
+    unwinding: Option<Unwinding>,
+    handle: *mut libc::c_void,
+}
+
+// SAFETY: the handle is only passed to `dlclose`, once and by any thread.
+unsafe impl Send for Library {}
+// SAFETY: as above; nothing else can change.
+unsafe impl Sync for Library {}
+
+#[derive(Clone)]
+struct Unwinding {
+    header: &'static [u8],
+    frames: &'static [u8],
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: `dlopen` gave it, and it is closed once.
+            unsafe { libc::dlclose(self.handle) };
+        }
+    }
+}
+
+/// All libraries that are loaded, and what changes when one more is. A copy keeps them, too.
+#[derive(Default, Clone)]
+pub(super) struct Libraries {
+    pub(super) libraries: Vec<Arc<Library>>,
+    changes: (u64, u64),
+}
+
+struct Listed {
+    name: CString,
+    bias: usize,
+    headers: Vec<libc::Elf64_Phdr>,
+}
+
+#[derive(Default)]
+struct Listing {
+    listed: Vec<Listed>,
+    changes: (u64, u64),
+    only_changes: bool,
+}
+
+/// What `dl_iterate_phdr` calls. Must not panic: it would stop the program.
+unsafe extern "C" fn list(
+    info: *mut libc::dl_phdr_info,
+    _size: libc::size_t,
+    listing: *mut libc::c_void,
+) -> libc::c_int {
+    // SAFETY: both pointers are good during the call, as the caller's own promise and
+    // `dl_iterate_phdr`'s say.
+    let (info, listing) = unsafe { (&*info, &mut *listing.cast::<Listing>()) };
+    listing.changes = (info.dlpi_adds, info.dlpi_subs);
+    if listing.only_changes {
+        return 1;
+    }
+    let name = match info.dlpi_name.is_null() {
+        true => CString::default(),
+        // SAFETY: a string that lives as long as its library, which cannot go during the call.
+        false => unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned(),
+    };
+    // SAFETY: so many headers are there, in the library's own memory.
+    let headers =
+        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    listing.listed.push(Listed { name, bias: info.dlpi_addr as usize, headers: headers.to_vec() });
+    0
+}
+
+fn listing(only_changes: bool) -> Listing {
+    let mut listing = Listing { only_changes, ..Listing::default() };
+    // SAFETY: `list` takes what it is given here, and both outlive the call.
+    // A forked child would find the loader's lock as it was.
+    apart_from_forks(|| unsafe {
+        libc::dl_iterate_phdr(Some(list), (&raw mut listing).cast());
+    });
+    listing
+}
+
+impl Libraries {
+    /// Whether libraries came or went since they were listed. *Cost*: a lock of the loader.
+    pub(super) fn have_changed(&self) -> bool {
+        listing(true).changes != self.changes
+    }
+
+    /// Lists them anew; those that are known stay.
+    pub(super) fn update(&mut self) {
+        let listing = listing(false);
+        self.changes = listing.changes;
+        for listed in listing.listed {
+            let is_known = self.libraries.iter().any(|known| known.is(&listed));
+            if !is_known && let Some(library) = Library::keep(&listed) {
+                self.libraries.push(Arc::new(library));
+            }
+        }
+    }
+
+    pub(super) fn around(&self, address: usize) -> Option<&Library> {
+        let mut libraries = self.libraries.iter();
+        libraries.find(|library| library.range.contains(&address)).map(Arc::as_ref)
+    }
+
+    /// The world with these libraries.
+    pub(super) fn world(&self, settings: SamplerSettings) -> World {
+        let mut tables = Tables::new();
+        for library in &self.libraries {
+            tables.add_module(library.module());
+        }
+        let mut code: Vec<_> =
+            self.libraries.iter().flat_map(|library| library.code.iter().cloned()).collect();
+        code.sort_by_key(|range| range.start);
+        let (writable, main_stack) = mappings();
+        World {
+            tables,
+            code,
+            writable,
+            main_stack,
+            walks_frame_pointers: settings.frame_pointers,
+            idle_after: IDLE_AFTER.max(settings.hz / 50),
+            period: settings.period(),
+        }
+    }
+}
+
+impl Library {
+    fn is(&self, listed: &Listed) -> bool {
+        self.bias == listed.bias && loaded_range(listed).is_some_and(|range| range == self.range)
+    }
+
+    /// Keeps a library in memory and reads where its tables are; `None` if it is gone already.
+    fn keep(listed: &Listed) -> Option<Self> {
+        let range = loaded_range(listed)?;
+        // SAFETY: `getauxval` only reads.
+        let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
+        let (path, handle) = if range.contains(&vdso) {
+            (PathBuf::from("[vdso]"), std::ptr::null_mut())
+        } else if listed.name.is_empty() {
+            (PathBuf::from("/proc/self/exe"), std::ptr::null_mut())
+        } else {
+            // SAFETY: a string that ends in a zero. The library is loaded already, so none of its
+            // code runs.
+            let handle =
+                unsafe { libc::dlopen(listed.name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+            if handle.is_null() {
+                return None;
+            }
+            (PathBuf::from(OsStr::from_bytes(listed.name.as_bytes())), handle)
+        };
+        let mut library = Self {
+            path,
+            bias: listed.bias,
+            range,
+            code: loads(listed, libc::PF_R | libc::PF_X).collect(),
+            unwinding: None,
+            handle,
+        };
+        // Now it stays.
+        library.unwinding = Unwinding::of(listed);
+        Some(library)
+    }
+
+    fn module(&self) -> Module<&'static [u8]> {
+        let in_file = |bytes: &[u8]| {
+            let start = (bytes.as_ptr() as usize).wrapping_sub(self.bias) as u64;
+            start..start + bytes.len() as u64
+        };
+        let unwinding = self.unwinding.as_ref();
+        let sections = ExplicitModuleSectionInfo {
+            base_svma: 0,
+            eh_frame_svma: unwinding.map(|unwinding| in_file(unwinding.frames)),
+            eh_frame: unwinding.map(|unwinding| unwinding.frames),
+            eh_frame_hdr_svma: unwinding.map(|unwinding| in_file(unwinding.header)),
+            eh_frame_hdr: unwinding.map(|unwinding| unwinding.header),
+            ..ExplicitModuleSectionInfo::default()
+        };
+        let range = self.range.start as u64..self.range.end as u64;
+        Module::new(String::new(), range, self.bias as u64, sections)
+    }
+}
+
+fn loads(listed: &Listed, flags: u32) -> impl Iterator<Item = Range<usize>> + '_ {
+    let loads = listed.headers.iter().filter(move |header| {
+        header.p_type == libc::PT_LOAD && header.p_flags & flags == flags && header.p_memsz > 0
+    });
+    loads.map(|header| {
+        let start = listed.bias.wrapping_add(header.p_vaddr as usize);
+        start..start + header.p_memsz as usize
+    })
+}
+
+fn loaded_range(listed: &Listed) -> Option<Range<usize>> {
+    let start = loads(listed, 0).map(|range| range.start).min()?;
+    Some(start..loads(listed, 0).map(|range| range.end).max()?)
+}
+
+impl Unwinding {
+    /// The tables of a library that stays in memory.
+    fn of(listed: &Listed) -> Option<Self> {
+        /// A 32-bit distance from where it stands, as all compilers write it.
+        const RELATIVE: u8 = 0x1b;
+        let header = listed.headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
+        let start = listed.bias.wrapping_add(header.p_vaddr as usize);
+        let end = start + header.p_memsz as usize;
+        let load_of =
+            |address: usize| loads(listed, libc::PF_R).find(|load| load.contains(&address));
+        if load_of(start)?.end < end || end - start < 8 {
+            return None;
+        }
+        // SAFETY: part of a segment that can be read, of a library that is kept in memory as long as
+        // these tables are in use; nobody writes there.
+        let header = unsafe { std::slice::from_raw_parts(start as *const u8, end - start) };
+        if header[0] != 1 || header[1] != RELATIVE {
+            return None;
+        }
+        let distance = i32::from_ne_bytes([header[4], header[5], header[6], header[7]]);
+        let frames = (start + 4).wrapping_add_signed(distance as isize);
+        let end = load_of(frames)?.end;
+        // SAFETY: as above.
+        let frames = unsafe { std::slice::from_raw_parts(frames as *const u8, end - frames) };
+        Some(Self { header, frames })
+    }
+}
+
+/// Memory that can be written, and the first stack.
+fn mappings() -> (Vec<Range<usize>>, Range<usize>) {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut writable = Vec::new();
+    let (mut main_stack, mut below) = (0..0, 0);
+    for line in maps.lines() {
+        let Some((range, rest)) = mapping(line) else { continue };
+        if line.ends_with("[stack]") {
+            main_stack = growing_stack(range.clone(), below, stack_limit());
+        } else if rest.starts_with("rw") {
+            writable.push(range.clone());
+        }
+        below = range.end;
+    }
+    (writable, main_stack)
+}
+
+/// How far the first stack may grow down, and its end. It is mapped so far, another mapping ends at
+/// `below`, and the stack may have at most `limit` bytes.
+fn growing_stack(mapped: Range<usize>, below: usize, limit: usize) -> Range<usize> {
+    let low = mapped.end.saturating_sub(limit).max(below.saturating_add(STACK_GUARD_GAP));
+    low.min(mapped.start)..mapped.end
+}
+
+/// How large the first stack may become, in bytes (`ulimit -s`).
+fn stack_limit() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` outlives the call, which writes nothing else.
+    let answer = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
+    // Without limit the number is the largest there is.
+    if answer == 0 { usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) } else { 0 }
+}
+
+/// A line of `/proc/self/maps`: its addresses, and what follows.
+fn mapping(line: &str) -> Option<(Range<usize>, &str)> {
+    let (range, rest) = line.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    let parse = |number| usize::from_str_radix(number, 16).ok();
+    Some((parse(start)?..parse(end)?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_are_read_and_found() {
+        let line = "7ffd1000-7ffe2000 rw-p 00000000 00:00 0    [heap]";
+        assert_eq!(mapping(line), Some((0x7ffd_1000..0x7ffe_2000, &line[18..])));
+        assert_eq!(mapping("no mapping"), None);
+        let ranges = [10..20, 20..30, 40..50];
+        let start = |address| around(&ranges, address).map(|range| range.start);
+        assert_eq!(
+            [9, 10, 19, 20, 35, 49, 50].map(start),
+            [None, Some(10), Some(10), Some(20), None, Some(40), None]
+        );
+    }
+
+    #[test]
+    fn the_first_stack_ends_where_the_system_lets_it_grow_no_further() {
+        let mapped = 0x7fff_0000_0000..0x7fff_0002_1000;
+        let low = |below, limit| growing_stack(mapped.clone(), below, limit).start;
+        let end = mapped.end;
+        assert_eq!(low(0x7ff0_0000_0000, 8 << 20), end - (8 << 20));
+        assert_eq!(low(0x7ff0_0000_0000, 64 << 10), mapped.start, "a limit below what it has");
+        assert_eq!(low(0x7ff0_0000_0000, usize::MAX), 0x7ff0_0000_0000 + STACK_GUARD_GAP);
+        assert_eq!(low(end - (3 << 20), 8 << 20), end - (2 << 20), "a neighbour");
+        let (_, main_stack) = mappings();
+        assert!(main_stack.len() >= 128 << 10 && main_stack.len() <= stack_limit().max(1 << 20));
+    }
+
+    #[test]
+    fn this_process_has_code_with_tables_and_a_stack() {
+        let mut libraries = Libraries::default();
+        libraries.update();
+        assert!(!libraries.have_changed());
+        let here = mappings as fn() -> _ as usize;
+        let own = libraries.around(here).expect("this function is in a library");
+        assert!(own.unwinding.is_some(), "{:?}", own.path);
+        let world = libraries.world(SamplerSettings::new(1000));
+        assert!(world.is_code(here..here + 2) && !world.is_code(16..18));
+        let local = 0_u8;
+        let on_stack = &raw const local as usize;
+        assert!(world.writable_around(on_stack).is_some(), "tests have threads of their own");
+        assert!(libraries.libraries.iter().any(|library| library.path.ends_with("[vdso]")));
+    }
+}

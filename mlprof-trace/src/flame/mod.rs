@@ -1,0 +1,296 @@
+//! Flame graphs: where time, device time, memory and calls go, by what was open around them.
+//!
+//! *Folded stacks* are lines of `outermost;…;innermost value`, which `flamegraph.pl`, inferno,
+//! speedscope and others read. A value is a stack's own: what was open inside has lines of its own.
+//! Stacks of all threads are put together. What was called on another thread than it ran on stands
+//! below what was open where it was called.
+//!
+//! In names `;` becomes `,`; control characters and marks of direction become spaces. Steps are all
+//! called `ProfilerStep*`. What crosses other scopes counts among calls but has no time of its own,
+//! which would be counted twice.
+//!
+//! *Limits*: every frame of a stack stands in the lines of all stacks below it, so that the text grows
+//! with the square of a recursion's depth. A stack has [`MOST_FRAMES`] frames at most, and there are
+//! [`MOST_STACKS`] with [`MOST_BYTES`] of text. What is further inside is one frame, [`CUT`], with all
+//! values of what it stands for; [`FlameGraph::cut`] counts it.
+
+mod stacks;
+
+use std::collections::HashMap;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cycle::Cycle;
+use mlprof_events::{Action, ActionKind};
+#[cfg(feature = "flame")]
+pub use mlprof_report::folded::draw;
+pub use mlprof_report::folded::{
+    CUT, Extent, MOST_BYTES, MOST_FRAMES, MOST_STACKS, Room, frame_name,
+};
+use mlprof_report::output::write_file;
+
+/// What the widths of a flame graph stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FlameMetric {
+    /// Time on the host, in microseconds and at least 1 where there is any, without what was open
+    /// inside.
+    SelfCpuTime,
+    /// Time of kernels, copies and fills on devices, in microseconds and at least 1; they are the
+    /// innermost frames.
+    SelfDeviceTime,
+    /// Bytes allocated, in the host's memory and on devices; what was freed is not taken away.
+    AllocatedBytes,
+    /// How often something ran.
+    Calls,
+}
+
+impl FlameMetric {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::SelfCpuTime, Self::SelfDeviceTime, Self::AllocatedBytes, Self::Calls];
+
+    /// The name in file names and JSON: `self_cpu_time`, …
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SelfCpuTime => "self_cpu_time",
+            Self::SelfDeviceTime => "self_device_time",
+            Self::AllocatedBytes => "allocated_bytes",
+            Self::Calls => "calls",
+        }
+    }
+
+    /// What one of a value is.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::SelfCpuTime | Self::SelfDeviceTime => "us",
+            Self::AllocatedBytes => "bytes",
+            Self::Calls => "calls",
+        }
+    }
+}
+
+/// What one stack has itself.
+#[derive(Debug, Clone, Copy, Default)]
+struct Values {
+    /// In nanoseconds. Below 0 only while a track is read.
+    cpu: i64,
+    /// In nanoseconds.
+    device: i64,
+    allocated: i64,
+    calls: i64,
+}
+
+impl Values {
+    /// In the metric's unit.
+    fn get(&self, metric: FlameMetric) -> i64 {
+        // A short time is not nothing: a stack of 1 ns to 1,499 ns has 1 us.
+        let microseconds = |nanoseconds: i64| match nanoseconds {
+            ..=0 => 0,
+            more => ((more + 500) / 1000).max(1),
+        };
+        match metric {
+            FlameMetric::SelfCpuTime => microseconds(self.cpu),
+            FlameMetric::SelfDeviceTime => microseconds(self.device),
+            FlameMetric::AllocatedBytes => self.allocated,
+            FlameMetric::Calls => self.calls,
+        }
+    }
+}
+
+/// A stack by its innermost frame; the others are its parent's.
+#[derive(Debug)]
+struct Node {
+    parent: NodeId,
+    action: Action,
+    extent: Extent,
+    values: Values,
+}
+
+type NodeId = u32;
+
+/// The parent of outermost frames.
+const NOWHERE: NodeId = NodeId::MAX;
+
+/// All stacks of a cycle and what each one has.
+#[derive(Debug, Default)]
+pub struct FlameGraph {
+    nodes: Vec<Node>,
+    ids: HashMap<(NodeId, Action), NodeId>,
+    room: Room,
+    cut: u64,
+    #[cfg(feature = "flame")]
+    title: String,
+}
+
+impl FlameGraph {
+    /// The stacks of a cycle. *Cost*: some 50 ns per event; memory by the number of different stacks,
+    /// within the [limits](self).
+    pub fn of(cycle: &Cycle) -> Self {
+        let mut graph = Self {
+            #[cfg(feature = "flame")]
+            title: title_of(cycle),
+            ..Self::default()
+        };
+        stacks::collect(&mut graph, cycle);
+        graph
+    }
+
+    /// The stack of `action` below `parent`.
+    fn node(&mut self, parent: NodeId, action: Action) -> NodeId {
+        if let Some(id) = self.ids.get(&(parent, action)) {
+            return *id;
+        }
+        if self.is_cut(parent) {
+            return parent;
+        }
+        if let Some(called) = action.resumed() {
+            let id = self.node(parent, called);
+            if !self.is_cut(id) {
+                self.ids.insert((parent, action), id);
+            }
+            return id;
+        }
+        let around =
+            self.nodes.get(parent as usize).map_or_else(Extent::default, |node| node.extent);
+        let extent = around.with(&frame(action));
+        if action != cut() && !self.room.take(extent) {
+            return self.node(parent, cut());
+        }
+        let id = self.nodes.len() as NodeId; // far below 2^32
+        self.nodes.push(Node { parent, action, extent, values: Values::default() });
+        self.ids.insert((parent, action), id);
+        id
+    }
+
+    fn is_cut(&self, id: NodeId) -> bool {
+        self.nodes.get(id as usize).is_some_and(|node| node.action == cut())
+    }
+
+    /// Whether an event of `action`, which belongs to this stack, is a call, and not one that goes on.
+    fn is_call(&self, id: NodeId, action: Action) -> bool {
+        let is_own = self.nodes.get(id as usize).is_some_and(|node| node.action == action);
+        is_own || (self.is_cut(id) && action.resumed().is_none())
+    }
+
+    /// How many events are further inside than the [limits](self) let stacks be.
+    pub fn cut(&self) -> u64 {
+        self.cut
+    }
+
+    fn values(&mut self, id: NodeId) -> Option<&mut Values> {
+        self.nodes.get_mut(id as usize).map(|node| &mut node.values)
+    }
+
+    /// Whether any stack has a value of this metric.
+    pub fn has(&self, metric: FlameMetric) -> bool {
+        self.nodes.iter().any(|node| node.values.get(metric) > 0)
+    }
+
+    /// The folded stacks in alphabetical order, those with the value 0 left out.
+    fn lines(&self, metric: FlameMetric) -> Vec<String> {
+        let valued = self.nodes.iter().filter(|node| node.values.get(metric) > 0);
+        let mut lines: Vec<String> = valued
+            .map(|node| format!("{} {}", self.stack(node), node.values.get(metric)))
+            .collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    fn stack(&self, innermost: &Node) -> String {
+        let parent = |node: &&Node| self.nodes.get(node.parent as usize);
+        let mut frames: Vec<String> =
+            std::iter::successors(Some(innermost), parent).map(|node| frame(node.action)).collect();
+        frames.reverse();
+        frames.join(";")
+    }
+
+    /// Writes the folded stacks.
+    ///
+    /// # Errors
+    ///
+    /// What `out` says.
+    pub fn write_stacks(&self, metric: FlameMetric, mut out: impl Write) -> io::Result<()> {
+        for line in self.lines(metric) {
+            writeln!(out, "{line}")?;
+        }
+        out.flush()
+    }
+
+    /// Writes the folded stacks to a file, which has its name only when it is whole.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written; then there is none.
+    pub fn export_stacks(&self, path: impl AsRef<Path>, metric: FlameMetric) -> io::Result<()> {
+        write_file(path.as_ref(), |file| self.write_stacks(metric, BufWriter::new(file)))
+    }
+
+    /// Draws the flame graph into an SVG file that browsers can zoom and search.
+    ///
+    /// # Errors
+    ///
+    /// If no stack has a value of this metric, or the file cannot be written; then there is none.
+    #[cfg(feature = "flame")]
+    pub fn export_svg(&self, path: impl AsRef<Path>, metric: FlameMetric) -> io::Result<()> {
+        let lines = self.lines(metric);
+        if lines.is_empty() {
+            let reason = format!("nothing was recorded of {}", metric.as_str());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        let title = format!("{}: {}", metric.as_str().replace('_', " "), self.title);
+        write_file(path.as_ref(), |file| draw(&lines, &title, metric.unit(), file))
+    }
+}
+
+/// Of a kind that no hook gives it, so that it is nobody else's.
+fn cut() -> Action {
+    static SITE: mlprof_events::Callsite = mlprof_events::Callsite::function(CUT, file!(), line!());
+    SITE.action()
+}
+
+/// A step's frame has the name of all steps.
+fn frame(action: Action) -> String {
+    let name = frame_name(action.name());
+    if action.kind() == ActionKind::Step { name + "*" } else { name }
+}
+
+#[cfg(feature = "flame")]
+fn title_of(cycle: &Cycle) -> String {
+    let stage = cycle.stage.map_or("no stage", |stage| stage.as_str());
+    let (first, end) = (cycle.steps.start, cycle.steps.end);
+    match end.saturating_sub(first) {
+        0 => stage.to_owned(),
+        1 => format!("{stage}, step {first}"),
+        _ => format!("{stage}, steps {first} to {}", end - 1),
+    }
+}
+
+impl Cycle {
+    /// Writes the cycle as folded stacks, for flame graphs: see [`flame`](crate::flame).
+    /// For several metrics make a [`FlameGraph`] once.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written; then there is none.
+    pub fn export_stacks(&self, path: impl AsRef<Path>, metric: FlameMetric) -> io::Result<()> {
+        FlameGraph::of(self).export_stacks(path, metric)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_time_is_not_nothing() {
+        let shown = |cpu: i64| Values { cpu, ..Values::default() }.get(FlameMetric::SelfCpuTime);
+        assert_eq!([-5, 0, 1, 499, 1499, 1500].map(shown), [0, 0, 1, 1, 1, 2]);
+        let shown =
+            |device: i64| Values { device, ..Values::default() }.get(FlameMetric::SelfDeviceTime);
+        assert_eq!([0, 80, 2600].map(shown), [0, 1, 3]);
+    }
+}

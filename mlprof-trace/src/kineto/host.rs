@@ -1,0 +1,398 @@
+//! What threads did.
+
+use std::io::{self, Write};
+
+use super::engine::Tie;
+use super::index::LinkEnd;
+use super::stacks::StackId;
+use super::{ArrowEnd, Writer};
+use crate::cycle::{Event, MemoryEvent, Track};
+use crate::nest::Lanes;
+use mlprof_events::{Action, ActionKind, DeviceActivity, MemoryDevice, OpStart, TimingMethod};
+
+/// What analyses take for launches.
+const KNOWN_LAUNCHES: [&str; 4] =
+    ["cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync"];
+
+/// The tracks of one thread while it is written.
+struct Thread<'track> {
+    track: &'track Track,
+    lanes: Lanes<Around>,
+    /// The track of every lane.
+    numbers: Vec<u64>,
+}
+
+/// What a lane knows of a slice that others may be inside of.
+#[derive(Clone, Copy)]
+struct Around {
+    /// The number of the innermost op; 0 if there is none.
+    op: u64,
+    /// When it ends, as readers reckon.
+    end: f64,
+    /// What is open in it, if stacks are written.
+    stack: StackId,
+    /// The operations of what is inside are those of an op around it once more.
+    is_counted: bool,
+}
+
+/// Where an event is written.
+#[derive(Clone, Copy)]
+struct Slice {
+    /// The event's own number.
+    id: u64,
+    thread: u64,
+    start: i64,
+    end: i64,
+    /// The number of the op around it; 0 if there is none.
+    op: u64,
+    /// What is open around it, if stacks are written.
+    stack: StackId,
+    /// The operations that tables count, if they are written.
+    flops: Option<u64>,
+}
+
+impl<W: Write> Writer<'_, W> {
+    pub(super) fn host_events(&mut self) -> io::Result<()> {
+        let mut before = 0;
+        for track in self.cycle.tracks() {
+            let process = self.tracks.process;
+            self.tracks.name(process, track.thread, track.thread_name.clone());
+            let numbers = vec![track.thread];
+            let mut thread = Thread { track, lanes: Lanes::new(), numbers };
+            self.annotations.begin_thread();
+            let count = track.event_count() as u64;
+            // From the last to the first: what is around something comes before it.
+            for (number, event) in track.events().rev().enumerate() {
+                self.host_event(&mut thread, before + count - number as u64, &event)?;
+            }
+            for event in track.memory_events() {
+                self.memory_event(track.thread, &event)?;
+            }
+            before += count;
+        }
+        Ok(())
+    }
+
+    fn host_event(&mut self, thread: &mut Thread<'_>, id: u64, event: &Event) -> io::Result<()> {
+        let (start, end) = (self.time(event.start), self.time(event.end));
+        let lane = thread.lanes.place(start, end, usize::from(event.overlaps));
+        let kind = self.names.kind(event.action);
+        if !self.cycle.device_events.is_empty() {
+            self.annotations.see(event, kind, start);
+        }
+        self.separate()?;
+        let Some(lane) = lane else {
+            let slice =
+                Slice { id, thread: thread.track.thread, start, end, op: 0, stack: 0, flops: None };
+            return self.instant(&slice, event);
+        };
+        while thread.numbers.len() <= lane {
+            let process = self.tracks.process;
+            let name = format!("{} (overlapping)", thread.track.thread_name);
+            thread.numbers.push(self.tracks.further(process, &name));
+        }
+        let around = thread.lanes.lane(lane).parent(start, end).copied();
+        let op = if kind == ActionKind::Op { id } else { around.map_or(0, |around| around.op) };
+        let shown = shown_end(start, end, around.map_or(f64::INFINITY, |around| around.end));
+        let stack = self.stack_around(event, around.as_ref());
+        let is_counted = around.is_some_and(|around| around.is_counted);
+        let flops = self.flops_of(event, kind).filter(|_| !is_counted);
+        let own = Around {
+            op,
+            end: reckoned_end(start, shown),
+            stack: match self.cycle.trace.with_stack {
+                true => self.stacks.inside(stack, event.action, kind),
+                false => 0,
+            },
+            is_counted: is_counted || flops.is_some(),
+        };
+        thread.lanes.lane(lane).push(start, end, own);
+        // What is on a further track belongs to an op of the thread all the same.
+        let op = if op == 0 && lane > 0 {
+            thread.lanes.lane(0).around(start).map_or(0, |around| around.op)
+        } else {
+            op
+        };
+        let slice = Slice { id, thread: thread.numbers[lane], start, end: shown, op, stack, flops };
+        match kind {
+            ActionKind::Op => self.op(&slice, event),
+            ActionKind::Launch => self.launch(&slice, event),
+            kind => self.annotation(&slice, event, kind),
+        }
+    }
+
+    /// What is open around an event: on its thread, or where it was called.
+    fn stack_around(&mut self, event: &Event, around: Option<&Around>) -> StackId {
+        if !self.cycle.trace.with_stack {
+            return 0;
+        }
+        let on_thread = around.map_or(0, |around| around.stack);
+        let called = event.context.and_then(|context| self.cycle.context(context));
+        match called.filter(|_| on_thread == 0) {
+            None => on_thread,
+            Some(called) => called.actions.iter().fold(0, |around, action| {
+                self.stacks.inside(around, *action, self.names.kind(*action))
+            }),
+        }
+    }
+
+    /// What an op computes, if that is written.
+    fn flops_of(&mut self, event: &Event, kind: ActionKind) -> Option<u64> {
+        let is_wanted = self.cycle.trace.with_flops && kind == ActionKind::Op;
+        is_wanted.then(|| self.flops.of(event)).flatten()
+    }
+
+    /// `","pid":…,"tid":…,"ts":…,"dur":…,"args":{`
+    #[inline]
+    fn slice(&mut self, slice: &Slice) {
+        self.json.raw("\"");
+        self.place(self.tracks.process, slice.thread, slice.start);
+        self.json.raw(",\"dur\":");
+        self.json.microseconds(slice.end.saturating_sub(slice.start).max(0));
+        self.json.raw(",\"args\":{");
+    }
+
+    fn op(&mut self, slice: &Slice, event: &Event) -> io::Result<()> {
+        self.json.raw("{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"");
+        self.json.raw(self.names.escaped(event.action));
+        self.slice(slice);
+        self.json.raw("\"External id\":");
+        self.json.integer(slice.id);
+        self.json.raw(",\"Ev Idx\":");
+        self.json.integer(slice.id - 1);
+        let tie = Tie::of(event).or_else(|| self.index.engine_scopes.tie_of(slice.id));
+        if let Some(tie) = tie {
+            self.json.raw(",\"Fwd thread id\":");
+            self.json.integer(tie.forward_thread);
+            self.json.raw(",\"Sequence number\":");
+            let is_first = tie.sequence == OpStart::FIRST_SEQUENCE;
+            self.json.integer(if is_first { 0 } else { tie.sequence });
+        }
+        self.json.raw(self.shapes.arguments(event.shapes));
+        if let Some(flops) = slice.flops {
+            self.json.raw(",\"flops\":");
+            self.json.integer(flops);
+        }
+        self.json.raw(self.stacks.arguments(slice.stack));
+        self.json.raw(self.contexts.arguments(self.cycle, event.context));
+        self.end_of(event);
+        let place = (self.tracks.process, slice.thread, slice.start);
+        match self.index.link_of(slice.id, event) {
+            Some((number, LinkEnd::Forward)) => self.arrow(ArrowEnd::Forward(number), place),
+            Some((number, LinkEnd::Backward)) => self.arrow(ArrowEnd::Backward(number), place),
+            None => Ok(()),
+        }
+    }
+
+    fn annotation(&mut self, slice: &Slice, event: &Event, kind: ActionKind) -> io::Result<()> {
+        self.json.raw("{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"");
+        self.json.raw(self.names.escaped(event.action));
+        if kind == ActionKind::Step {
+            self.json.raw("#");
+            self.json.integer(event.sequence);
+        }
+        self.slice(slice);
+        self.json.raw("\"External id\":");
+        self.json.integer(slice.id);
+        self.json.raw(",\"Ev Idx\":");
+        self.json.integer(slice.id - 1);
+        if event.sequence != 0 && matches!(kind, ActionKind::Action | ActionKind::Module) {
+            self.json.raw(",\"Collective name\":\"");
+            self.json.raw(self.names.escaped(event.action));
+            self.json.raw("\",\"Seq\":");
+            self.json.integer(event.sequence - 1);
+        }
+        self.json.raw(self.contexts.arguments(self.cycle, event.context));
+        self.end_of(event);
+        Ok(())
+    }
+
+    fn launch(&mut self, slice: &Slice, event: &Event) -> io::Result<()> {
+        let launched = self.index.launches.get_mut(&event.sequence);
+        let launched = launched.map(|launch| {
+            launch.external_id = slice.op;
+            &self.cycle.device_events[launch.device_event]
+        });
+        let activity = launched.map(|event| event.activity);
+        let known = (event.sequence != 0).then(|| known_name(event.action, activity)).flatten();
+        let is_driver = known.is_none() && is_of_driver(event.action.name());
+        self.json.raw("{\"ph\":\"X\",\"cat\":\"");
+        self.json.raw(if is_driver { "cuda_driver" } else { "cuda_runtime" });
+        self.json.raw("\",\"name\":\"");
+        match known {
+            Some(name) => self.json.raw(name),
+            None => self.json.raw(self.names.escaped(event.action)),
+        }
+        self.slice(slice);
+        self.json.raw("\"External id\":");
+        self.json.integer(slice.op);
+        if event.sequence != 0 {
+            self.json.raw(",\"correlation\":");
+            self.json.integer(event.sequence);
+        }
+        if known.is_some() {
+            self.json.raw(",\"api\":\"");
+            self.json.raw(self.names.escaped(event.action));
+            self.json.raw("\"");
+        }
+        let untimed = launched.filter(|event| event.method == TimingMethod::None);
+        if let Some(untimed) = untimed {
+            self.json.raw(",\"kernel\":\"");
+            self.json.raw(self.names.escaped(untimed.action));
+            self.json.raw("\"");
+        }
+        self.end_of(event);
+        let has_arrow = launched.is_some_and(|event| self.is_shown_with_launch(event));
+        if has_arrow {
+            let place = (self.tracks.process, slice.thread, slice.start);
+            self.arrow(ArrowEnd::Launch(event.sequence), place)?;
+        }
+        Ok(())
+    }
+
+    /// An event for which there is no track any more.
+    fn instant(&mut self, slice: &Slice, event: &Event) -> io::Result<()> {
+        self.json.raw("{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"user_annotation\",\"name\":\"");
+        self.json.raw(self.names.escaped(event.action));
+        self.json.raw("\"");
+        self.place(self.tracks.process, slice.thread, slice.start);
+        self.json.raw(",\"args\":{\"dur\":");
+        self.json.microseconds(slice.end.saturating_sub(slice.start).max(0));
+        self.end_of(event);
+        Ok(())
+    }
+
+    /// The last arguments.
+    #[inline]
+    fn end_of(&mut self, event: &Event) {
+        if event.is_unfinished {
+            self.json.raw(",\"unfinished\":true");
+        }
+        if event.overlaps {
+            self.json.raw(",\"overlaps\":true");
+        }
+        self.json.raw("}}");
+    }
+
+    fn memory_event(&mut self, thread: u64, event: &MemoryEvent) -> io::Result<()> {
+        self.separate()?;
+        let (device_type, device) = match event.change.device {
+            MemoryDevice::Cpu => (0, -1),
+            MemoryDevice::Accelerator(number) => (1, i32::from(number)),
+        };
+        self.json
+            .raw("{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\"");
+        let time = self.time(event.time);
+        self.place(self.tracks.process, thread, time);
+        self.json.raw(",\"args\":{\"Addr\":");
+        self.json.integer(event.change.address);
+        self.json.raw(",\"Bytes\":");
+        self.json.integer(event.change.bytes);
+        self.json.raw(",\"Total Allocated\":");
+        self.json.integer(event.change.total_allocated);
+        self.json.raw(",\"Total Reserved\":");
+        self.json.integer(event.change.total_reserved);
+        self.json.raw(",\"Device Type\":");
+        self.json.integer(device_type);
+        self.json.raw(",\"Device Id\":");
+        self.json.integer(device);
+        self.json.raw("}}");
+        Ok(())
+    }
+}
+
+/// When readers take a slice to end that is written with its beginning and its duration: they reckon with
+/// floating-point microseconds, of which the sum is rounded.
+fn reckoned_end(start: i64, end: i64) -> f64 {
+    microseconds(start) + microseconds(end - start)
+}
+
+fn microseconds(nanoseconds: i64) -> f64 {
+    nanoseconds as f64 / 1e3
+}
+
+/// The end that a slice is written with: where readers would take it to end after what is around it, or after the
+/// beginning of what follows at once, it is earlier: by a nanosecond, or by one more than what is around it. They
+/// leave out what seems to cross something.
+fn shown_end(start: i64, mut end: i64, around: f64) -> i64 {
+    let latest = around.min(microseconds(end));
+    while end > start && reckoned_end(start, end) > latest {
+        end -= 1;
+    }
+    end
+}
+
+/// Whether a call is named as CUDA's driver names its own: `cuMemAlloc`, not `cudaMalloc`.
+fn is_of_driver(name: &str) -> bool {
+    let rest = name.strip_prefix("cu").and_then(|rest| rest.chars().next());
+    rest.is_some_and(|first| first.is_ascii_uppercase())
+}
+
+/// The name under which analyses know a launch; `None` if they know its own.
+fn known_name(action: Action, activity: Option<DeviceActivity>) -> Option<&'static str> {
+    if KNOWN_LAUNCHES.contains(&action.name()) {
+        return None;
+    }
+    match activity {
+        Some(DeviceActivity::Copy) => Some("cudaMemcpyAsync"),
+        Some(DeviceActivity::Fill) => Some("cudaMemsetAsync"),
+        Some(
+            DeviceActivity::Synchronization | DeviceActivity::Region | DeviceActivity::Overhead,
+        ) => None,
+        Some(DeviceActivity::Kernel | DeviceActivity::Tuning) => Some("cudaLaunchKernel"),
+        // Most calls of a driver launch nothing.
+        None => None,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As it happened: a backward op, and the op inside of it, which ended in the same nanosecond.
+    #[test]
+    fn readers_see_what_ends_together_inside_of_each_other() {
+        let (outer, inner, end) = (342_543_645_083_772, 342_543_645_083_842, 342_543_645_089_380);
+        assert!(
+            reckoned_end(inner, end) > reckoned_end(outer, end),
+            "else there is nothing to mend"
+        );
+        let shown = shown_end(inner, end, reckoned_end(outer, end));
+        assert_eq!(shown, end - 1);
+    }
+
+    /// Both were rounded up: the outer one beyond what follows, the inner one beyond the outer one.
+    #[test]
+    fn what_is_inside_of_something_shorter_is_shorter_still() {
+        let (inner, end) = (279_401_515_042_155, 279_401_515_042_155 + 602_223_177);
+        let outer = inner - 145_393;
+        let outer_shown = shown_end(outer, end, f64::INFINITY);
+        let around = reckoned_end(outer, outer_shown);
+        let shown = shown_end(inner, end, around);
+        assert_eq!((outer_shown, shown), (end - 1, end - 2));
+        assert!(reckoned_end(inner, shown) <= around);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_seems_to_end_later_than_it_did(
+            start in 0_i64..604_800_000_000_000,
+            before in 0_i64..1_000_000,
+            duration in 0_i64..1_000_000_000,
+        ) {
+            let end = start + duration;
+            let outer = start - before.min(start);
+            let outer_shown = shown_end(outer, end, f64::INFINITY);
+            let around = reckoned_end(outer, outer_shown);
+            let shown = shown_end(start, end, around);
+            prop_assert!(end - outer_shown <= 1 && outer_shown.min(end) - shown <= 1);
+            // What has no length crosses nothing.
+            if shown > start {
+                prop_assert!(reckoned_end(start, shown) <= around, "inside of what is around it");
+                prop_assert!(reckoned_end(start, shown) <= microseconds(end), "before what follows");
+            }
+        }
+    }
+}

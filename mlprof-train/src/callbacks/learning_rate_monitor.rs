@@ -1,0 +1,123 @@
+//! The learning rates of a training.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::callback::Callback;
+use crate::error::Result;
+use crate::optimizer::LrInterval;
+use crate::saved_state::{Dtype, SavedState, SavedTensor};
+use crate::state::TrainerState;
+
+/// Follows the learning rate: as the metric `lr`, which the progress bar and other callbacks see,
+/// and as a list of all values.
+///
+/// ```
+/// use mlprof_train::{LearningRateMonitor, LrInterval, Trainer};
+///
+/// let monitor = LearningRateMonitor::new(LrInterval::Step);
+/// let rates = monitor.rates();
+/// let trainer = Trainer::new().callback(monitor);
+/// // trainer.fit(…)?;
+/// for (step, rate) in rates.all() {
+///     println!("{step} {rate}");
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct LearningRateMonitor {
+    interval: LrInterval,
+    rates: LearningRates,
+}
+
+/// The rates that a [`LearningRateMonitor`] has seen. Copies share them.
+#[derive(Debug, Clone, Default)]
+pub struct LearningRates(Arc<Mutex<Vec<(usize, f64)>>>);
+
+impl LearningRates {
+    /// Returns each optimizer step at which the rate was looked at, and the rate.
+    pub fn all(&self) -> Vec<(usize, f64)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, rates: Vec<(usize, f64)>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = rates;
+    }
+}
+
+impl LearningRateMonitor {
+    /// Looks at the rate at the beginning of each training batch that begins an optimizer step, or
+    /// of each epoch.
+    pub fn new(interval: LrInterval) -> Self {
+        Self { interval, rates: LearningRates::default() }
+    }
+
+    /// Returns the rates, which can be read while and after the trainer runs.
+    pub fn rates(&self) -> LearningRates {
+        self.rates.clone()
+    }
+
+    fn look(&self, trainer: &mut TrainerState) {
+        let (step, Some(rate)) = (trainer.global_step(), trainer.learning_rate()) else { return };
+        let mut rates = self.rates.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if rates.last().is_none_or(|(last, _)| *last != step) {
+            rates.push((step, rate));
+        }
+        trainer.set_metric("lr", rate);
+    }
+}
+
+impl Callback for LearningRateMonitor {
+    fn on_train_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        if self.interval == LrInterval::Epoch {
+            self.look(trainer);
+        }
+        Ok(())
+    }
+
+    fn on_train_batch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        if self.interval == LrInterval::Step {
+            self.look(trainer);
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> SavedState {
+        let rates = self.rates.all();
+        let mut state = SavedState::new();
+        let mut set = |name, dtype, bytes: Vec<u8>| {
+            if let Ok(tensor) = SavedTensor::new(dtype, vec![rates.len()], bytes) {
+                state.set_tensor(name, tensor);
+            }
+        };
+        let steps = rates.iter().flat_map(|(step, _)| (*step as u64).to_le_bytes());
+        set("steps", Dtype::I64, steps.collect());
+        set("rates", Dtype::F64, rates.iter().flat_map(|(_, rate)| rate.to_le_bytes()).collect());
+        state
+    }
+
+    fn load_state(&mut self, state: &SavedState) -> Result<()> {
+        let shape = state.tensor("steps")?.shape();
+        let [steps, rates] = [("steps", Dtype::I64), ("rates", Dtype::F64)]
+            .map(|(name, dtype)| state.tensor_like(name, dtype, shape));
+        let (steps, rates) = (steps?.bytes().as_chunks().0, rates?.bytes().as_chunks().0);
+        let both = steps.iter().zip(rates);
+        let both = both
+            .map(|(step, rate)| (u64::from_le_bytes(*step) as usize, f64::from_le_bytes(*rate)));
+        self.rates.set(both.collect());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_state_is_restored() {
+        let before = LearningRateMonitor::new(LrInterval::Step);
+        before.rates.set(vec![(0, 0.1), (7, 0.1 + 0.2)]);
+        let mut after = LearningRateMonitor::new(LrInterval::Step);
+        after.load_state(&before.state()).expect("its own");
+        assert_eq!(after.rates().all(), before.rates().all());
+        assert!(after.load_state(&SavedState::new()).is_err());
+    }
+}

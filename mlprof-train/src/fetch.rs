@@ -1,0 +1,132 @@
+//! Getting batches, with the time it takes, and knowing which is the last.
+
+use super::actions::{LoaderActions, loader_name};
+use super::error::{BoxError, Result, TrainError};
+use super::limit::Limit;
+use super::state::TrainerState;
+use mlprof_core::{Profiler, ProfilerExt};
+
+type BatchIterator<'loader, Batch> = Box<dyn Iterator<Item = Result<Batch>> + 'loader>;
+
+/// The batches of one pass over a loader.
+///
+/// The loop must know a batch to be the last before it runs it: what was accumulated is then
+/// applied. An iterator that knows how many batches it has is asked exactly so often; of another
+/// one, a batch is fetched ahead.
+pub(super) struct Batches<'loader, Batch> {
+    iterator: BatchIterator<'loader, Batch>,
+    /// How many there are, if the iterator knows.
+    available: Option<usize>,
+    /// No more are used than this.
+    limit: Option<usize>,
+    ahead: Option<Batch>,
+    fetched: usize,
+    is_over: bool,
+    actions: LoaderActions,
+}
+
+impl<'loader, Batch> Batches<'loader, Batch> {
+    /// As many of the iterator's batches as `limit` allows; `setting` is its name in messages.
+    pub(super) fn new(
+        iterator: BatchIterator<'loader, Batch>,
+        limit: Limit,
+        setting: &str,
+        actions: LoaderActions,
+    ) -> Result<Self, TrainError> {
+        let available = match iterator.size_hint() {
+            (low, Some(high)) if low == high => Some(low),
+            _ => None,
+        };
+        let limit = limit.of(available, setting).map_err(TrainError::Setting)?;
+        Ok(Self { iterator, available, limit, ahead: None, fetched: 0, is_over: false, actions })
+    }
+
+    /// How many will be used, if that is known.
+    pub(super) fn total(&self) -> Option<usize> {
+        self.available.and(self.limit)
+    }
+
+    /// The next batch, and whether it is the last.
+    pub(super) fn next(
+        &mut self,
+        profiler: &dyn Profiler,
+        state: &TrainerState,
+    ) -> Result<Option<(Batch, bool)>, TrainError> {
+        let next = match self.ahead.take() {
+            Some(batch) => Some(batch),
+            None => self.fetch(profiler, state)?,
+        };
+        let Some(batch) = next else { return Ok(None) };
+        if self.available.is_none() {
+            self.ahead = self.fetch(profiler, state)?;
+        }
+        Ok(Some((batch, self.is_at_end())))
+    }
+
+    /// Drops the first `number` batches.
+    pub(super) fn skip(
+        &mut self,
+        number: usize,
+        profiler: &dyn Profiler,
+        state: &TrainerState,
+    ) -> Result<(), TrainError> {
+        for skipped in 0..number {
+            if self.fetch(profiler, state)?.is_none() {
+                let message = format!(
+                    "the checkpoint has learned from {number} batches of this epoch, and there are \
+                     only {skipped}"
+                );
+                return Err(self.error(state, message.into()));
+            }
+        }
+        if number > 0 && self.available.is_none() {
+            self.ahead = self.fetch(profiler, state)?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is no batch left. Known of a loader that does not know how many it has after
+    /// the first batch.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.ahead.is_none() && (self.is_over || self.is_enough())
+    }
+
+    fn is_enough(&self) -> bool {
+        self.limit.is_some_and(|limit| self.fetched >= limit)
+    }
+
+    fn fetch(
+        &mut self,
+        profiler: &dyn Profiler,
+        state: &TrainerState,
+    ) -> Result<Option<Batch>, TrainError> {
+        if self.is_over || self.is_enough() {
+            return Ok(None);
+        }
+        let fetched = {
+            let _scope = profiler.profile(self.actions.next);
+            self.iterator.next()
+        };
+        match (fetched, self.available) {
+            (Some(Ok(batch)), _) => {
+                self.fetched += 1;
+                Ok(Some(batch))
+            }
+            (Some(Err(source)), _) => Err(self.error(state, source)),
+            (None, Some(promised)) => {
+                let message = format!("it promised {promised} batches and gave {}", self.fetched);
+                Err(self.error(state, message.into()))
+            }
+            (None, None) => {
+                self.is_over = true;
+                Ok(None)
+            }
+        }
+    }
+
+    fn error(&self, state: &TrainerState, source: BoxError) -> TrainError {
+        let mut place = state.place();
+        place.batch = Some(self.fetched);
+        TrainError::Loader { loader: loader_name(state.stage), place, source }
+    }
+}

@@ -1,0 +1,191 @@
+//! A training loop for frameworks that have none: what Lightning's `Trainer` does, small.
+//!
+//! The user writes a [`TrainModule`]: a training step that returns the loss, and which optimizer.
+//! A [`Trainer`] does the rest, with every part of it measured under the names that Lightning uses,
+//! and ends each stage with the profiler's report.
+//!
+//! What belongs to one framework comes from its plugin as a [`TrainOptimizer`]: backward, gradient
+//! clipping, the optimizer step, and how a loss is read. The plugins show whole programs; here the
+//! "framework" is one number that learns to be 3:
+//!
+//! ```
+//! use mlprof_train::{Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState};
+//!
+//! struct Descent { weight: f64, gradient: f64, rate: f64 }
+//! impl TrainOptimizer for Descent {
+//!     type Loss = f64;
+//!     fn loss_value(&self, loss: &f64) -> Result<f64> { Ok(*loss) }
+//!     fn zero_grad(&mut self) -> Result<()> { self.gradient = 0.0; Ok(()) }
+//!     fn backward(&mut self, _loss: &f64, scale: f64) -> Result<()> {
+//!         self.gradient += 2.0 * (self.weight - 3.0) * scale;
+//!         Ok(())
+//!     }
+//!     fn clip_gradients(&mut self, max_norm: f64) -> Result<()> {
+//!         self.gradient = self.gradient.clamp(-max_norm, max_norm);
+//!         Ok(())
+//!     }
+//!     fn step(&mut self) -> Result<()> { self.weight -= self.rate * self.gradient; Ok(()) }
+//!     fn learning_rate(&self) -> f64 { self.rate }
+//!     fn set_learning_rate(&mut self, rate: f64) -> Result<()> { self.rate = rate; Ok(()) }
+//! }
+//!
+//! #[derive(Default)]
+//! struct Number { weight: f64 }
+//! impl TrainModule for Number {
+//!     type Batch = ();
+//!     type Optimizer = Descent;
+//!     fn configure_optimizers(&mut self) -> Result<Optimizers<Descent>> {
+//!         Ok(Descent { weight: 0.0, gradient: 0.0, rate: 0.1 }.into())
+//!     }
+//!     fn training_step(&mut self, _batch: &(), _trainer: &mut TrainerState) -> Result<f64> {
+//!         Ok((self.weight - 3.0).powi(2))
+//!     }
+//!     fn on_before_zero_grad(&mut self, optimizer: &mut Descent, _: &mut TrainerState) -> Result<()> {
+//!         self.weight = optimizer.weight;
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let mut trainer = Trainer::new().max_epochs(3).profiler("simple")?.progress_bar(false);
+//! let mut number = Number::default();
+//! let outcome = trainer.fit(&mut number, &vec![(); 20], None)?; // prints FIT Profiler Report
+//! assert_eq!((outcome.epochs, outcome.steps), (3, 60));
+//! assert!((number.weight - 3.0).abs() < 0.01);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A hand-written loop can measure the same: `profiler.profile("Optimizer.step")` around the
+//! update, and a [`Session`](mlprof_core::Session) around the loop for the report.
+//!
+//! # What is measured, in this order
+//!
+//! Names follow Lightning, prefixes included, so that reports can be laid side by side:
+//! `[LightningModule]{Module}.{hook}` for the user's module, `[Callback]{name}.{hook}` for every
+//! callback, `[Strategy]SingleDeviceStrategy.{x}`, and bare names for what the trainer does.
+//! Indentation means nesting; `on_…` stands for the hook of every callback, then of the module.
+//!
+//! ```text
+//! configure_callbacks, prepare_data, setup, configure_model, configure_optimizers, on_fit_start
+//! on_sanity_check_start … validation block, rows of their own … on_sanity_check_end
+//! train_dataloader of the first epoch, on_train_start
+//! per epoch: on_train_epoch_start
+//!   run_training_epoch
+//!     train_dataloader of a later epoch
+//!     per batch: [_TrainingEpochLoop].train_dataloader_next, on_before_batch_transfer
+//!       [Strategy].batch_to_device { transfer_batch_to_device, on_after_batch_transfer }
+//!       on_train_batch_start
+//!       run_training_batch
+//!         optimizer_step (while gradients are accumulated: its first four without it)
+//!           [Strategy].training_step, on_before_zero_grad, optimizer_zero_grad
+//!           [Strategy].backward { on_before_backward, on_after_backward }
+//!           rerun_training_batch, where a profiler of numbers wants to see a batch once more
+//!           on_before_optimizer_step, configure_gradient_clipping
+//!           Optimizer.step: the optimizer's own update, which Lightning does not list
+//!         [Strategy].read_loss, when the loss is due to be read
+//!       lr_scheduler_step, also of epochs after the last batch, on_train_batch_end
+//!       on_validation_model_zero_grad and validation block when it is due
+//!       lr_scheduler_step if it goes by steps and a metric
+//!   on_train_epoch_end, lr_scheduler_step if it goes by epochs and a metric, save_checkpoint
+//! on_train_end, on_fit_end, teardown
+//!
+//! validation block: val_dataloader, on_validation_model_eval, on_validation_start,
+//!   on_validation_epoch_start
+//!   per batch: [_EvaluationLoop].val_next, batch transfer, on_validation_batch_start,
+//!     [Strategy].validation_step, on_validation_batch_end
+//!   on_validation_epoch_end, on_validation_end, on_validation_model_train
+//! test and predict: the same with test_ and predict_ names, without on_predict_model_train
+//! ```
+//!
+//! "The trainer and Lightning" in the guide compares counts, hooks and settings.
+//!
+//! *Cost*: some thirty scopes per training batch with one callback; about a microsecond with the
+//! Simple profiler, and none of them does anything else without a profiler.
+
+mod actions;
+mod callback;
+mod callbacks;
+mod checkpoint;
+mod checkpoint_requests;
+mod error;
+mod evaluation;
+mod fetch;
+mod fit;
+mod hooks;
+mod limit;
+mod listener;
+mod loader;
+mod metrics;
+mod module;
+mod module_callback;
+mod optimizer;
+mod options;
+mod outcome;
+mod plateau;
+mod prepared_fit;
+mod progress;
+mod rerun;
+mod restore;
+mod resume_point;
+mod run;
+mod save;
+mod saved_state;
+mod settings;
+mod skip;
+mod state;
+mod step;
+mod trainer;
+
+pub use callback::Callback;
+pub use callbacks::{
+    CheckpointPaths, EarlyStopping, LearningRateMonitor, LearningRates, Mode, ModelCheckpoint,
+};
+pub use checkpoint::Checkpoint;
+pub use error::{BoxError, Place, Result, TrainError};
+pub use limit::{Interval, Limit};
+pub use loader::{DataLoader, EpochContext, LoaderItem, MakeEpoch, loader_fn};
+pub use metrics::{LogOptions, Reduce};
+/// The core of mlprof: sessions, profilers and their settings, reports as values.
+pub use mlprof_core;
+pub use module::{LossOf, TrainModule};
+pub use module_callback::{HookContext, ModuleCallback};
+pub use optimizer::{GradientClipAlgorithm, LrInterval, Optimizers, TrainOptimizer};
+pub use outcome::{EvaluationOutcome, FitOutcome, StopReason};
+pub use plateau::ReduceLrOnPlateau;
+pub use prepared_fit::PreparedFit;
+pub use progress::ProgressBar;
+pub use saved_state::{Dtype, SavedState, SavedTensor};
+pub use skip::SkipBatch;
+pub use state::TrainerState;
+pub use trainer::Trainer;
+
+/// What a program with a training loop usually needs; [`mlprof_core::prelude`] is part of it.
+///
+/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
+/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
+/// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro.
+///
+/// ```
+/// use mlprof_train::prelude::*;
+///
+/// #[profiled]
+/// fn load() -> u32 {
+///     let _scope = profile!("read_file");
+///     42
+/// }
+///
+/// let profiler = std::sync::Arc::new(SimpleProfiler::new());
+/// let active = activate(profiler.clone()); // what profile! and #[profiled] report to
+/// assert_eq!(load(), 42);
+/// drop(active);
+/// assert!(profiler.summary().contains("read_file"));
+/// ```
+pub mod prelude {
+    pub use crate::Result as TrainResult;
+    pub use crate::{
+        Callback, Checkpoint, DataLoader, EpochContext, LogOptions, LrInterval, Optimizers, Reduce,
+        SavedState, TrainError, TrainModule, TrainOptimizer, Trainer, TrainerState, loader_fn,
+    };
+    pub use mlprof_core::prelude::*;
+    // By name, so that it is this one and not the attribute.
+    pub use mlprof_core::profile;
+}

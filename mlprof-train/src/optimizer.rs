@@ -1,0 +1,294 @@
+//! What the loop needs of a framework: how gradients are made and applied.
+
+use std::collections::BTreeMap;
+
+use super::error::Result;
+use super::plateau::ReduceLrOnPlateau;
+use super::saved_state::SavedState;
+
+/// The door between the loop and one framework. Plugins implement it for the optimizers of theirs.
+///
+/// The loop measures every call; an implementation need not.
+pub trait TrainOptimizer {
+    /// What a training step returns and backward starts from: a tensor of one element.
+    type Loss;
+
+    /// The loss as a number. On an accelerator this waits until the device has computed it.
+    ///
+    /// # Errors
+    ///
+    /// What the framework says, such as a loss of more than one element.
+    fn loss_value(&self, loss: &Self::Loss) -> Result<f64>;
+
+    /// Whether [`loss_value`](Self::loss_value) waits for a device. The loop then reads the loss
+    /// only every [`log_every_n_steps`](super::Trainer::log_every_n_steps) steps, so as not to
+    /// hold the device up; on a CPU it reads every one.
+    fn reading_waits(&self, loss: &Self::Loss) -> bool {
+        let _ = loss;
+        false
+    }
+
+    /// Forgets all gradients.
+    ///
+    /// # Errors
+    ///
+    /// What the framework says.
+    fn zero_grad(&mut self) -> Result<()>;
+
+    /// Adds the gradients of `loss · scale` to those that are there.
+    ///
+    /// # Errors
+    ///
+    /// What the framework says.
+    fn backward(&mut self, loss: &Self::Loss, scale: f64) -> Result<()>;
+
+    /// Scales all gradients together so that their norm (the root of the sum of squares over all
+    /// parameters) is at most `max_norm`.
+    ///
+    /// # Errors
+    ///
+    /// What the framework says.
+    fn clip_gradients(&mut self, max_norm: f64) -> Result<()>;
+
+    /// Limits every element of every gradient to `-max_value ..= max_value`.
+    ///
+    /// # Errors
+    ///
+    /// The framework's errors; by default, that this optimizer cannot do it.
+    fn clip_gradients_by_value(&mut self, max_value: f64) -> Result<()> {
+        let name = mlprof_core::names::short_type_name::<Self>();
+        Err(format!("cannot clip gradients to {max_value}: {name} clips by norm only").into())
+    }
+
+    /// Divides the gradients by the factor that a gradient scaler has multiplied the loss with.
+    /// Called after the last backward before a step, so that all that follows
+    /// (`on_before_optimizer_step`, clipping, profilers of numbers) sees the gradients themselves.
+    /// Does nothing by default.
+    ///
+    /// # Errors
+    ///
+    /// The framework's errors.
+    fn unscale_gradients(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Runs an evaluation: a pass over validation, test or prediction data with its hooks. A
+    /// framework that records operations for backward turns that off meanwhile. By default the
+    /// evaluation is just run.
+    fn without_gradients<T>(evaluation: impl FnOnce() -> T) -> T {
+        evaluation()
+    }
+
+    /// Moves the parameters along the gradients.
+    ///
+    /// # Errors
+    ///
+    /// What the framework says.
+    fn step(&mut self) -> Result<()>;
+
+    /// Returns the state that a checkpoint keeps, such as the moments of each parameter.
+    ///
+    /// # Errors
+    ///
+    /// The reason if the state cannot be read. A checkpoint then has weights alone, and training
+    /// cannot be resumed from it. That is the default.
+    fn state(&self) -> Result<SavedState> {
+        Err("its type does not implement TrainOptimizer::state".into())
+    }
+
+    /// Restores what [`state`](Self::state) returned of an optimizer of the same model.
+    ///
+    /// # Errors
+    ///
+    /// If it is the state of another optimizer or model. Nothing has changed then: an
+    /// implementation checks everything first.
+    fn load_state(&mut self, state: &SavedState) -> Result<()> {
+        let _ = state;
+        Err("the optimizer does not implement TrainOptimizer::load_state".into())
+    }
+
+    /// Returns the state of the framework's random number generators for a checkpoint, so that
+    /// dropout draws the same numbers in a resumed training. `None` (the default) if the framework
+    /// does not show it.
+    ///
+    /// # Errors
+    ///
+    /// The framework's errors. The checkpoint is then written without the state.
+    fn random_state(&self) -> Result<Option<SavedState>> {
+        Ok(None)
+    }
+
+    /// Restores what [`random_state`](Self::random_state) returned. Generators that the state does
+    /// not contain keep theirs. By default nothing is restored.
+    ///
+    /// # Errors
+    ///
+    /// If a generator does not accept its state.
+    fn load_random_state(&mut self, state: &SavedState) -> Result<()> {
+        let _ = state;
+        Ok(())
+    }
+
+    /// The learning rate.
+    fn learning_rate(&self) -> f64;
+
+    /// Sets the learning rate.
+    ///
+    /// # Errors
+    ///
+    /// What the framework says.
+    fn set_learning_rate(&mut self, learning_rate: f64) -> Result<()>;
+}
+
+/// How gradients are clipped, as in Lightning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GradientClipAlgorithm {
+    /// All together, to a norm.
+    #[default]
+    Norm,
+    /// Each element to a largest absolute value.
+    Value,
+}
+
+/// How often a learning rate schedule moves on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LrInterval {
+    /// After every epoch, as in Lightning unless told otherwise.
+    #[default]
+    Epoch,
+    /// After every optimizer step.
+    Step,
+}
+
+type Schedule = Box<dyn FnMut(usize) -> f64>;
+
+/// What a learning rate follows.
+enum Follows {
+    /// How many epochs or steps are done.
+    Count(Schedule),
+    /// A logged metric, by its name.
+    Metric(String, ReduceLrOnPlateau),
+}
+
+/// An optimizer, and a learning rate schedule if there is one: what
+/// [`configure_optimizers`](super::TrainModule::configure_optimizers) returns.
+///
+/// An optimizer alone becomes one by `.into()`.
+pub struct Optimizers<O> {
+    pub(super) optimizer: O,
+    schedule: Option<(LrInterval, Follows)>,
+}
+
+impl<O> Optimizers<O> {
+    /// This optimizer, at the learning rate that it has.
+    pub fn new(optimizer: O) -> Self {
+        Self { optimizer, schedule: None }
+    }
+
+    /// Sets the learning rate to what `schedule` returns: `schedule(0)` before the first batch,
+    /// then after every epoch or step `schedule(done)` with the number of epochs or optimizer steps
+    /// that are done. An epoch-wise schedule advances after the last batch of an epoch, before its
+    /// `on_train_batch_end` and the validation.
+    ///
+    /// A rate that is negative, infinite or not a number ends the fit.
+    #[must_use]
+    pub fn lr_scheduler(
+        mut self,
+        interval: LrInterval,
+        schedule: impl FnMut(usize) -> f64 + 'static,
+    ) -> Self {
+        self.schedule = Some((interval, Follows::Count(Box::new(schedule))));
+        self
+    }
+
+    /// Lowers the learning rate when the metric that was [logged](super::TrainerState::log) as
+    /// `monitor` does not improve any more. It is looked at after every epoch, when
+    /// `on_train_epoch_end` has been called, or after every optimizer step and the validation that
+    /// may follow it. A metric that was not logged by then ends the fit.
+    #[must_use]
+    pub fn reduce_on_plateau(
+        mut self,
+        interval: LrInterval,
+        monitor: impl Into<String>,
+        schedule: ReduceLrOnPlateau,
+    ) -> Self {
+        self.schedule = Some((interval, Follows::Metric(monitor.into(), schedule)));
+        self
+    }
+
+    /// Whether there is a schedule that goes by `interval`, and by a metric or not.
+    pub(super) fn has_schedule(&self, interval: LrInterval, follows_metric: bool) -> bool {
+        self.schedule.as_ref().is_some_and(|(own, follows)| {
+            *own == interval && matches!(follows, Follows::Metric(..)) == follows_metric
+        })
+    }
+}
+
+impl<O: TrainOptimizer> Optimizers<O> {
+    /// Sets the rate of the first step and returns it.
+    pub(super) fn begin(&mut self) -> Result<f64> {
+        match &self.schedule {
+            Some((_, Follows::Count(_))) => self.schedule_step(0),
+            _ => check_rate(self.optimizer.learning_rate(), "the optimizer"),
+        }
+    }
+
+    /// Sets the rate after `done` epochs or steps and returns the one that the optimizer has.
+    pub(super) fn schedule_step(&mut self, done: usize) -> Result<f64> {
+        if let Some((_, Follows::Count(schedule))) = &mut self.schedule {
+            let rate = check_rate(schedule(done), "the schedule")?;
+            self.optimizer.set_learning_rate(rate)?;
+        }
+        Ok(self.optimizer.learning_rate())
+    }
+
+    /// Returns the state of the schedule for a checkpoint. One that follows counts has none.
+    pub(super) fn schedule_state(&self) -> SavedState {
+        match &self.schedule {
+            Some((_, Follows::Metric(_, schedule))) => schedule.state(),
+            _ => SavedState::new(),
+        }
+    }
+
+    /// Restores what [`schedule_state`](Self::schedule_state) returned.
+    pub(super) fn load_schedule_state(&mut self, state: &SavedState) -> Result<()> {
+        match &mut self.schedule {
+            Some((_, Follows::Metric(_, schedule))) => schedule.load_state(state),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks at the metric that the schedule follows and returns the rate that the optimizer has
+    /// then.
+    pub(super) fn plateau_step(&mut self, metrics: &BTreeMap<String, f64>) -> Result<f64> {
+        if let Some((_, Follows::Metric(monitor, schedule))) = &mut self.schedule {
+            let Some(metric) = metrics.get(monitor) else {
+                let known: Vec<_> = metrics.keys().collect();
+                return Err(format!(
+                    "cannot follow the metric {monitor:?}: it was not logged; there are {known:?}"
+                )
+                .into());
+            };
+            let rate = self.optimizer.learning_rate();
+            if let Some(lower) = schedule.step(*metric, rate) {
+                self.optimizer.set_learning_rate(check_rate(lower, "the schedule")?)?;
+            }
+        }
+        Ok(self.optimizer.learning_rate())
+    }
+}
+
+/// Returns `rate` if parameters can be moved at it.
+fn check_rate(rate: f64, source: &str) -> Result<f64> {
+    if rate.is_finite() && rate >= 0.0 {
+        return Ok(rate);
+    }
+    let problem = "a learning rate is a finite number that is not negative";
+    Err(format!("cannot use the learning rate {rate} of {source}: {problem}").into())
+}
+
+impl<O: TrainOptimizer> From<O> for Optimizers<O> {
+    fn from(optimizer: O) -> Self {
+        Self::new(optimizer)
+    }
+}

@@ -1,0 +1,66 @@
+//! What a stage returns.
+
+use std::collections::BTreeMap;
+
+/// Why a fit ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// All epochs are done.
+    MaxEpochs,
+    /// All steps are done.
+    MaxSteps,
+    /// The time of [`max_time`](super::Trainer::max_time) is over.
+    MaxTime,
+    /// [`TrainerState::stop`](super::TrainerState::stop) was called, with this reason.
+    Asked(String),
+    /// Ctrl-C, or a request to terminate, with
+    /// [`Interrupt::Return`](mlprof_core::Interrupt::Return).
+    Interrupted,
+    /// `limit_train_batches` is 0.
+    Skipped,
+}
+
+impl std::fmt::Display for StopReason {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::MaxEpochs => formatter.write_str("all epochs are done"),
+            Self::MaxSteps => formatter.write_str("all steps are done"),
+            Self::MaxTime => formatter.write_str("the time is over"),
+            Self::Asked(reason) => write!(formatter, "stopped: {reason}"),
+            Self::Interrupted => {
+                formatter.write_str("interrupted from outside (Ctrl-C or a termination signal)")
+            }
+            Self::Skipped => formatter.write_str("limit_train_batches is 0"),
+        }
+    }
+}
+
+/// What a fit did.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct FitOutcome {
+    /// Epochs that were run to their end.
+    pub epochs: usize,
+    /// Optimizer steps.
+    pub steps: usize,
+    /// Why it ended.
+    pub stopped: StopReason,
+    /// The last loss that was read.
+    pub loss: Option<f64>,
+    /// The last means of what was [logged](super::TrainerState::log), by name.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// What a validation, test or prediction run did.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct EvaluationOutcome {
+    /// Batches that were run.
+    pub batches: usize,
+    /// Whether it was ended early from outside: only with
+    /// [`Interrupt::Return`](mlprof_core::Interrupt::Return).
+    pub is_interrupted: bool,
+    /// The means of what was [logged](super::TrainerState::log), by name.
+    pub metrics: BTreeMap<String, f64>,
+}

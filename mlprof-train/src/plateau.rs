@@ -1,0 +1,185 @@
+//! A learning rate that goes down when a metric does not improve any more.
+
+use super::error::Result;
+use super::saved_state::SavedState;
+
+/// Multiplies the learning rate by a factor when a metric has not improved for some epochs:
+/// PyTorch's `ReduceLROnPlateau`, with its defaults.
+///
+/// # Examples
+///
+/// ```no_run
+/// use mlprof_train::{LrInterval, Optimizers, ReduceLrOnPlateau, TrainOptimizer};
+///
+/// fn optimizers<O: TrainOptimizer>(optimizer: O) -> Optimizers<O> {
+///     let schedule = ReduceLrOnPlateau::min().factor(0.5).patience(3);
+///     Optimizers::new(optimizer).reduce_on_plateau(LrInterval::Epoch, "val_loss", schedule)
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReduceLrOnPlateau {
+    wants_more: bool,
+    factor: f64,
+    patience: usize,
+    threshold: Threshold,
+    cooldown: usize,
+    min_rate: f64,
+    best: f64,
+    bad: usize,
+    cooling: usize,
+}
+
+/// How much better than the best value so far is an improvement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Threshold {
+    Relative(f64),
+    Absolute(f64),
+}
+
+/// Least change of the rate that is made.
+const SMALLEST_CHANGE: f64 = 1e-8;
+
+impl ReduceLrOnPlateau {
+    /// For a metric that should become lower, such as a loss.
+    pub const fn min() -> Self {
+        Self {
+            wants_more: false,
+            factor: 0.1,
+            patience: 10,
+            threshold: Threshold::Relative(1e-4),
+            cooldown: 0,
+            min_rate: 0.0,
+            best: f64::INFINITY,
+            bad: 0,
+            cooling: 0,
+        }
+    }
+
+    /// For a metric that should become higher, such as an accuracy.
+    pub const fn max() -> Self {
+        Self { wants_more: true, best: f64::NEG_INFINITY, ..Self::min() }
+    }
+
+    /// Factor of the rate, below 1; 0.1 by default.
+    #[must_use]
+    pub const fn factor(mut self, factor: f64) -> Self {
+        self.factor = factor;
+        self
+    }
+
+    /// Number of values without improvement that are waited for; the next one lowers the rate. 10
+    /// by default.
+    #[must_use]
+    pub const fn patience(mut self, values: usize) -> Self {
+        self.patience = values;
+        self
+    }
+
+    /// Least improvement that counts, as a share of the best value; 0.0001 by default.
+    #[must_use]
+    pub const fn threshold(mut self, share: f64) -> Self {
+        self.threshold = Threshold::Relative(share);
+        self
+    }
+
+    /// Least improvement that counts, as a difference from the best value.
+    #[must_use]
+    pub const fn absolute_threshold(mut self, difference: f64) -> Self {
+        self.threshold = Threshold::Absolute(difference);
+        self
+    }
+
+    /// Number of values after a reduction that do not count as bad; 0 by default.
+    #[must_use]
+    pub const fn cooldown(mut self, values: usize) -> Self {
+        self.cooldown = values;
+        self
+    }
+
+    /// Least rate; 0 by default.
+    #[must_use]
+    pub const fn min_rate(mut self, rate: f64) -> Self {
+        self.min_rate = rate;
+        self
+    }
+
+    /// Returns the state for a checkpoint.
+    pub(super) fn state(&self) -> SavedState {
+        let mut state = SavedState::new();
+        state.set("best", self.best);
+        state.set("bad", self.bad);
+        state.set("cooling", self.cooling);
+        state
+    }
+
+    /// Restores what [`state`](Self::state) returned.
+    pub(super) fn load_state(&mut self, state: &SavedState) -> Result<()> {
+        (self.best, self.bad, self.cooling) =
+            (state.get("best")?, state.get("bad")?, state.get("cooling")?);
+        Ok(())
+    }
+
+    /// Takes the next value of the metric and returns the new rate if it changes.
+    pub(super) fn step(&mut self, metric: f64, rate: f64) -> Option<f64> {
+        if self.is_better(metric) {
+            self.best = metric;
+            self.bad = 0;
+        } else {
+            self.bad += 1;
+        }
+        if self.cooling > 0 {
+            self.cooling -= 1;
+            self.bad = 0;
+        }
+        if self.bad <= self.patience {
+            return None;
+        }
+        self.cooling = self.cooldown;
+        self.bad = 0;
+        let lower = (rate * self.factor).max(self.min_rate);
+        (rate - lower > SMALLEST_CHANGE).then_some(lower)
+    }
+
+    fn is_better(&self, metric: f64) -> bool {
+        let best = match (self.threshold, self.wants_more) {
+            (Threshold::Relative(share), false) => self.best * (1.0 - share),
+            (Threshold::Relative(share), true) => self.best * (1.0 + share),
+            (Threshold::Absolute(difference), false) => self.best - difference,
+            (Threshold::Absolute(difference), true) => self.best + difference,
+        };
+        if self.wants_more { metric > best } else { metric < best }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(mut schedule: ReduceLrOnPlateau, metrics: &[f64]) -> Vec<f64> {
+        let mut rate = 1.0;
+        let step = |metric: &f64| {
+            rate = schedule.step(*metric, rate).unwrap_or(rate);
+            rate
+        };
+        metrics.iter().map(step).collect()
+    }
+
+    /// The rates that `torch.optim.lr_scheduler.ReduceLROnPlateau` of PyTorch 2.9 sets.
+    #[test]
+    fn rates_are_those_of_pytorch() {
+        let lower = ReduceLrOnPlateau::min().factor(0.5).patience(1);
+        let losses = [1.0, 0.9, 0.9, 0.9, 0.9, 0.9, 0.5, 0.6, 0.6];
+        let expected = [1.0, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125];
+        assert_eq!(rates(lower.clone(), &losses), expected);
+        // A rate that would fall below the least one stays there.
+        let bounded = rates(lower.clone().min_rate(0.4), &losses);
+        assert_eq!(bounded, [1.0, 1.0, 1.0, 0.5, 0.5, 0.4, 0.4, 0.4, 0.4]);
+        let cooled = rates(lower.clone().cooldown(2), &losses);
+        assert_eq!(cooled, [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25]);
+        // Within a ten-thousandth, or with what is not a number, nothing is better.
+        assert_eq!(rates(lower.clone(), &[1.0, 0.99995, 0.9999]), [1.0, 1.0, 0.5]);
+        assert_eq!(rates(lower.clone(), &[1.0, f64::NAN, f64::NAN]), [1.0, 1.0, 0.5]);
+        let higher = ReduceLrOnPlateau::max().factor(0.5).patience(0).absolute_threshold(0.1);
+        assert_eq!(rates(higher, &[0.5, 0.55, 0.7, 0.6]), [1.0, 0.5, 0.5, 0.25]);
+    }
+}

@@ -1,0 +1,87 @@
+//! A fit of one module, with what concerns only that module.
+
+use std::path::PathBuf;
+
+use mlprof_core::Stage;
+
+use super::error::TrainError;
+use super::fit::FitData;
+use super::loader::DataLoader;
+use super::module::TrainModule;
+use super::module_callback::ModuleCallback;
+use super::outcome::FitOutcome;
+use super::trainer::Trainer;
+
+/// A fit that goes on from a checkpoint or has callbacks that see the module; [`Trainer::prepare`]
+/// makes it.
+#[must_use = "nothing is trained before `fit`"]
+pub struct PreparedFit<'run, M: TrainModule> {
+    trainer: &'run mut Trainer,
+    module: &'run mut M,
+    callbacks: Vec<&'run mut dyn ModuleCallback<M>>,
+    ckpt_path: Option<PathBuf>,
+}
+
+impl Trainer {
+    /// Prepares a fit of `module`, as [`fit`](Self::fit) runs it, with what only this module can
+    /// have.
+    ///
+    /// ```no_run
+    /// # use mlprof_train::{FitOutcome, TrainError, TrainModule, Trainer};
+    /// # fn resume<M: TrainModule<Batch = f64>>(net: &mut M) -> Result<FitOutcome, TrainError> {
+    /// # let batches = vec![1.0];
+    /// let mut trainer = Trainer::new().max_epochs(10).checkpoint_dir("saved");
+    /// let saved = "saved/epoch=3-step=160.safetensors";
+    /// trainer.prepare(net).ckpt_path(saved).fit(&batches, None)
+    /// # }
+    /// ```
+    pub fn prepare<'run, M: TrainModule>(
+        &'run mut self,
+        module: &'run mut M,
+    ) -> PreparedFit<'run, M> {
+        PreparedFit { trainer: self, module, callbacks: Vec::new(), ckpt_path: None }
+    }
+}
+
+impl<'run, M: TrainModule> PreparedFit<'run, M> {
+    /// Adds a callback that sees the module. Its hooks are called after those of the trainer's own
+    /// callbacks.
+    pub fn callback(mut self, callback: &'run mut dyn ModuleCallback<M>) -> Self {
+        self.callbacks.push(callback);
+        self
+    }
+
+    /// Goes on from this checkpoint, as Lightning's `fit(ckpt_path=…)`. Restored are the weights,
+    /// the state of optimizer, learning rate and callbacks, epoch, batch, step and seed: training
+    /// then does what it would have done without the interruption, to the last bit where the
+    /// framework's own operations repeat. The trainer's [`max_epochs`](Trainer::max_epochs) and
+    /// [`max_steps`](Trainer::max_steps) count from the beginning of the first fit.
+    ///
+    /// A checkpoint from the middle of an epoch skips the batches that have been learned from: it
+    /// fetches them from the loader, without a step. There is no sanity check.
+    ///
+    /// Random numbers that the model draws itself, such as those of dropout, begin with the seed
+    /// again. The module implements [`weights`](TrainModule::weights) and
+    /// [`load_weights`](TrainModule::load_weights).
+    pub fn ckpt_path(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ckpt_path = Some(path.into());
+        self
+    }
+
+    /// Trains the module, validating as the trainer's settings say if there is validation data.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Trainer::fit`], and [`TrainError::Resume`] if the checkpoint cannot be used;
+    /// module and callbacks are then what they were.
+    pub fn fit(
+        mut self,
+        train: &dyn DataLoader<M::Batch>,
+        validation: Option<&dyn DataLoader<M::Batch>>,
+    ) -> Result<FitOutcome, TrainError> {
+        let ckpt_path = self.ckpt_path.as_deref();
+        self.trainer.stage(self.module, Stage::Fit, &mut self.callbacks, |run| {
+            run.fit(&FitData { train, validation, ckpt_path })
+        })
+    }
+}

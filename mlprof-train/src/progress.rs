@@ -1,0 +1,218 @@
+//! Progress on standard error, so that reports on standard output can be piped.
+
+use std::fmt::Write;
+use std::io::IsTerminal;
+
+use indicatif::ProgressStyle;
+
+use super::callback::Callback;
+use super::error::{BoxError, Result};
+use super::state::TrainerState;
+use mlprof_core::Stage;
+use mlprof_core::output::say;
+use mlprof_events::clock::Stopwatch;
+
+/// Epoch, steps per second and loss: a bar on a terminal, a line per epoch elsewhere.
+///
+/// A [`Trainer`](super::Trainer) has one unless told otherwise.
+#[derive(Debug)]
+pub struct ProgressBar {
+    bar: Option<indicatif::ProgressBar>,
+    began: Stopwatch,
+    batches: usize,
+    /// What the running training epoch is called; validation is then a part of it.
+    epoch: Option<String>,
+}
+
+impl Default for ProgressBar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ProgressBar {
+    /// A bar if standard error is a terminal, lines if not.
+    pub fn new() -> Self {
+        let bar = std::io::stderr()
+            .is_terminal()
+            .then(|| indicatif::ProgressBar::no_length().with_style(style(false)));
+        Self { bar, began: Stopwatch::start(), batches: 0, epoch: None }
+    }
+
+    /// A pass over the data begins.
+    fn begin(&mut self, title: &str, trainer: &TrainerState) {
+        self.began = Stopwatch::start();
+        self.batches = 0;
+        if let Some(bar) = &self.bar {
+            bar.set_style(style(trainer.num_batches().is_some()));
+            match trainer.num_batches() {
+                Some(total) => bar.set_length(total as u64),
+                None => bar.unset_length(),
+            }
+            bar.set_message(title.to_owned());
+            bar.reset();
+        }
+    }
+
+    /// What the bar is called from here on.
+    fn rename(&self, title: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(title.to_owned());
+        }
+    }
+
+    /// One more batch is done.
+    fn advance(&mut self, trainer: &TrainerState) {
+        self.batches += 1;
+        if let Some(bar) = &self.bar {
+            if bar.length().is_none()
+                && let Some(total) = trainer.num_batches()
+            {
+                bar.set_style(style(true));
+                bar.set_length(total as u64);
+            }
+            // Drawn some 20 times per second; text that is not drawn is not made.
+            bar.set_position(self.batches as u64);
+            if let (Some(loss), Stage::Fit) = (trainer.loss(), trainer.stage())
+                && self.batches.is_multiple_of(16)
+            {
+                let mut prefix = format!("loss {loss:.4}");
+                for (name, value) in trainer.metrics_of_passes().shown_of_steps() {
+                    let _ = write!(prefix, ", {name} {value:.4}");
+                }
+                bar.set_prefix(prefix);
+            }
+        }
+    }
+
+    /// A pass is over: a line that stays.
+    fn finish(&mut self, title: &str, trainer: &TrainerState) {
+        let seconds = self.began.elapsed().as_secs_f64();
+        let rate = self.batches as f64 / seconds.max(f64::MIN_POSITIVE);
+        let mut line =
+            format!("{title}: {} batches in {seconds:.1} s ({rate:.1} step/s)", self.batches);
+        if let (Some(loss), Stage::Fit) = (trainer.loss(), trainer.stage()) {
+            // Writing into a string cannot fail.
+            let _ = write!(line, ", loss {loss:.4}");
+        }
+        for (name, value) in trainer.metrics_of_passes().shown() {
+            let _ = write!(line, ", {name} {value:.4}");
+        }
+        match &self.bar {
+            Some(bar) => bar.suspend(|| say(line)),
+            None => say(line),
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(has_length: bool) -> ProgressStyle {
+    let template = if has_length {
+        "{msg} [{bar:30}] {pos}/{len} {per_sec} {prefix}"
+    } else {
+        "{msg} {spinner} {pos} {per_sec} {prefix}"
+    };
+    ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("per_sec", |state: &indicatif::ProgressState, out: &mut dyn Write| {
+            let _ = write!(out, "{:.1} step/s", state.per_sec());
+        })
+        .progress_chars("=> ")
+}
+
+fn epoch_title(trainer: &TrainerState) -> String {
+    let epoch = trainer.epoch() + 1;
+    trainer
+        .max_epochs()
+        .map_or_else(|| format!("epoch {epoch}"), |max| format!("epoch {epoch}/{max}"))
+}
+
+impl Callback for ProgressBar {
+    fn on_train_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        let title = epoch_title(trainer);
+        self.begin(&title, trainer);
+        self.epoch = Some(title);
+        Ok(())
+    }
+
+    fn on_train_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.advance(trainer);
+        Ok(())
+    }
+
+    fn on_train_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        if let Some(title) = self.epoch.take() {
+            self.finish(&title, trainer);
+        }
+        Ok(())
+    }
+
+    fn on_validation_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        match &self.epoch {
+            Some(epoch) => self.rename(&format!("{epoch}, validating")),
+            None if trainer.stage() == Stage::Validate => self.begin("validate", trainer),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn on_validation_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        if self.epoch.is_none() && trainer.stage() == Stage::Validate {
+            self.advance(trainer);
+        }
+        Ok(())
+    }
+
+    fn on_validation_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        match &self.epoch {
+            Some(epoch) => self.rename(epoch),
+            None if trainer.stage() == Stage::Validate => self.finish("validate", trainer),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn on_test_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.begin("test", trainer);
+        Ok(())
+    }
+
+    fn on_test_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.advance(trainer);
+        Ok(())
+    }
+
+    fn on_test_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.finish("test", trainer);
+        Ok(())
+    }
+
+    fn on_predict_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.begin("predict", trainer);
+        Ok(())
+    }
+
+    fn on_predict_batch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.advance(trainer);
+        Ok(())
+    }
+
+    fn on_predict_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
+        self.finish("predict", trainer);
+        Ok(())
+    }
+
+    fn teardown(&mut self, _trainer: &mut TrainerState) -> Result<()> {
+        self.clear();
+        Ok(())
+    }
+
+    fn on_exception(&mut self, _trainer: &mut TrainerState, _error: &BoxError) {
+        self.clear();
+    }
+}

@@ -1,0 +1,39 @@
+//! A training batch once more, where a profiler wants to see how a number came to be wrong.
+
+use super::error::Result;
+use super::module::TrainModule;
+use super::optimizer::TrainOptimizer;
+use super::run::{Run, configured};
+use mlprof_core::ProfilerExt;
+
+impl<M: TrainModule> Run<'_, M> {
+    /// Runs the batch again if the profiler asks for it: forward, and backward where the training ends by that, so that gradients are
+    /// those of the first time where it goes on. What the run logs does not change, and an error is only told to the profiler.
+    pub(super) fn look_again(&mut self) {
+        let profiler = self.profiler.clone();
+        if !profiler.begin_rerun() {
+            return;
+        }
+        let metrics = self.state.metrics_of_passes().clone();
+        let result = {
+            let _again = profiler.profile(self.actions.rerun_training_batch);
+            self.run_again()
+        };
+        *self.state.metrics_of_passes() = metrics;
+        let failure = result.err().map(|error| error.to_string());
+        profiler.end_rerun(failure.as_deref());
+    }
+
+    fn run_again(&mut self) -> Result<()> {
+        let Some(batch) = &self.batch else { return Ok(()) };
+        let loss = self.module.training_step(batch, &mut self.state)?;
+        if self.profiler.reason_to_stop().is_some() {
+            let optimizer = configured(&mut self.optimizers);
+            optimizer.zero_grad()?;
+            let scale = 1.0 / self.settings.accumulate_grad_batches as f64;
+            optimizer.backward(&loss, scale)?;
+            optimizer.unscale_gradients()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! Values and tensors as a checkpoint keeps them.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+pub use safetensors::Dtype;
+
+use super::error::Result;
+
+/// State of a module, an optimizer or a callback in a [`Checkpoint`](super::Checkpoint): values and
+/// tensors by name.
+///
+/// Values are text. Every type that [`FromStr`] reads back as `Display` wrote it can be one;
+/// numbers keep all their bits, `NaN` and `inf` included.
+///
+/// # Examples
+///
+/// ```
+/// use mlprof_train::{Dtype, SavedState, SavedTensor};
+///
+/// let mut state = SavedState::new();
+/// state.set("best", 0.1 + 0.2);
+/// state.set_tensor("average", SavedTensor::new(Dtype::U8, vec![2], vec![1, 2])?);
+/// assert_eq!(state.get::<f64>("best")?, 0.1 + 0.2);
+/// assert_eq!(state.tensor("average")?.shape(), [2]);
+/// assert!(state.get::<u64>("steps").is_err());
+/// # Ok::<(), mlprof_train::BoxError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SavedState {
+    pub(super) values: BTreeMap<String, String>,
+    pub(super) tensors: BTreeMap<String, SavedTensor>,
+}
+
+impl SavedState {
+    /// Returns a state without values and tensors.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether there is neither a value nor a tensor.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.tensors.is_empty()
+    }
+
+    /// Sets a value, in place of an earlier one of that name.
+    pub fn set(&mut self, name: &str, value: impl ToString) {
+        self.values.insert(name.to_owned(), value.to_string());
+    }
+
+    /// Sets a value if there is one, and removes an earlier one otherwise.
+    pub fn set_option(&mut self, name: &str, value: Option<impl ToString>) {
+        match value {
+            Some(value) => self.set(name, value),
+            None => drop(self.values.remove(name)),
+        }
+    }
+
+    /// Returns a value.
+    ///
+    /// # Errors
+    ///
+    /// If there is no value of that name, or it is not of type `T`.
+    pub fn get<T: FromStr>(&self, name: &str) -> Result<T> {
+        self.get_option(name)?.ok_or_else(|| format!("it has no value {name:?}").into())
+    }
+
+    /// Returns a value, `None` if there is none of that name.
+    ///
+    /// # Errors
+    ///
+    /// If the value is not of type `T`.
+    pub fn get_option<T: FromStr>(&self, name: &str) -> Result<Option<T>> {
+        let Some(text) = self.values.get(name) else { return Ok(None) };
+        match text.parse() {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => Err(format!("its value {name:?} is {text:?}").into()),
+        }
+    }
+
+    /// The values, by name.
+    pub fn values(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Sets a tensor, in place of an earlier one of that name.
+    pub fn set_tensor(&mut self, name: &str, tensor: SavedTensor) {
+        self.tensors.insert(name.to_owned(), tensor);
+    }
+
+    /// Returns a tensor.
+    ///
+    /// # Errors
+    ///
+    /// If there is no tensor of that name.
+    pub fn tensor(&self, name: &str) -> Result<&SavedTensor> {
+        self.tensors.get(name).ok_or_else(|| format!("it has no tensor {name:?}").into())
+    }
+
+    /// The tensors, by name.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, &SavedTensor)> {
+        self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
+    }
+
+    /// Returns the tensor of that name if it has this type and shape.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such tensor, or its type or shape is another.
+    pub fn tensor_like(&self, name: &str, dtype: Dtype, shape: &[usize]) -> Result<&SavedTensor> {
+        let tensor = self.tensor(name)?;
+        if (tensor.dtype, tensor.shape()) != (dtype, shape) {
+            let found = (tensor.dtype, tensor.shape());
+            return Err(format!(
+                "its tensor {name:?} is {} {:?}, and {dtype} {shape:?} is needed",
+                found.0, found.1
+            )
+            .into());
+        }
+        Ok(tensor)
+    }
+}
+
+/// The numbers of a tensor in the memory of the host, row by row, as little-endian bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedTensor {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl SavedTensor {
+    /// Makes a tensor of these bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are more or fewer than the shape needs.
+    pub fn new(dtype: Dtype, shape: Vec<usize>, bytes: Vec<u8>) -> Result<Self> {
+        let bits = shape.iter().try_fold(dtype.bitsize(), |bits, side| bits.checked_mul(*side));
+        if bits != bytes.len().checked_mul(8) {
+            let length = bytes.len();
+            return Err(format!("{length} bytes are not a tensor {dtype} {shape:?}").into());
+        }
+        Ok(Self { dtype, shape, bytes })
+    }
+
+    /// Type of the numbers.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Number of elements along each dimension.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The numbers, row by row, as little-endian bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl safetensors::View for &SavedTensor {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> std::borrow::Cow<'_, [u8]> {
+        (&self.bytes[..]).into()
+    }
+
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}

@@ -1,0 +1,258 @@
+//! What modules and callbacks see of a running trainer.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::checkpoint_requests::{Request, Requests, free_path};
+use super::error::Place;
+use super::metrics::{LogOptions, Metrics};
+use super::optimizer::GradientClipAlgorithm;
+use super::outcome::StopReason;
+use super::resume_point::ResumePoint;
+use mlprof_core::{Profiler, RunContext, Stage};
+
+/// Where a run is, and what it has found so far: passed to every hook.
+pub struct TrainerState {
+    pub(super) profiler: Arc<dyn Profiler>,
+    pub(super) run: RunContext,
+    pub(super) seed: Option<u64>,
+    pub(super) max_epochs: Option<usize>,
+    pub(super) stage: Stage,
+    pub(super) epoch: usize,
+    pub(super) global_step: usize,
+    pub(super) batch_index: Option<usize>,
+    pub(super) num_batches: Option<usize>,
+    pub(super) loss: Option<f64>,
+    pub(super) learning_rate: Option<f64>,
+    /// Training epochs that have ended, and training batches of all epochs.
+    pub(super) epochs_run: usize,
+    pub(super) batches_run: usize,
+    /// Whether every epoch has the batches of the first one.
+    pub(super) overfits: bool,
+    pub(super) gradient_clip_algorithm: GradientClipAlgorithm,
+    /// Why the module or a callback wants the fit to end.
+    pub(super) stop_request: OnceLock<String>,
+    /// Why the stage ends.
+    pub(super) stop: Option<StopReason>,
+    metrics: Mutex<Metrics>,
+    pub(super) requests: Requests,
+    /// Whether a fit runs, or an evaluation inside one.
+    pub(super) is_fit: bool,
+    pub(super) validates_once_per_epoch: bool,
+    /// Asked for by a hook, and not done yet.
+    pub(super) skips_epoch: bool,
+    /// Where a checkpoint of now goes on.
+    pub(super) resume_point: ResumePoint,
+}
+
+impl TrainerState {
+    pub(super) fn new(
+        profiler: Arc<dyn Profiler>,
+        run: RunContext,
+        seed: Option<u64>,
+        max_epochs: Option<usize>,
+        stage: Stage,
+    ) -> Self {
+        Self {
+            profiler,
+            run,
+            seed,
+            max_epochs,
+            stage,
+            epoch: 0,
+            global_step: 0,
+            batch_index: None,
+            num_batches: None,
+            loss: None,
+            learning_rate: None,
+            epochs_run: 0,
+            batches_run: 0,
+            overfits: false,
+            gradient_clip_algorithm: GradientClipAlgorithm::Norm,
+            stop_request: OnceLock::new(),
+            stop: None,
+            metrics: Mutex::default(),
+            requests: Requests::default(),
+            is_fit: stage == Stage::Fit,
+            validates_once_per_epoch: false,
+            skips_epoch: false,
+            resume_point: ResumePoint::default(),
+        }
+    }
+
+    /// The trainer's profiler, for scopes inside a model.
+    pub fn profiler(&self) -> &Arc<dyn Profiler> {
+        &self.profiler
+    }
+
+    /// What is running: validation inside a fit is [`Stage::Validate`], its sanity check
+    /// [`Stage::SanityCheck`].
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Whether a fit runs: also while it validates.
+    pub fn is_fit(&self) -> bool {
+        self.is_fit
+    }
+
+    /// Whether the trainer validates once at the end of each training epoch, which it does by
+    /// default.
+    pub fn validates_once_per_epoch(&self) -> bool {
+        self.validates_once_per_epoch
+    }
+
+    /// The epoch, from 0.
+    pub fn epoch(&self) -> usize {
+        self.epoch
+    }
+
+    /// How many epochs there will be at most, if that was said.
+    pub fn max_epochs(&self) -> Option<usize> {
+        self.max_epochs
+    }
+
+    /// How many optimizer steps have been done.
+    pub fn global_step(&self) -> usize {
+        self.global_step
+    }
+
+    /// The batch of the running pass over the data, from 0; `None` outside of batches.
+    pub fn batch_index(&self) -> Option<usize> {
+        self.batch_index
+    }
+
+    /// How many batches the running pass over the data has, if its loader knows.
+    pub fn num_batches(&self) -> Option<usize> {
+        self.num_batches
+    }
+
+    /// The training loss that was read last. On an accelerator it is read only
+    /// [now and then](super::Trainer::log_every_n_steps).
+    pub fn loss(&self) -> Option<f64> {
+        self.loss
+    }
+
+    /// The learning rate of the optimizer; `None` outside of training.
+    pub fn learning_rate(&self) -> Option<f64> {
+        self.learning_rate
+    }
+
+    /// How the trainer clips gradients.
+    pub fn gradient_clip_algorithm(&self) -> GradientClipAlgorithm {
+        self.gradient_clip_algorithm
+    }
+
+    /// The trainer's seed.
+    pub fn seed(&self) -> Option<u64> {
+        self.seed
+    }
+
+    /// Rank and world size.
+    pub fn run(&self) -> &RunContext {
+        &self.run
+    }
+
+    /// Asks for the end of the fit after the running batch; before the first one, no batch is run.
+    /// The first reason counts. As with Lightning, a validation follows, and the fit goes on where
+    /// it has not reached its [`min_epochs`](super::Trainer::min_epochs) and
+    /// [`min_steps`](super::Trainer::min_steps).
+    pub fn stop(&self, reason: impl Into<String>) {
+        self.stop_request.get_or_init(|| reason.into());
+    }
+
+    /// Adds `value` to the mean of the running pass over the data. The mean can be read when the
+    /// batches of the pass are done: by [`metric`](Self::metric), in the progress bar and in the
+    /// outcome.
+    ///
+    /// Every hook and step may log. What the last hooks of a pass log (`on_validation_epoch_end`,
+    /// `on_validation_end` and their like) belongs to that pass and can be read at once, as can
+    /// values logged outside of any pass (`on_fit_start`). Nothing of a sanity check is kept.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use mlprof_core::ProfilerExt;
+    /// use mlprof_train::TrainerState;
+    ///
+    /// fn step(trainer: &mut TrainerState) {
+    ///     let _scope = trainer.profiler().profile("forward");
+    ///     trainer.log("loss", 0.5);
+    /// }
+    /// ```
+    pub fn log(&self, name: &str, value: f64) {
+        self.log_with(name, value, &LogOptions::new());
+    }
+
+    /// [`log`](Self::log) for means over batches of different sizes: `weight` is the batch's size.
+    pub fn log_weighted(&self, name: &str, value: f64, weight: f64) {
+        self.log_with(name, value, &LogOptions::new().weight(weight));
+    }
+
+    /// [`log`](Self::log) with options, such as another reduction than the mean.
+    pub fn log_with(&self, name: &str, value: f64, options: &LogOptions) {
+        self.metrics_of_passes().add(name, value, options);
+    }
+
+    /// Returns the value under this name that the last pass has left, or that was logged last with
+    /// [`on_step`](LogOptions::on_step).
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        self.metrics_of_passes().get(name)
+    }
+
+    /// Returns all values that can be read now, by name.
+    pub fn metrics(&self) -> BTreeMap<String, f64> {
+        self.metrics_of_passes().all().clone()
+    }
+
+    /// Logging borrows the state shared, so that scopes of its profiler can be open meanwhile.
+    pub(super) fn metrics_of_passes(&self) -> MutexGuard<'_, Metrics> {
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets a metric at once.
+    pub(super) fn set_metric(&self, name: &str, value: f64) {
+        self.metrics_of_passes().set(name, value);
+    }
+
+    pub(super) fn place(&self) -> Place {
+        Place { stage: self.stage, epoch: self.epoch, batch: self.batch_index }
+    }
+}
+
+/// Checkpoints that hooks ask for.
+impl TrainerState {
+    /// The directory that the trainer was given for checkpoints.
+    pub fn checkpoint_dir(&self) -> Option<&Path> {
+        self.requests.directory.as_deref()
+    }
+
+    /// Has the trainer save a checkpoint as `{directory}/{stem}.{extension}` when the hooks of this
+    /// moment have run, and returns that path. A file that is there already stays: the new one is
+    /// then `{stem}-v1`, `-v2` and so on.
+    ///
+    /// Checkpoints are saved inside a fit and on rank 0; elsewhere nothing is done.
+    pub fn save_checkpoint(&mut self, directory: &Path, stem: &str) -> PathBuf {
+        let queue = &self.requests.queue;
+        let is_taken = |path: &Path| {
+            path.symlink_metadata().is_ok()
+                || queue.iter().any(|it| matches!(it, Request::Save(queued) if queued == path))
+        };
+        let path = free_path(directory, stem, self.requests.extension, is_taken);
+        self.requests.queue.push(Request::Save(path.clone()));
+        path
+    }
+
+    /// Has the trainer save a checkpoint at `path`, in place of an earlier one, when the hooks of
+    /// this moment have run.
+    pub fn replace_checkpoint(&mut self, path: &Path) {
+        self.requests.queue.push(Request::Save(path.to_owned()));
+    }
+
+    /// Has the trainer remove a checkpoint file, after it has saved those that were asked for
+    /// before. A file that is gone is not an error.
+    pub fn remove_checkpoint(&mut self, path: &Path) {
+        self.requests.queue.push(Request::Remove(path.to_owned()));
+    }
+}

@@ -1,0 +1,90 @@
+//! A batch once more, for a profiler that wants to see it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use mlprof_core::{Action, NeverStarted, Profiler, Several, SimpleProfiler};
+use mlprof_train::{FitOutcome, TrainError};
+
+use crate::toy::{Triple, Trouble, inputs, trainer};
+
+/// Wants to see the third batch once more, and may then end the training.
+#[derive(Default)]
+struct Curious {
+    forwards: AtomicU64,
+    stops: bool,
+    has_begun: AtomicU64,
+    ended: Mutex<Vec<Option<String>>>,
+}
+
+impl Curious {
+    fn is_third(&self) -> bool {
+        self.forwards.load(Ordering::Relaxed) == 3
+    }
+}
+
+impl Profiler for Curious {
+    fn start(&self, action: Action) {
+        let is_forward = action.name().ends_with("training_step");
+        self.forwards.fetch_add(u64::from(is_forward), Ordering::Relaxed);
+    }
+
+    fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+        Ok(())
+    }
+
+    fn reason_to_stop(&self) -> Option<String> {
+        (self.stops && self.is_third()).then(|| "enough was seen".to_owned())
+    }
+
+    fn begin_rerun(&self) -> bool {
+        self.is_third() && self.has_begun.fetch_add(1, Ordering::Relaxed) == 0
+    }
+
+    fn end_rerun(&self, failure: Option<&str>) {
+        self.ended.lock().expect("a list").push(failure.map(str::to_owned));
+    }
+}
+
+fn fit(triple: &mut Triple, stops: bool) -> (Arc<Curious>, Result<FitOutcome, TrainError>) {
+    let curious = Arc::new(Curious { stops, ..Curious::default() });
+    let both = [Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, curious.clone()];
+    let mut trainer = trainer().profiler(Arc::new(Several::new(both))).expect("a profiler");
+    let outcome = trainer.fit(triple, &inputs(5), None);
+    (curious, outcome)
+}
+
+#[test]
+fn a_batch_that_is_run_again_changes_nothing_of_what_is_learned() {
+    let (mut plain, mut seen) = (Triple::default(), Triple::default());
+    let expected = trainer().fit(&mut plain, &inputs(5), None).expect("trained");
+    let (curious, outcome) = fit(&mut seen, false);
+    let outcome = outcome.expect("trained");
+    assert_eq!(*curious.ended.lock().expect("a list"), [None]);
+    assert_eq!((plain.losses.len(), seen.losses.len()), (15, 16), "one forward more");
+    assert_eq!(seen.losses[2], seen.losses[3], "from the same parameters");
+    assert_eq!(seen.weight.get(), plain.weight.get());
+    assert_eq!(seen.gradients, plain.gradients);
+    assert_eq!(outcome.metrics, expected.metrics, "logged once");
+}
+
+#[test]
+fn it_is_run_backward_again_where_the_training_ends() {
+    let (mut plain, mut seen) = (Triple::default(), Triple::default());
+    let expected = trainer().max_epochs(1).fit(&mut plain, &inputs(3), None).expect("trained");
+    assert_eq!(expected.steps, 3);
+    let (curious, outcome) = fit(&mut seen, true);
+    let error = outcome.expect_err("it is stopped").to_string();
+    assert!(error.ends_with("at batch 2 of epoch 0: enough was seen"), "{error}");
+    assert_eq!(*curious.ended.lock().expect("a list"), [None]);
+    assert_eq!(seen.weight.gradient(), plain.gradients[2], "that of one pass, and not of two");
+}
+
+#[test]
+fn an_error_of_the_second_time_does_not_end_the_training() {
+    let mut triple = Triple { trouble: Some((3, Trouble::Error)), ..Triple::default() };
+    let (curious, outcome) = fit(&mut triple, false);
+    assert_eq!(outcome.expect("trained").steps, 15);
+    let ended = curious.ended.lock().expect("a list");
+    assert_eq!(*ended, [Some("the tensor has the wrong shape".to_owned())]);
+}

@@ -1,0 +1,279 @@
+//! What goes wrong: a clear message, the report, nothing lost.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mlprof_core::{Action, NeverStarted, Profiler, Report, Several, SimpleProfiler};
+use mlprof_train::{Callback, EpochContext, Result, StopReason, TrainError, TrainerState};
+
+use crate::toy::{Triple, Trouble, Watched, inputs, trainer};
+
+/// Fits ten batches with trouble at the fifth; the error, if it comes back as one.
+fn fit(trouble: Trouble, watched: &Watched) -> Result<StopReason, TrainError> {
+    let mut triple = Triple { trouble: Some((4, trouble)), ..Triple::default() };
+    let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    trainer.fit(&mut triple, &inputs(10), None).map(|outcome| outcome.stopped)
+}
+
+/// That the report was delivered, with the five batches that were begun.
+pub fn has_report(watched: &Watched) {
+    let text = watched.delivered("fit");
+    assert!(text.starts_with("FIT Profiler Report"), "{text}");
+    assert_eq!(watched.calls("[Strategy]SingleDeviceStrategy.training_step"), 5);
+    assert!(watched.report().open.is_empty());
+}
+
+#[test]
+fn an_unknown_profiler_is_refused_at_once() {
+    let error = trainer().profiler("smiple").err().expect("refused");
+    assert!(error.to_string().contains("\"smiple\""), "{error}");
+    assert!(error.to_string().contains("\"simple\", \"advanced\""), "{error}");
+}
+
+#[test]
+fn an_error_of_a_step_comes_back_after_the_report() {
+    let watched = Watched::new();
+    let error = fit(Trouble::Error, &watched).expect_err("it failed");
+    let expected = "training_step failed at batch 4 of epoch 0: the tensor has the wrong shape";
+    assert_eq!(error.to_string(), expected);
+    has_report(&watched);
+}
+
+#[test]
+fn a_loss_that_is_no_number_ends_training() {
+    let watched = Watched::new();
+    let error = fit(Trouble::NotANumber, &watched).expect_err("it failed");
+    let message = error.to_string();
+    assert!(message.starts_with("the loss is NaN at batch 4 of epoch 0"), "{message}");
+    has_report(&watched);
+
+    let mut triple = Triple { trouble: Some((4, Trouble::NotANumber)), ..Triple::default() };
+    let outcome =
+        trainer().stop_on_invalid_loss(false).fit(&mut triple, &inputs(10), None).expect("goes on");
+    assert_eq!(outcome.steps, 30);
+}
+
+/// Sees something in the third batch.
+#[derive(Default)]
+struct Alarm(AtomicU64);
+
+impl Profiler for Alarm {
+    fn start(&self, action: Action) {
+        let is_forward = action.name().ends_with("training_step");
+        self.0.fetch_add(u64::from(is_forward), Ordering::Relaxed);
+    }
+
+    fn stop(&self, _action: Action) -> Result<(), NeverStarted> {
+        Ok(())
+    }
+
+    fn reason_to_stop(&self) -> Option<String> {
+        (self.0.load(Ordering::Relaxed) == 3).then(|| "the loss is not finite".to_owned())
+    }
+}
+
+#[test]
+fn a_profiler_that_sees_a_reason_ends_training_before_the_parameters_change() {
+    let both = [Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, Arc::new(Alarm::default())];
+    let profiler = Arc::new(Several::new(both));
+    let mut triple = Triple::default();
+    let mut trainer = trainer().profiler(profiler.clone()).expect("a profiler");
+    let error = trainer.fit(&mut triple, &inputs(10), None).expect_err("it is stopped");
+    let expected =
+        "the profiler stopped the training at batch 2 of epoch 0: the loss is not finite";
+    assert_eq!(error.to_string(), expected);
+    let Some(Report::Simple(report)) = profiler.report() else { panic!("Simple's") };
+    let calls = |name: &str| {
+        report.actions.iter().find(|row| row.action.ends_with(name)).map(|row| row.calls)
+    };
+    assert_eq!(calls("backward"), Some(3));
+    assert_eq!(calls("configure_gradient_clipping"), Some(3));
+    assert_eq!(calls("on_train_batch_end"), Some(2));
+    // As after two batches.
+    let mut short = Triple::default();
+    crate::toy::trainer().max_epochs(1).fit(&mut short, &inputs(2), None).expect("trained");
+    assert_eq!(triple.weight.get(), short.weight.get());
+}
+
+#[test]
+fn a_panic_goes_on_after_the_report() {
+    let watched = Watched::new();
+    let mut triple = Triple { trouble: Some((4, Trouble::Panic)), ..Triple::default() };
+    let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let data = inputs(10);
+    let panic = catch_unwind(AssertUnwindSafe(|| trainer.fit(&mut triple, &data, None)))
+        .expect_err("it panicked");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"index out of range in training_step"));
+    has_report(&watched);
+
+    // The trainer is as good as before.
+    triple.trouble = None;
+    assert_eq!(trainer.fit(&mut triple, &inputs(2), None).expect("trained").steps, 6);
+    assert!(mlprof_core::active().is_none());
+}
+
+#[test]
+fn a_request_to_stop_ends_after_the_batch() {
+    let watched = Watched::new();
+    let stopped = fit(Trouble::Stop, &watched).expect("no error");
+    assert_eq!(stopped, StopReason::Asked("enough".into()));
+    assert_eq!(watched.calls("[LightningModule]Triple.on_train_batch_end"), 5);
+    assert_eq!(watched.calls("[LightningModule]Triple.on_fit_end"), 1);
+    has_report(&watched);
+}
+
+#[test]
+fn a_loader_that_fails_in_the_middle_is_named() {
+    let watched = Watched::new();
+    let loader = |_: &EpochContext| {
+        (0..10).map(|index| if index == 5 { Err("bad sector".into()) } else { Ok(0.1) })
+    };
+    let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let error = trainer.fit(&mut Triple::default(), &loader, None).expect_err("it failed");
+    let expected = "the training loader failed at batch 5 of epoch 0: bad sector";
+    assert_eq!(error.to_string(), expected);
+    has_report(&watched);
+}
+
+#[test]
+fn a_loader_that_gives_less_than_it_promised_is_named() {
+    struct Liar;
+    impl Iterator for Liar {
+        type Item = Result<f64>;
+        fn next(&mut self) -> Option<Self::Item> {
+            None
+        }
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            (3, Some(3))
+        }
+    }
+    let loader = |_: &EpochContext| Liar;
+    let error = trainer().fit(&mut Triple::default(), &loader, None).expect_err("it failed");
+    assert!(error.to_string().ends_with("it promised 3 batches and gave 0"), "{error}");
+}
+
+#[test]
+fn empty_data_is_an_error_and_a_limit_of_zero_is_a_wish() {
+    let watched = Watched::new();
+    let mut trainer_ = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let error = trainer_.fit(&mut Triple::default(), &inputs(0), None).expect_err("it failed");
+    assert!(error.to_string().starts_with("the training loader gave no batch"), "{error}");
+    assert!(watched.delivered("fit").contains("on_train_epoch_start"));
+
+    let error =
+        trainer().fit(&mut Triple::default(), &inputs(3), Some(&inputs(0))).expect_err("it failed");
+    assert!(error.to_string().starts_with("the validation loader gave no batch"), "{error}");
+
+    let mut trainer = trainer().limit_train_batches(0);
+    let outcome = trainer.fit(&mut Triple::default(), &inputs(3), None).expect("skipped");
+    assert_eq!((outcome.stopped, outcome.steps), (StopReason::Skipped, 0));
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused_before_anything_runs() {
+    let refused = |trainer: mlprof_train::Trainer| {
+        let mut trainer = trainer;
+        let mut triple = Triple::default();
+        let error = trainer.fit(&mut triple, &inputs(3), Some(&inputs(3))).expect_err("refused");
+        assert!(triple.losses.is_empty());
+        error.to_string()
+    };
+    assert!(refused(trainer().accumulate_grad_batches(0)).contains("accumulate_grad_batches(0)"));
+    assert!(refused(trainer().gradient_clip_val(-1.0)).contains("gradient_clip_val(-1.0)"));
+    assert!(refused(trainer().limit_val_batches(1.5)).contains("limit_val_batches(1.5)"));
+    assert!(refused(trainer().log_every_n_steps(0)).contains("log_every_n_steps(0)"));
+    assert!(refused(trainer().val_check_interval(4)).contains("validation would never run"));
+}
+
+struct Faulty;
+
+impl Callback for Faulty {
+    fn on_train_batch_end(&mut self, _trainer: &mut TrainerState) -> Result<()> {
+        Err("no connection to the logger".into())
+    }
+}
+
+struct Witness(std::sync::Arc<std::sync::Mutex<Option<String>>>);
+
+impl Callback for Witness {
+    fn on_exception(&mut self, _trainer: &mut TrainerState, error: &mlprof_train::BoxError) {
+        *self.0.lock().expect("witness") = Some(error.to_string());
+    }
+}
+
+#[test]
+fn an_error_of_a_callback_is_named_and_told_to_all() {
+    let told = std::sync::Arc::default();
+    let mut trainer = trainer().callback(Faulty).callback(Witness(std::sync::Arc::clone(&told)));
+    let error = trainer.fit(&mut Triple::default(), &inputs(3), None).expect_err("it failed");
+    let expected = "callback Faulty: on_train_batch_end failed at batch 0 of epoch 0: no \
+                    connection to the logger";
+    assert_eq!(error.to_string(), expected);
+    assert_eq!(told.lock().expect("witness").as_deref(), Some(expected));
+}
+
+/// Puts a file in the place of a folder when the first epoch ends.
+struct FolderIsLost(std::path::PathBuf);
+
+impl Callback for FolderIsLost {
+    fn on_train_epoch_end(&mut self, _trainer: &mut TrainerState) -> Result<()> {
+        std::fs::remove_dir_all(&self.0)?;
+        Ok(std::fs::write(&self.0, "")?)
+    }
+}
+
+#[test]
+fn a_full_disk_costs_the_checkpoint_and_not_the_report() {
+    let watched = Watched::new();
+    let folder = watched.directory.path().join("checkpoints");
+    let mut trainer = trainer()
+        .profiler(watched.profiler.clone())
+        .expect("a profiler")
+        .callback(FolderIsLost(folder.clone()))
+        .checkpoint_dir(&folder);
+    let error = trainer.fit(&mut Triple::default(), &inputs(5), None).expect_err("it failed");
+    let message = error.to_string();
+    assert!(message.starts_with("no checkpoint could be written to "), "{message}");
+    assert!(message.contains("epoch=0-step=5.txt"), "{message}");
+    has_report(&watched);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_ends_the_fit_before_its_first_batch() {
+    let watched = Watched::new();
+    let file = watched.directory.path().join("taken");
+    std::fs::write(&file, "").expect("file");
+    let mut triple = Triple::default();
+    let error = trainer().checkpoint_dir(&file).fit(&mut triple, &inputs(5), None);
+    let message = error.expect_err("refused").to_string();
+    assert!(message.starts_with("no checkpoint could be written to "), "{message}");
+    assert_eq!((triple.losses.len(), triple.validated.len()), (0, 0), "{message}");
+}
+
+/// Learns, but has no `save_checkpoint`.
+struct Unsaved(Triple);
+
+impl mlprof_train::TrainModule for Unsaved {
+    type Batch = f64;
+    type Optimizer = crate::toy::Descent;
+
+    fn configure_optimizers(&mut self) -> Result<mlprof_train::Optimizers<crate::toy::Descent>> {
+        self.0.configure_optimizers()
+    }
+
+    fn training_step(&mut self, input: &f64, trainer: &mut TrainerState) -> Result<(f64, f64)> {
+        self.0.training_step(input, trainer)
+    }
+}
+
+#[test]
+fn a_module_that_cannot_save_is_refused_before_the_first_batch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut module = Unsaved(Triple::default());
+    let error = trainer().checkpoint_dir(folder.path()).fit(&mut module, &inputs(5), None);
+    let message = error.expect_err("refused").to_string();
+    assert!(message.contains("implement TrainModule::save_checkpoint"), "{message}");
+    assert_eq!(module.0.losses.len(), 0);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left");
+}

@@ -1,0 +1,141 @@
+//! Builds the runtime library, which the command carries with it: in the workspace as its package, and in
+//! a published package, where there is no workspace, from the copy of its source in `runtime/`.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Names a library that is built already, or an empty file if nothing will be run.
+const NAMED: &str = "MLPROF_RUNTIME_LIBRARY";
+
+fn main() {
+    println!("cargo::rerun-if-env-changed={NAMED}");
+    let library = match env::var_os(NAMED).map(PathBuf::from) {
+        Some(named) => {
+            println!("cargo::rerun-if-changed={}", named.display());
+            named
+        }
+        // The command runs programs on Linux only; documentation is built where nothing else may be.
+        None if !is_needed() => {
+            let nothing = folder("OUT_DIR").join("no-runtime");
+            fs::write(&nothing, []).expect("cargo's folder for output is written to");
+            nothing
+        }
+        None => build(),
+    };
+    println!("cargo::rustc-env={NAMED}={}", library.display());
+}
+
+fn folder(variable: &str) -> PathBuf {
+    env::var_os(variable).map(PathBuf::from).unwrap_or_default()
+}
+
+fn is_needed() -> bool {
+    env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux")
+        && env::var_os("DOCS_RS").is_none()
+}
+
+fn build() -> PathBuf {
+    let package = folder("CARGO_MANIFEST_DIR");
+    let out = folder("OUT_DIR");
+    // <target>/<profile>/build/<package>/out: once for all profiles that are optimised, and once for all others.
+    let name = if is_optimized() { "mlprof-runtime" } else { "mlprof-runtime-quick" };
+    let target = out.ancestors().nth(4).unwrap_or(&out).join(name);
+    let workspace = package.join("..");
+    if workspace.join("mlprof-runtime/Cargo.toml").is_file() {
+        watch(&workspace);
+        let library = build_package(&workspace.join("Cargo.toml"), &target, &[]);
+        return library.unwrap_or_else(|reason| panic!("{reason}"));
+    }
+    println!("cargo::rerun-if-changed=runtime");
+    let manifest = write_package(&package, &out.join("runtime"));
+    // What it needs has been downloaded for the command itself.
+    let offline = build_package(&manifest, &target, &["--offline"]);
+    let library = offline.or_else(|_| build_package(&manifest, &target, &[]));
+    library.unwrap_or_else(|reason| panic!("{reason}"))
+}
+
+/// All crates that the library may be made of.
+fn watch(workspace: &Path) {
+    println!("cargo::rerun-if-changed={}", workspace.join("Cargo.lock").display());
+    for entry in fs::read_dir(workspace).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let above = ["mlprof-analysis", "mlprof-cuda", "mlprof-sql", "mlprof-train"];
+        let is_above = above.contains(&name.as_str());
+        if (name.starts_with("mlprof-") || name == "profiler-core") && !is_above {
+            // What is named and not there would have this run each time.
+            let watched = ["src", "Cargo.toml", "build.rs"].map(|name| entry.path().join(name));
+            for watched in watched.iter().filter(|watched| watched.exists()) {
+                println!("cargo::rerun-if-changed={}", watched.display());
+            }
+        }
+    }
+}
+
+/// A package made of the published source. Of mlprof's other crates it takes those that were unpacked
+/// beside this one, which cargo may know from nowhere else.
+fn write_package(package: &Path, folder: &Path) -> PathBuf {
+    let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    let source = package.join("runtime/lib.rs");
+    let mut manifest = format!(
+        "[package]\nname = \"mlprof-runtime\"\nversion = {version:?}\nedition = \"2024\"\n\n\
+         [lib]\nname = \"mlprof_runtime\"\ncrate-type = [\"cdylib\"]\npath = {source:?}\n\n\
+         [dependencies]\nmlprof-core = \"={version}\"\nmlprof-live = \"={version}\"\n\n[workspace]\n\n\
+         [patch.crates-io]\n"
+    );
+    let beside = fs::read_dir(package.join("..")).into_iter().flatten().flatten();
+    for entry in beside {
+        let folder = entry.file_name().to_string_lossy().into_owned();
+        let name = folder.strip_suffix(version.as_str()).and_then(|name| name.strip_suffix('-'));
+        let Some(name) = name.filter(|name| name.starts_with("mlprof-")) else { continue };
+        manifest += &format!("{name} = {{ path = {:?} }}\n", entry.path());
+    }
+    let write = || {
+        fs::create_dir_all(folder)?;
+        // The versions that the command itself is built with.
+        if let Ok(lock) = fs::read(package.join("Cargo.lock")) {
+            fs::write(folder.join("Cargo.lock"), lock)?;
+        }
+        fs::write(folder.join("Cargo.toml"), manifest)
+    };
+    write().expect("cargo's folder for output is written to");
+    folder.join("Cargo.toml")
+}
+
+/// Whether the command is built as its users have it, and not to be tested.
+fn is_optimized() -> bool {
+    env::var("PROFILE").is_ok_and(|profile| profile == "release")
+}
+
+/// What writes reports and traces, and answers who looks in: more than half of what there is to optimise, and none of it is on
+/// the way of what is measured.
+const WRITERS: [&str; 3] = ["mlprof-report", "mlprof-trace", "mlprof-live"];
+
+/// The library is linked with programs of any kind, so what measures is optimised in every profile.
+fn build_package(manifest: &Path, target_folder: &Path, more: &[&str]) -> Result<PathBuf, String> {
+    let target = env::var("TARGET").unwrap_or_default();
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args(["build", "--release", "--lib", "--package", "mlprof-runtime", "--target", &target])
+        .args(more)
+        .arg("--manifest-path")
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(target_folder)
+        // Lints and instrumentation of the outer build are not meant for it.
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("RUSTC_WRAPPER")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
+        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
+    if !is_optimized() {
+        let setting = |writer| format!("profile.release.package.{writer}.opt-level=0");
+        cargo.args(WRITERS.iter().flat_map(|writer| ["--config".to_owned(), setting(writer)]));
+    }
+    let status = cargo.status();
+    if !status.as_ref().is_ok_and(|status| status.success()) {
+        return Err(format!("the runtime library could not be built: {status:?}"));
+    }
+    Ok(target_folder.join(target).join("release/libmlprof_runtime.so"))
+}

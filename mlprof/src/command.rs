@@ -1,0 +1,74 @@
+//! The command line.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::live::{dump, ps, record, top};
+use crate::run::tools::Tool;
+use crate::{analyze, compare_numerics, convert, diff, merge, report, run, sql, tables, wrapper};
+
+/// Profiles training programs that nobody instrumented, prints their reports again, converts
+/// them and analyses traces.
+#[derive(Parser)]
+#[command(name = "mlprof", version, bin_name = "mlprof")]
+struct Command {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Run(run::Arguments),
+    Report(report::Arguments),
+    Convert(convert::Arguments),
+    Analyze(analyze::Arguments),
+    Diff(diff::Arguments),
+    CompareNumerics(compare_numerics::Arguments),
+    Merge(merge::Arguments),
+    Schema(tables::SchemaArguments),
+    Sql(sql::Arguments),
+    Ps(ps::Arguments),
+    Top(top::Arguments),
+    Record(record::Arguments),
+    Dump(dump::Arguments),
+}
+
+fn succeeded<E: Error + 'static>(done: Result<(), E>) -> Result<ExitCode, Box<dyn Error>> {
+    done.map(|()| ExitCode::SUCCESS).map_err(Into::into)
+}
+
+/// What the programs `mlprof` and `cargo-mlprof` do. Cargo calls it, too, as its compiler.
+pub fn main() -> ExitCode {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(tool) = arguments.first().and_then(|program| Tool::of_process(program)) {
+        return wrapper::run(tool, arguments.split_off(1));
+    }
+    // `cargo mlprof …` calls `cargo-mlprof mlprof …`.
+    if arguments.get(1).is_some_and(|first| first == "mlprof") {
+        arguments.remove(1);
+    }
+    let done: Result<ExitCode, Box<dyn Error>> = match Command::parse_from(arguments).what {
+        What::Run(arguments) => run::run(&arguments).map(run::end_as).map_err(Into::into),
+        What::Report(arguments) => report::run(&arguments).map_err(Into::into),
+        What::Convert(arguments) => convert::run(&arguments).map_err(Into::into),
+        What::Analyze(arguments) => analyze::run(&arguments).map_err(Into::into),
+        What::Diff(arguments) => diff::run(&arguments).map_err(Into::into),
+        What::CompareNumerics(arguments) => compare_numerics::run(&arguments).map_err(Into::into),
+        What::Merge(arguments) => merge::run(&arguments).map_err(Into::into),
+        What::Sql(arguments) => sql::run(&arguments).map_err(Into::into),
+        What::Ps(arguments) => succeeded(ps::run(&arguments)),
+        What::Top(arguments) => succeeded(top::run(&arguments)),
+        What::Record(arguments) => succeeded(record::run(&arguments)),
+        What::Dump(arguments) => succeeded(dump::run(&arguments)),
+        What::Schema(arguments) => {
+            tables::print_schema(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
+    };
+    done.unwrap_or_else(|error| {
+        mlprof_report::output::say(format_args!("error: {error}"));
+        ExitCode::from(2)
+    })
+}

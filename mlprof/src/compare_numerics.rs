@@ -1,0 +1,143 @@
+//! `mlprof compare-numerics`: where two runs part.
+
+use std::collections::HashMap;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use mlprof_analysis::numerics::{
+    NumericsOptions, NumericsRecord, ReadRecordError, compare, html, read, text,
+};
+use mlprof_events::files::{StandardStream, open_input, print as print_to};
+use mlprof_report::output::say;
+
+use crate::report::{self, Limit};
+
+/// Says where the numbers of two runs part: the first module, loss, gradient or parameter that differs, and how far all are apart.
+///
+/// Each side is a record of the numerics profiler (.numerics.jsonl). First it says whether both began alike: with the same seed, batches
+/// and parameters, as far as the records know. Tensors of the same step are put beside each other by where they are
+/// in their model, and in the order in which they were seen, so that candle's and tch's modules
+/// find each other. Equal hashes prove that they are the same. Others differ where their shapes do,
+/// where NaN and infinite numbers are not the same ones or not known to be, and where they are
+/// further apart than rounding, and with --again than three times what varies between two runs of
+/// the reference. Steps that only one side has are named.
+///
+/// Exit status: 0; 1 if something differs, if one side has steps that the other lacks, or if
+/// nothing can be compared; 2 for what cannot be read or written.
+#[derive(Debug, Clone, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    /// The record of the reference
+    #[arg(value_name = "REFERENCE")]
+    pub reference: PathBuf,
+    /// The record of the other run
+    #[arg(value_name = "OTHER")]
+    pub other: PathBuf,
+    /// The record of another run of the reference, by which it is known what varies from run to run; may be given more than once
+    #[arg(long, value_name = "RECORD")]
+    pub again: Vec<PathBuf>,
+    /// A JSON object: what places of the other run are called in the reference, as {"features.0": "conv1"}; it holds for all below it, too
+    #[arg(long, value_name = "FILE")]
+    pub names: Option<PathBuf>,
+    /// How far numbers may be apart, as a part of their size [default: by the type of the elements,
+    /// as 1e-4 for f32 and 0 for integers]
+    #[arg(long, value_name = "PART", value_parser = part)]
+    pub tolerance: Option<f64>,
+    /// How many rows the table has: a number such as 10, a share such as 0.1 or 10%, or all
+    #[arg(long, value_name = "N")]
+    pub limit: Option<Limit>,
+    /// Print everything as JSON
+    #[arg(long, conflicts_with = "limit")]
+    pub json: bool,
+    /// Write everything as one HTML page, instead of printing it
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["json", "limit"])]
+    pub html: Option<PathBuf>,
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(part) if part.is_finite() && part >= 0.0 => Ok(part),
+        _ => Err("use a number that is not below 0, such as 1e-3".to_owned()),
+    }
+}
+
+/// Why records cannot be compared.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A record cannot be read.
+    #[error("cannot read {path}: {error}", path = .path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: ReadRecordError,
+    },
+    /// The names cannot be read.
+    #[error("cannot read {path}: {error}", path = .path.display())]
+    Names {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The page cannot be written.
+    #[error(transparent)]
+    Page(#[from] report::Error),
+    /// It cannot be printed.
+    #[error(transparent)]
+    Print(#[from] io::Error),
+}
+
+/// Compares the records, prints the result, and says how the command is to end.
+///
+/// # Errors
+///
+/// If a file cannot be read.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
+    let (reference, other) = (record(&arguments.reference)?, record(&arguments.other)?);
+    let again: Vec<_> =
+        arguments.again.iter().map(|path| record(path)).collect::<Result<_, _>>()?;
+    let names = arguments.names.as_deref().map_or_else(|| Ok(HashMap::new()), names)?;
+    let options = NumericsOptions { names, tolerance: arguments.tolerance };
+    let comparison = compare(&reference, &other, &again, &options);
+    if let Some(page) = &arguments.html {
+        let mut files = vec![&arguments.reference, &arguments.other];
+        files.extend(arguments.again.iter().chain(&arguments.names));
+        report::write_html(&files, page, || html(&comparison))?;
+    } else if arguments.json {
+        print(&(serde_json::to_string_pretty(&comparison).map_err(io::Error::from)? + "\n"))?;
+    } else {
+        let rows = arguments.limit.map_or(20, |limit| limit.of(comparison.places.len()));
+        print(&text(&comparison, rows))?;
+    }
+    Ok(if comparison.is_equal() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A reader that wants no more is no error.
+fn print(text: &str) -> io::Result<()> {
+    match print_to(StandardStream::Output, text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+fn record(path: &Path) -> Result<NumericsRecord, Error> {
+    let failed = |error| Error::Read { path: path.to_owned(), error };
+    let file = open_input(path).map_err(|error| failed(error.into()))?;
+    let record = read(BufReader::new(file)).map_err(failed)?;
+    if record.is_cut_off {
+        say(format_args!(
+            "{}: its last line is cut off, as of a run that was killed: it is read up to the last step that is whole",
+            path.display()
+        ));
+    }
+    Ok(record)
+}
+
+fn names(path: &Path) -> Result<HashMap<String, String>, Error> {
+    let read =
+        || -> io::Result<_> { Ok(serde_json::from_reader(BufReader::new(open_input(path)?))?) };
+    read().map_err(|error| Error::Names { path: path.to_owned(), error })
+}

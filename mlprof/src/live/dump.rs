@@ -1,0 +1,128 @@
+//! `mlprof dump`: what the threads of a training are in right now.
+
+use mlprof_events::live::{Answer, Dump, Request};
+
+use super::client::Client;
+use super::{Error, ProcessName, print, stacks};
+
+/// Says what every thread of a training is in right now: its open actions, outermost first, and for how long.
+///
+/// They are known where a Simple or an Advanced profiler measures. With --stacks also the functions that every thread is in,
+/// whatever they are written in and whoever measures (Linux): each thread is interrupted for it once or twice.
+#[derive(Debug, Clone, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    /// The number of its process: mlprof ps lists them
+    #[arg(value_name = "PID")]
+    pub process: ProcessName,
+    /// Say which functions every thread is in, the innermost first; idle threads that wait for the
+    /// same on one line
+    #[arg(long)]
+    pub stacks: bool,
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Prints what is open.
+///
+/// # Errors
+///
+/// If the process cannot be asked, or it cannot be written.
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
+    let process = arguments.process;
+    let mut dump =
+        match Client::connect(process)?.ask(Request::Dump { stacks: arguments.stacks })? {
+            Answer::Dump(dump) => dump,
+            other => return Err(Error::unexpected(process, other)),
+        };
+    // One that can say them has said why there are none.
+    if arguments.stacks
+        && dump.stacks.is_empty()
+        && !dump.notes.iter().any(|it| it.contains("stacks"))
+    {
+        let note = "there are no stacks: the program is built with a version of mlprof that cannot yet say them";
+        dump.notes.push(note.to_owned());
+    }
+    let text = if arguments.json {
+        let json = serde_json::to_string_pretty(&dump).map_err(|error| Error::Write {
+            path: "standard output".into(),
+            error: error.into(),
+        })?;
+        json + "\n"
+    } else {
+        text(&dump)
+    };
+    print(&text).map(drop)
+}
+
+fn text(dump: &Dump) -> String {
+    let mut text = String::new();
+    for thread in &dump.threads {
+        text += &format!("{}\n", thread.thread);
+        for (depth, open) in thread.open.iter().enumerate() {
+            let indent = "  ".repeat(depth + 1);
+            text += &format!("{indent}{} (for {:.6} s)\n", open.action, open.seconds);
+        }
+    }
+    if dump.threads.is_empty() && dump.notes.is_empty() {
+        text += "nothing is open\n";
+    }
+    text += &stacks::text(&dump.stacks);
+    dump.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use mlprof_events::live::{OpenAction, OpenThread, StackFrame, ThreadStack};
+
+    use super::*;
+
+    #[test]
+    fn what_is_inside_is_further_to_the_right() {
+        let open = |action: &str, seconds| OpenAction { action: action.into(), seconds };
+        let thread = OpenThread {
+            thread: "main".into(),
+            open: vec![open("run_training_epoch", 2.5), open("training_step", 0.001)],
+        };
+        let dump = Dump { threads: vec![thread], stacks: Vec::new(), notes: Vec::new() };
+        let expected = "\
+main
+  run_training_epoch (for 2.500000 s)
+    training_step (for 0.001000 s)
+";
+        assert_eq!(text(&dump), expected);
+        let nothing = Dump { threads: Vec::new(), stacks: Vec::new(), notes: Vec::new() };
+        assert_eq!(text(&nothing), "nothing is open\n");
+    }
+
+    #[test]
+    fn stacks_begin_with_what_is_executed() {
+        let frame = |function: &str, library: &str, at: Option<(&str, u32)>| StackFrame {
+            function: function.into(),
+            library: library.into(),
+            file: at.map(|(file, _)| file.into()),
+            line: at.map(|(_, line)| line),
+        };
+        let stack =
+            |thread: &str, number, frames| ThreadStack { thread: thread.into(), number, frames };
+        let main = vec![
+            frame("read", "libc.so.6", None),
+            frame("data::load", "digits", Some(("src/data.rs", 12))),
+            frame("(callers not known)", "", None),
+        ];
+        let stacks = vec![stack("main", 4711, main), stack("loader", 4712, Vec::new())];
+        let dump = Dump { threads: Vec::new(), stacks, notes: vec!["no profiler".into()] };
+        let expected = "\
+main (thread 4711) is in
+  read (libc.so.6)
+  data::load (src/data.rs:12)
+  (callers not known)
+loader (thread 4712) is in
+  what is not known: it could not be interrupted
+note: no profiler
+";
+        assert_eq!(text(&dump), expected);
+    }
+}

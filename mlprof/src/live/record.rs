@@ -1,0 +1,302 @@
+//! `mlprof record`: a few steps of a training that runs, as a trace.
+
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::thread::ScopedJoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mlprof_events::live::{
+    Answer, LONGEST_RECORDING, MOST_STEPS, RecordRequest, Recorded, Request,
+};
+use mlprof_report::internals::counted;
+use mlprof_report::output::{safe_file_name, say, write_file};
+
+use super::client::Client;
+use super::ranks::{Group, Member};
+use super::{Error, ProcessName, print, ranks};
+
+/// How many steps are recorded if nothing is said.
+const STEPS: u64 = 5;
+
+/// Records a few steps of a training that runs, and writes them as a trace (.pt.trace.json.gz).
+///
+/// The training goes on, and needs no profiler: what it has goes on measuring beside it. Steps are whole; the one
+/// before them warms up and is not in the trace. With --seconds the steps are recorded that run during that time; where
+/// none begins, whatever happens is, without steps.
+///
+/// Of a training in several processes all that are on this machine are recorded, at the same steps: a file for each, with its
+/// rank. Who cannot be is said, and the others are recorded.
+///
+/// With --sample all threads are looked at so many times a second meanwhile, whatever they are written in; what was found is
+/// written beside the trace (.samples.json), for mlprof report and mlprof convert.
+///
+/// There is one recording in a process at a time. With --cancel the one that TensorBoard, dynolog
+/// or another mlprof record has requested is cancelled; for ten seconds afterwards only mlprof
+/// record can request one.
+///
+/// The paths are printed. mlprof analyze, mlprof report's tools, Perfetto and TensorBoard read the trace.
+#[derive(Debug, Clone, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    /// The number of its process, or of any one of them: mlprof ps lists them
+    #[arg(value_name = "PID")]
+    pub process: ProcessName,
+    /// How many steps; 5 if neither this nor --seconds is given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_STEPS))]
+    pub steps: Option<u64>,
+    /// For how many seconds
+    #[arg(long, value_name = "S", conflicts_with = "steps", value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Record tensor ops and what devices do, beside actions, modules and functions
+    #[arg(long)]
+    pub ops: bool,
+    /// Record the shapes of ops' inputs, and ops
+    #[arg(long)]
+    pub shapes: bool,
+    /// Record allocations and frees
+    #[arg(long)]
+    pub memory: bool,
+    /// Look so many times a second at what each thread is doing (Linux)
+    #[arg(long, value_name = "HZ")]
+    pub sample: Option<u32>,
+    /// Record this process only, and none that trains together with it
+    #[arg(long)]
+    pub only: bool,
+    /// Cancel the recording that is under way in this process, or waits for its first step, whoever
+    /// requested it
+    #[arg(
+        long,
+        conflicts_with_all = ["steps", "seconds", "ops", "shapes", "memory", "sample", "only", "output"]
+    )]
+    pub cancel: bool,
+    /// The folder that the trace is written to; it is made if need be
+    #[arg(short, long, value_name = "FOLDER", default_value = ".")]
+    pub output: PathBuf,
+}
+
+/// A time that can be recorded.
+fn seconds(text: &str) -> Result<f64, String> {
+    let longest = LONGEST_RECORDING as f64 / 1e3;
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds >= 1e-3 && seconds <= longest => Ok(seconds),
+        _ => Err(format!("between 0.001 and {longest} seconds can be recorded")),
+    }
+}
+
+impl Arguments {
+    /// Five steps of a process alone, into the current folder.
+    pub(super) fn of_steps(process: ProcessName) -> Self {
+        let (steps, seconds) = (None, None);
+        let (ops, shapes, memory, sample) = (false, false, false, None);
+        let output = PathBuf::from(".");
+        let (only, cancel) = (true, false);
+        Self { process, steps, seconds, ops, shapes, memory, sample, only, cancel, output }
+    }
+
+    fn request(&self) -> RecordRequest {
+        RecordRequest {
+            steps: self.steps.or_else(|| self.seconds.is_none().then_some(STEPS)),
+            milliseconds: self.seconds.map(|seconds| (seconds * 1e3).round() as u64),
+            ops: self.ops || self.shapes,
+            shapes: self.shapes,
+            memory: self.memory,
+            sample: self.sample,
+            ..RecordRequest::default()
+        }
+    }
+}
+
+/// Has it recorded and writes the traces.
+///
+/// # Errors
+///
+/// If no process can be asked or has anything to show, or no trace can be written.
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
+    if arguments.cancel {
+        return cancel(arguments.process);
+    }
+    let group = if arguments.only { None } else { ranks::group_of(arguments.process)? };
+    let Some(group) = group else {
+        let (files, recorded) = record(arguments)?;
+        say(format_args!("mlprof: {}", told(&recorded)));
+        return print(&files.lines()).map(drop);
+    };
+    group.notes.iter().for_each(|note| say(format_args!("note: {note}")));
+    let (mut paths, mut errors) = (String::new(), Vec::new());
+    for (rank, process, result) in record_all(group, arguments) {
+        match result {
+            Ok((files, recorded)) => {
+                say(format_args!("mlprof: rank {rank}: {}", told(&recorded)));
+                paths += &files.lines();
+            }
+            Err(error) => {
+                say(format_args!(
+                    "mlprof: rank {rank} (process {process}) is not recorded: {error}"
+                ));
+                errors.push(error);
+            }
+        }
+    }
+    if paths.is_empty() {
+        return Err(Error::NoRank { ranks: errors.len() });
+    }
+    print(&paths).map(drop)
+}
+
+/// Cancels what is recorded, and says what that was.
+fn cancel(process: ProcessName) -> Result<(), Error> {
+    let mut client = Client::connect(process)?;
+    match client.ask(Request::Cancel)? {
+        Answer::Cancelled { recording: Some(recording) } => {
+            say(format_args!("mlprof: the recording {recording} is cancelled"));
+        }
+        Answer::Cancelled { recording: None } => {
+            say(format_args!("mlprof: nothing is recorded in process {process}"));
+        }
+        other => return Err(Error::unexpected(client.process(), other)),
+    }
+    Ok(())
+}
+
+/// What was written.
+pub(super) struct Files {
+    pub(super) trace: PathBuf,
+    samples: Option<PathBuf>,
+}
+
+impl Files {
+    fn lines(&self) -> String {
+        let paths = [Some(&self.trace), self.samples.as_ref()].into_iter().flatten();
+        paths.map(|path| format!("{}\n", path.display())).collect()
+    }
+}
+
+/// Where that is, and what is in it.
+type Outcome = Result<(Files, Recorded), Error>;
+
+/// What became of each rank, in their order: its number, its process, the result.
+fn record_all(group: Group, arguments: &Arguments) -> Vec<(u32, ProcessName, Outcome)> {
+    let (request, now) = (group.request(arguments.request()), nanoseconds());
+    std::thread::scope(|scope| {
+        let ask = |member: Member| {
+            let Member { rank, process, client, .. } = member;
+            let stem = format!("{process}-rank{rank}");
+            let files = Names { stem, now, folder: &arguments.output };
+            let wishes = request.clone();
+            (rank, process, scope.spawn(move || record_to(&files, client, wishes)))
+        };
+        let asked: Vec<_> = group.members.into_iter().map(ask).collect();
+        let wait = |(rank, process, thread): (_, _, ScopedJoinHandle<'_, _>)| {
+            (rank, process, thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        };
+        asked.into_iter().map(wait).collect()
+    })
+}
+
+/// Has one process recorded and writes the trace: where, and what is in it.
+pub(super) fn record(arguments: &Arguments) -> Outcome {
+    let client = Client::connect(arguments.process)?;
+    let stem = arguments.process.to_string();
+    let names = Names { stem, now: nanoseconds(), folder: &arguments.output };
+    record_to(&names, client, arguments.request())
+}
+
+fn record_to(names: &Names<'_>, mut client: Client, wishes: RecordRequest) -> Outcome {
+    // The next step may be far off.
+    client.wait_for_ever()?;
+    let is_sampled = wishes.sample.is_some();
+    let mut answer = client.ask(Request::Record(wishes))?;
+    if matches!(answer, Answer::Recording) {
+        answer = client.answer()?;
+    }
+    let mut recorded = match answer {
+        Answer::Recorded(recorded) => recorded,
+        other => return Err(Error::unexpected(client.process(), other)),
+    };
+    let trace = client.bytes(recorded.bytes)?;
+    let samples = recorded.sample_bytes.map(|count| client.bytes(count)).transpose()?;
+    if is_sampled && samples.is_none() {
+        let note = "there are no samples: the program is built with a version of mlprof that cannot yet take them";
+        recorded.notes.push(note.to_owned());
+    }
+    let trace = names.write("pt.trace.json.gz", &trace)?;
+    let samples = samples.map(|samples| names.write("samples.json", &samples)).transpose()?;
+    Ok((Files { trace, samples }, recorded))
+}
+
+/// Since 1970: names of recordings differ by it, and ranks of one have the same.
+fn nanoseconds() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
+}
+
+/// What the files of one recording are called.
+struct Names<'arguments> {
+    stem: String,
+    now: u128,
+    folder: &'arguments Path,
+}
+
+impl Names<'_> {
+    /// Writes one of them: where.
+    fn write(&self, ending: &str, bytes: &[u8]) -> Result<PathBuf, Error> {
+        let ending = format!("{}.{ending}", self.now);
+        let path = self.folder.join(safe_file_name(&self.stem, &ending));
+        match write_file(&path, |file| file.write_all(bytes)) {
+            Ok(()) => Ok(path),
+            Err(error) => Err(Error::Write { path, error }),
+        }
+    }
+}
+
+/// What is in it, in a line, and what its reader must know.
+fn told(recorded: &Recorded) -> String {
+    let Recorded { steps, events, ops, dropped, .. } = recorded;
+    let last = |first: u64| first.saturating_add(*steps).saturating_sub(1);
+    let which = recorded.first_step.map(|first| format!(" ({first} to {})", last(first)));
+    let which = which.unwrap_or_default();
+    let (steps, events) = (counted(*steps, "step", "steps"), counted(*events, "event", "events"));
+    let mut text = format!("{steps}{which}, {events}, {ops} of them ops");
+    if *dropped > 0 {
+        text += &format!("; there was no room for {dropped} more");
+    }
+    for note in &recorded.notes {
+        text += &format!("\nnote: {note}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_asked_for_unless_it_is_a_time() {
+        let arguments = Arguments {
+            process: 1.into(),
+            steps: None,
+            seconds: None,
+            ops: false,
+            shapes: true,
+            memory: false,
+            sample: Some(99),
+            only: false,
+            cancel: false,
+            output: PathBuf::new(),
+        };
+        let request = arguments.request();
+        assert_eq!((request.steps, request.milliseconds), (Some(STEPS), None));
+        assert!(request.ops && request.shapes && !request.memory);
+        assert_eq!(request.sample, Some(99));
+        let timed = Arguments { seconds: Some(0.5), ..arguments }.request();
+        assert_eq!((timed.steps, timed.milliseconds), (None, Some(500)));
+        assert_eq!(timed.check(), Ok(()));
+    }
+
+    #[test]
+    fn times_are_bounded() {
+        assert_eq!(seconds("0.5"), Ok(0.5));
+        for text in ["0", "601", "NaN", "soon", "-1"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+}

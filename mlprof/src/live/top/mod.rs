@@ -1,0 +1,119 @@
+//! `mlprof top`: what a training does, again and again.
+
+mod screen;
+mod terminal;
+mod view;
+
+use std::collections::HashSet;
+use std::io::IsTerminal;
+
+use mlprof_events::live::{Answer, ProcessState, Request};
+use mlprof_report::output::say;
+
+use super::client::Client;
+use super::{Error, ProcessName, print, table};
+
+/// Follows trainings: in a terminal on a screen, with the actions and modules of the last steps (? lists its keys); elsewhere,
+/// or with --plain, one training, with a line each second: its stage, epoch and step, and how long its last 128 steps took.
+///
+/// It says, too, which share of its steps waits for data, when all epochs will be over, and what memory the process has. As
+/// long as it follows, the training's actions and modules are measured: --json has them all.
+///
+/// It ends when the training does, by Ctrl-C, or after --count lines.
+#[derive(Debug, Clone, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    /// The number of its process; need not be given where only one training listens
+    #[arg(value_name = "PID")]
+    pub process: Option<ProcessName>,
+    /// From one line to the next, in seconds
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = interval)]
+    pub interval: f64,
+    /// End after so many lines
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// Print each line as JSON, with the times of the last steps
+    #[arg(long)]
+    pub json: bool,
+    /// Print lines also to a terminal, where all trainings are shown on a screen otherwise
+    #[arg(long)]
+    pub plain: bool,
+}
+
+impl Arguments {
+    /// Whether there is a screen to show it on, and nobody wants lines.
+    fn has_screen(&self) -> bool {
+        let wants_lines = self.plain || self.json || self.count.is_some();
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+        let (input, output) = (std::io::stdin(), std::io::stdout());
+        !wants_lines && !is_dumb && input.is_terminal() && output.is_terminal()
+    }
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        // Less than what the other side waits for an answer to be read.
+        Ok(seconds) if (0.05..=5.0).contains(&seconds) => Ok(seconds),
+        _ => Err("it is between 0.05 and 5 seconds".to_owned()),
+    }
+}
+
+/// Prints lines until there are no more.
+///
+/// # Errors
+///
+/// If no process can be asked, or a line cannot be written.
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
+    let interval_milliseconds = (arguments.interval * 1e3) as u64;
+    if arguments.has_screen() {
+        let clients = match arguments.process {
+            Some(process) => vec![Client::connect(process)?],
+            None => Client::all_but(&HashSet::new())?,
+        };
+        if clients.is_empty() {
+            return Err(Error::NoneListens);
+        }
+        return terminal::show(clients, interval_milliseconds, arguments.process.is_none());
+    }
+    let mut client = match arguments.process {
+        Some(process) => Client::connect(process)?,
+        None => only_one(Client::all_but(&HashSet::new())?)?,
+    };
+    let mut answer = client.ask(Request::Follow { interval_milliseconds, actions: true });
+    let mut lines = 0;
+    loop {
+        let state = match answer {
+            Ok(Answer::State(state)) => state,
+            Ok(other) => return Err(Error::unexpected(client.process(), other)),
+            Err(Error::Gone { process }) if lines > 0 => {
+                say(format_args!("mlprof: process {process} has ended"));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        lines += 1;
+        if !print(&text(&state, arguments.json)?)? || arguments.count == Some(lines) {
+            return Ok(());
+        }
+        answer = client.answer();
+    }
+}
+
+fn text(state: &ProcessState, is_json: bool) -> Result<String, Error> {
+    if !is_json {
+        return Ok(table::line(state) + "\n");
+    }
+    let json = serde_json::to_string(state);
+    let json =
+        json.map_err(|error| Error::Write { path: "standard output".into(), error: error.into() })?;
+    Ok(json + "\n")
+}
+
+#[cfg_attr(not(unix), expect(unreachable_code, reason = "there are no clients"))]
+fn only_one(mut all: Vec<Client>) -> Result<Client, Error> {
+    match all.len() {
+        0 => Err(Error::NoneListens),
+        1 => Ok(all.remove(0)),
+        _ => Err(Error::SeveralListen(all.iter().map(Client::process).collect())),
+    }
+}

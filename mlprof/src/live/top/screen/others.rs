@@ -1,0 +1,127 @@
+//! What can be below a training's steps instead of its actions.
+
+use mlprof_events::live::{ProcessState, TrainingState};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Modifier;
+use ratatui::text::Line;
+use ratatui::widgets::{Paragraph, Wrap};
+
+use super::super::super::table::{epoch, stage};
+use super::super::view::{View, Watched};
+
+/// What each thread is in, and since when.
+pub(super) fn draw_threads(view: &View, state: &ProcessState, frame: &mut Frame<'_>, area: Rect) {
+    let threads = state.activity.iter().flat_map(|it| &it.threads);
+    let width = usize::from(area.width).saturating_sub(32).max(8);
+    let head = format!("{:<20} {:<width$} {:>10}", "THREAD", "IS IN", "FOR");
+    let lines = threads.map(|thread| {
+        let action = match (&thread.action, thread.open) {
+            (Some(action), 0 | 1) => action.clone(),
+            (Some(action), open) => format!("{action}, in {} more", open - 1),
+            (None, _) => "-".to_owned(),
+        };
+        let seconds = thread.seconds.map_or_else(|| "-".to_owned(), |it| format!("{it:.3} s"));
+        let (name, action) = (cut(&thread.thread, 20), cut(&action, width));
+        format!("{name:<20} {action:<width$} {seconds:>10}")
+    });
+    draw_table(view, head, lines, frame, area);
+}
+
+/// A line for each process: those of one training have a rank each.
+pub(super) fn draw_processes(view: &View, frame: &mut Frame<'_>, area: Rect) {
+    let head = columns(
+        "RANK", "PID", "STAGE", "EPOCH", "STEP", "STEPS/S", "p50 ms", "p99 ms", "DATA", "MiB",
+    );
+    let mut processes: Vec<&Watched> = view.processes.iter().collect();
+    processes.sort_by_key(|it| (&it.state.program, rank(it), it.name));
+    let lines = processes.into_iter().map(line_of_process);
+    draw_table(view, head, lines, frame, area);
+}
+
+fn rank(watched: &Watched) -> Option<u32> {
+    watched.state.trainings.first().map(|training| training.rank)
+}
+
+fn line_of_process(watched: &Watched) -> String {
+    let state = &watched.state;
+    let training = state.trainings.first();
+    let of = |text: &dyn Fn(&TrainingState) -> Option<String>| {
+        training.and_then(text).unwrap_or_else(|| "-".to_owned())
+    };
+    let quantile =
+        |share: f64| of(&|it| it.quantile(share).map(|seconds| format!("{:.3}", seconds * 1e3)));
+    let doing = match (watched.has_ended, training) {
+        (true, _) => "ended".to_owned(),
+        _ if watched.is_silent => "no answer".to_owned(),
+        (false, Some(training)) if training.is_paused => "validating".to_owned(),
+        (false, Some(training)) => stage(training),
+        (false, None) => "-".to_owned(),
+    };
+    columns(
+        &of(&|it| Some(format!("{}/{}", it.rank, it.world_size))),
+        &watched.name.to_string(),
+        &doing,
+        &of(&epoch),
+        &of(&|it| Some(it.steps.to_string())),
+        &of(&|it| it.steps_per_second().map(|rate| format!("{rate:.1}"))),
+        &quantile(0.5),
+        &quantile(0.99),
+        &of(&|it| it.waiting_for_data.map(|share| format!("{:.0}%", share * 1e2))),
+        &state.memory.map_or_else(|| "-".to_owned(), |it| (it.resident_bytes >> 20).to_string()),
+    )
+}
+
+#[expect(clippy::too_many_arguments, reason = "a column each")]
+fn columns(
+    rank: &str,
+    process: &str,
+    stage: &str,
+    epoch: &str,
+    step: &str,
+    rate: &str,
+    median: &str,
+    slow: &str,
+    data: &str,
+    memory: &str,
+) -> String {
+    format!(
+        "{rank:>5} {process:>7} {stage:<10} {epoch:>7} {step:>7} {rate:>7} {median:>9} {slow:>9} {data:>4} {memory:>5}"
+    )
+}
+
+/// What was found in the report so far, a paragraph each.
+pub(super) fn draw_findings(view: &View, watched: &Watched, frame: &mut Frame<'_>, area: Rect) {
+    let text = match &watched.findings {
+        None => "the report so far is being asked for".to_owned(),
+        Some(Err(why)) => why.clone(),
+        Some(Ok(findings)) if findings.is_empty() => {
+            "nothing was found in the report so far".to_owned()
+        }
+        Some(Ok(findings)) => findings[view.scrolled.min(findings.len() - 1)..].join("\n\n"),
+    };
+    frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
+}
+
+fn draw_table(
+    view: &View,
+    head: String,
+    lines: impl Iterator<Item = String>,
+    frame: &mut Frame<'_>,
+    area: Rect,
+) {
+    let head = Line::styled(head, Modifier::BOLD);
+    let lines = lines.skip(view.scrolled).map(Line::from);
+    frame.render_widget(
+        Paragraph::new(std::iter::once(head).chain(lines).collect::<Vec<_>>()),
+        area,
+    );
+}
+
+/// So much of a text as there is room for.
+pub(super) fn cut(text: &str, width: usize) -> String {
+    match text.chars().count() > width {
+        true => text.chars().take(width - 1).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}

@@ -1,0 +1,5 @@
+//! The `mlprof` command.
+
+fn main() -> std::process::ExitCode {
+    mlprof::command::main()
+}

@@ -1,0 +1,81 @@
+//! `mlprof report --findings` and `--explain-rules`: what costs time that could be saved.
+
+use std::str::FromStr;
+
+use mlprof_report::Report;
+use mlprof_report::findings::{Outcome, Rules, SetThresholdError, text};
+
+use super::{Arguments, Error};
+
+/// A threshold of a rule, and what it is to be: `data-waiting.share=0.05`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetThreshold {
+    /// Its full name.
+    pub name: String,
+    /// The number.
+    pub value: f64,
+}
+
+impl FromStr for SetThreshold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| "use RULE.THRESHOLD=NUMBER, as in data-waiting.share=0.05".to_owned())?;
+        let value = value.trim();
+        match value.parse() {
+            Ok(number) => Ok(Self { name: name.trim().to_owned(), value: number }),
+            Err(error) => Err(format!("{value:?}: {error}")),
+        }
+    }
+}
+
+/// All rules, with these thresholds.
+pub(super) fn rules(thresholds: &[SetThreshold]) -> Result<Rules, SetThresholdError> {
+    let mut rules = Rules::new();
+    for SetThreshold { name, value } in thresholds {
+        rules.set(name, *value)?;
+    }
+    Ok(rules)
+}
+
+/// What is found in a report, what costs most first.
+pub(super) fn found(report: &Report, rules: &Rules) -> String {
+    let findings = rules.apply(report);
+    match text::whole(&findings) {
+        nothing if nothing.is_empty() => {
+            format!("{}Nothing was found.\n", text::heading(report))
+        }
+        whole => format!("{}{}", text::heading(report), whole.trim_start_matches('\n')),
+    }
+}
+
+/// What is found by looking at several ranks side by side, where that was asked for and there are
+/// several. That rule is explained in any case.
+pub(super) fn of_ranks(reports: &[Report], arguments: &Arguments) -> Result<String, Error> {
+    if !arguments.findings && !arguments.explain_rules {
+        return Ok(String::new());
+    }
+    let rules = rules(&arguments.threshold)?;
+    let are_several = reports.iter().any(|report| report.header().rank != reports[0].header().rank);
+    let explanation = rules.explain_ranks(reports);
+    match (are_several, arguments.explain_rules) {
+        (true, _) => {}
+        (false, true) => return Ok(text::explained(&[explanation])),
+        (false, false) => return Ok(String::new()),
+    }
+    let told = match arguments.explain_rules {
+        true => text::explained(&[explanation]),
+        false => match explanation.outcome {
+            Outcome::Found(findings) => text::whole(&findings).trim_start_matches('\n').to_owned(),
+            Outcome::Healthy(_) | Outcome::NoInputs(_) => "Nothing was found.\n".to_owned(),
+        },
+    };
+    Ok(format!("\nAll ranks side by side\n\n{told}"))
+}
+
+/// What each rule says of a report, and by which thresholds.
+pub(super) fn explained(report: &Report, rules: &Rules) -> String {
+    format!("{}{}", text::heading(report), text::explained(&rules.explain(report)))
+}

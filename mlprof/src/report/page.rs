@@ -1,0 +1,230 @@
+//! A report as text, in the order and of the length that was asked for.
+
+use std::path::Path;
+
+use mlprof_report::LineCountRestriction;
+use mlprof_report::Report;
+use mlprof_report::lines_text::LinesOptions;
+use mlprof_report::pstats::{self, PstatsOptions, Restriction};
+use mlprof_report::rows::Rows;
+use mlprof_report::samples_page::SampleOrder;
+use mlprof_report::tensor::{SortKey, TableOptions};
+use mlprof_report::{
+    AdvancedReport, LinesReport, SimpleReport, TensorReport, detailed, lightning, lines_memory,
+    lines_text, memory, numerics, samples_page, tensor_page,
+};
+
+use super::findings;
+use super::group::describe;
+use super::{Arguments, Error, Layout, Limit, json};
+
+/// Rows of a table of ops unless another number is asked for, as while recording.
+const OPS: usize = 20;
+
+/// The text, or the JSON.
+pub(super) fn of(report: &Report, file: &Path, arguments: &Arguments) -> Result<String, Error> {
+    if arguments.json {
+        return json(report.to_json()).map(|json| json + "\n");
+    }
+    if arguments.findings || arguments.explain_rules {
+        let rules = findings::rules(&arguments.threshold)?;
+        return Ok(match arguments.explain_rules {
+            true => findings::explained(report, &rules),
+            false => findings::found(report, &rules),
+        });
+    }
+    let what = "tables";
+    let instead = "use it with --findings or --explain-rules";
+    refuse("--threshold", !arguments.threshold.is_empty(), what, instead)?;
+    let tables = tables(report, file, arguments)?;
+    // As they were told when the report was made.
+    Ok(tables + &mlprof_report::findings::text::brief(report.findings()))
+}
+
+fn tables(report: &Report, file: &Path, arguments: &Arguments) -> Result<String, Error> {
+    match report {
+        Report::Simple(report) => simple(report, arguments),
+        Report::Advanced(report) => advanced(report, arguments),
+        Report::Tensor(report) => tensor(report, file, arguments),
+        Report::Lines(report) => lines(report, arguments),
+        Report::Memory(report) => {
+            refuse_all("the report of memory", arguments)?;
+            Ok(memory::paint(report))
+        }
+        Report::Numerics(report) => {
+            refuse_all("the report of a numerics profiler", arguments)?;
+            Ok(numerics::paint(report))
+        }
+        Report::Samples(report) => {
+            let order = match arguments.sort.as_deref().map(str::trim) {
+                None | Some("self") => SampleOrder::Own,
+                Some("total") => SampleOrder::Total,
+                Some("waiting") => SampleOrder::Waiting,
+                Some(key) => return Err(Error::SamplesKey { key: key.to_owned() }),
+            };
+            refuse_all_but_sort("samples", arguments)?;
+            Ok(samples_page::paint_ordered(report, order))
+        }
+        _ => Err(Error::NotForThis {
+            option: "mlprof report",
+            what: "a report of this kind".to_owned(),
+            instead: "this version prints it as JSON only (--json)".to_owned(),
+        }),
+    }
+}
+
+fn simple(report: &SimpleReport, arguments: &Arguments) -> Result<String, Error> {
+    let what = "the report of a Simple profiler";
+    let instead = "it has one table";
+    refuse("--group-by", arguments.group_by.is_some(), what, instead)?;
+    refuse("--action", arguments.action.is_some(), what, "use --filter")?;
+    let sort_by = arguments.sort.as_deref().map(str::parse).transpose()?;
+    let filter = arguments.filter.as_ref();
+    let matches = filter.map(|filter| move |label: &str| filter.is_match(label));
+    let rows = Rows {
+        sort_by,
+        limit: restriction(arguments),
+        is_shown: matches.as_ref().map(|matches| matches as &dyn Fn(&str) -> bool),
+    };
+    let is_counted = report.actions.iter().any(|row| row.io.is_some() || row.cpu.is_some());
+    let own = if is_counted { Layout::Detailed } else { Layout::Lightning };
+    Ok(match arguments.layout.unwrap_or(own) {
+        Layout::Lightning => lightning::paint_rows(report, true, &rows),
+        Layout::Short => lightning::paint_rows(report, false, &rows),
+        Layout::Detailed => detailed::paint_rows(report, &rows),
+    })
+}
+
+fn advanced(report: &AdvancedReport, arguments: &Arguments) -> Result<String, Error> {
+    let what = "the report of an Advanced profiler";
+    refuse("--group-by", arguments.group_by.is_some(), what, "it has a table per action")?;
+    refuse("--layout", arguments.layout.is_some(), what, "it has one layout, that of pstats")?;
+    let keys = arguments.sort.as_deref().unwrap_or("cumulative").split(',');
+    let sort_by = keys.map(str::parse).collect::<Result<Vec<_>, pstats::UnknownSortKey>>()?;
+    let filter = arguments.filter.as_ref();
+    let matches = filter.map(|filter| move |label: &str| filter.is_match(label));
+    let mut restrictions = Vec::new();
+    if let (Some(filter), Some(is_match)) = (filter, &matches) {
+        restrictions.push(Restriction::Matching { pattern: filter.as_str(), is_match });
+    }
+    restrictions.push(Restriction::Count(restriction(arguments)));
+    let options = PstatsOptions { sort_by: &sort_by, restrictions: &restrictions };
+    let Some(action) = &arguments.action else { return Ok(pstats::paint_with(report, &options)) };
+    let mut chosen = report.clone();
+    chosen.actions.retain(|profile| action.is_match(&profile.label()));
+    if chosen.actions.is_empty() {
+        let names: Vec<_> = report.actions.iter().map(|profile| profile.label()).collect();
+        return Err(Error::NotForThis {
+            option: "--action",
+            what: format!("this report: no action matches {:?}", action.as_str()),
+            instead: format!("there are {}", names.join(", ")),
+        });
+    }
+    Ok(pstats::paint_with(&chosen, &options))
+}
+
+fn tensor(report: &TensorReport, file: &Path, arguments: &Arguments) -> Result<String, Error> {
+    let what = "the report of a Tensor profiler";
+    refuse("--filter", arguments.filter.is_some(), what, "its shares are of all rows")?;
+    refuse("--action", arguments.action.is_some(), what, "it has one table")?;
+    refuse("--layout", arguments.layout.is_some(), what, "it has one layout")?;
+    let there = &report.key_averages.group_by;
+    if let Some(wanted) = arguments.group_by.filter(|wanted| wanted.0 != *there) {
+        return Err(Error::Grouping {
+            path: file.to_owned(),
+            there: describe(there),
+            wanted: describe(&wanted.0),
+        });
+    }
+    let own_key = match report.key_averages.has_device_time() {
+        true => SortKey::SelfDeviceTimeTotal,
+        false => SortKey::SelfCpuTimeTotal,
+    };
+    let sort_by = arguments.sort.as_deref().map(str::parse).transpose()?;
+    let limit = arguments.limit.unwrap_or(Limit(LineCountRestriction::Lines(OPS)));
+    let options = TableOptions {
+        sort_by: Some(sort_by.unwrap_or(own_key)),
+        row_limit: Some(limit.of(report.key_averages.rows.len())),
+        ..TableOptions::default()
+    };
+    Ok(tensor_page::paint(report, &options))
+}
+
+fn lines(report: &LinesReport, arguments: &Arguments) -> Result<String, Error> {
+    let what = "the report of a line profiler";
+    refuse("--limit", arguments.limit.is_some(), what, "use --filter")?;
+    refuse("--group-by", arguments.group_by.is_some(), what, "it has a table per function")?;
+    refuse("--action", arguments.action.is_some(), what, "use --filter")?;
+    refuse("--layout", arguments.layout.is_some(), what, "it has one layout")?;
+    let sort = match arguments.sort.as_deref().map(str::trim) {
+        None | Some("file") => false,
+        Some("time") => true,
+        Some(key) => return Err(Error::LinesKey { key: key.to_owned() }),
+    };
+    let mut report = report.clone();
+    if let Some(filter) = &arguments.filter {
+        report.functions.retain(|function| filter.is_match(&function.name));
+    }
+    let own = LinesOptions::default();
+    let options = LinesOptions {
+        unit: arguments.unit.unwrap_or(own.unit),
+        skip_zero: arguments.skip_zero,
+        sort,
+        ..own
+    };
+    let mut text = lines_text::paint(&report, &options);
+    let has_memory = report.functions.iter().any(|function| {
+        function.entry_memory.is_some() || function.lines.iter().any(|line| line.memory.is_some())
+    });
+    if has_memory {
+        text.push('\n');
+        // With the decimals that memory_profiler has.
+        text.push_str(&lines_memory::paint(&report, 1));
+    }
+    Ok(text)
+}
+
+/// For reports that are printed in one way.
+fn refuse_all(what: &str, arguments: &Arguments) -> Result<(), Error> {
+    let instead = "it is printed in one way";
+    refuse("--sort", arguments.sort.is_some(), what, instead)?;
+    refuse_all_but_sort(what, arguments)
+}
+
+fn refuse_all_but_sort(what: &str, arguments: &Arguments) -> Result<(), Error> {
+    let instead = "it is printed in one way";
+    refuse("--limit", arguments.limit.is_some(), what, instead)?;
+    refuse("--filter", arguments.filter.is_some(), what, instead)?;
+    refuse("--action", arguments.action.is_some(), what, instead)?;
+    refuse("--group-by", arguments.group_by.is_some(), what, instead)?;
+    refuse("--layout", arguments.layout.is_some(), what, instead)
+}
+
+fn restriction(arguments: &Arguments) -> LineCountRestriction {
+    arguments.limit.map_or_else(LineCountRestriction::default, |limit| limit.0)
+}
+
+/// An option that says nothing to this report was meant for another one.
+fn refuse(option: &'static str, is_given: bool, what: &str, instead: &str) -> Result<(), Error> {
+    match is_given {
+        true => {
+            Err(Error::NotForThis { option, what: what.to_owned(), instead: instead.to_owned() })
+        }
+        false => Ok(()),
+    }
+}
+
+/// Whether a line of a report heads what follows.
+pub(super) fn is_heading(line: &str) -> bool {
+    const BEGINNINGS: [&str; 7] = [
+        "Before and after: ",
+        "Profile stats for: ",
+        "Actions, ",
+        "CPU time, ",
+        "Bytes read and written",
+        "Thread ",
+        "Modules, ",
+    ];
+    let is_title = line == "Profiler Report" || line.ends_with(" Profiler Report");
+    is_title || BEGINNINGS.iter().any(|beginning| line.starts_with(beginning))
+}

@@ -1,0 +1,92 @@
+//! Processes that ended without a report.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use mlprof_events::run::{ProcessRecord, ProgramRecord};
+use signal_hook::low_level::signal_name;
+
+use super::child::Ended;
+use super::say;
+
+/// How long a name may be that the system keeps of a process.
+const LONGEST_NAME: usize = 15;
+
+/// What came of the processes that were measured.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Measured {
+    /// There was one.
+    pub any: bool,
+    /// One has ended without a report.
+    pub is_lost: bool,
+}
+
+/// Says how processes ended that were measured and have not reported. `new` are the files of results.
+pub fn tell(folder: &Path, command: &Ended, new: &[PathBuf]) -> Measured {
+    let records = ProcessRecord::read_all(folder).unwrap_or_default();
+    let lost: BTreeSet<String> = records
+        .iter()
+        .flat_map(|record| {
+            let programs = record.programs.iter().enumerate();
+            let lost = programs.filter(|(_, program)| !program.has_reported);
+            lost.map(|(at, program)| {
+                let next = record.programs.get(at + 1);
+                let is_it = command.process == record.process && record.is_of_this_container();
+                let command = Some(command).filter(|_| is_it);
+                let (process, name) = (record.process, name_of(program));
+                let part = program.results.as_ref().map(|results| format!("{results}-"));
+                let is_its = |path: &PathBuf| {
+                    part.as_ref().is_some_and(|part| path.to_string_lossy().contains(part))
+                };
+                let what_is_left = match new.iter().any(is_its) {
+                    true => "its results are those that were written while it ran",
+                    false => "what it had done until then is lost",
+                };
+                let reason = reason(program, next, command);
+                format!("process {process} ({name}) {reason}: {what_is_left}")
+            })
+        })
+        .collect();
+    lost.iter().for_each(|line| say(line));
+    let any = records.iter().any(|record| !record.programs.is_empty());
+    Measured { any, is_lost: !lost.is_empty() }
+}
+
+fn name_of(program: &ProgramRecord) -> String {
+    program.program.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn reason(
+    program: &ProgramRecord,
+    next: Option<&ProgramRecord>,
+    command: Option<&Ended>,
+) -> String {
+    if let Some(next) = next {
+        return format!("became {} by exec", name_of(next));
+    }
+    if let Some(signal) = program.signal {
+        return format!(
+            "was ended by {}, in the middle of something that its report needs",
+            named(signal)
+        );
+    }
+    let Some(command) = command else {
+        return "ended without a report, by a signal such as SIGKILL, by `_exit` or by becoming \
+                another program (exec)"
+            .to_owned();
+    };
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&command.status) {
+        return format!("was ended by {}", named(signal));
+    }
+    let own: String = name_of(program).chars().take(LONGEST_NAME).collect();
+    if !command.name.is_empty() && command.name != own {
+        return format!("became {} by exec", command.name);
+    }
+    let code = command.status.code().unwrap_or_default();
+    format!("ended by `_exit` ({code}), which leaves no time for a report")
+}
+
+fn named(signal: i32) -> String {
+    signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
+}

@@ -1,0 +1,98 @@
+//! The files that a run leaves behind.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use mlprof_events::files::{TemporaryFolder, is_regular, is_temporary};
+
+use super::say;
+use crate::report;
+
+/// The folder of results, and what was in it before.
+pub struct Results {
+    folder: PathBuf,
+    before: BTreeMap<PathBuf, SystemTime>,
+}
+
+impl Results {
+    /// Makes the folder if need be.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system: better now than after hours of training.
+    pub fn begin(folder: &Path) -> io::Result<Self> {
+        drop(TemporaryFolder::within(folder)?);
+        Ok(Self { folder: folder.to_owned(), before: files(folder) })
+    }
+
+    /// What there is now that was not there before.
+    pub fn new_files(&self) -> Vec<PathBuf> {
+        files(&self.folder)
+            .into_iter()
+            .filter(|(path, changed)| self.before.get(path) != Some(changed))
+            // What was in the making when its process was killed.
+            .filter(|(path, _)| !is_in_the_making(path))
+            .map(|(path, _)| path)
+            .collect()
+    }
+
+    /// Makes one page of the reports among these files. Where there is one, it is among them then.
+    pub fn write_page(&self, new: &mut Vec<PathBuf>) {
+        // Somebody may have put a pipe there, which would be waited for.
+        let is_json = |path: &&PathBuf| {
+            path.extension().is_some_and(|extension| extension == "json") && is_regular(path)
+        };
+        // Not every JSON file is a report: memory over time is not.
+        let reports = new.iter().filter(is_json).filter_map(|path| report::reports_of(path).ok());
+        let reports: Vec<_> = reports.flatten().collect();
+        if reports.is_empty() {
+            say("there is no page: this command left no report");
+            return;
+        }
+        let page = self.folder.join("report.html");
+        match report::write_page(reports, &page) {
+            Ok(()) => {
+                new.retain(|path| *path != page);
+                new.push(page);
+            }
+            Err(error) => say(&error.to_string()),
+        }
+    }
+
+    /// Says where these files are.
+    pub fn tell(&self, new: &[PathBuf]) {
+        if new.is_empty() {
+            return;
+        }
+        say(&format!("{} in {}:", count(new.len()), self.folder.display()));
+        for path in new {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            say(&format!("  {name}"));
+        }
+        if new.iter().any(|path| path.extension().is_some_and(|extension| extension == "json")) {
+            say("tables again, sorted and cut otherwise: mlprof report FILE.json");
+        }
+    }
+}
+
+fn count(files: usize) -> String {
+    match files {
+        1 => "1 file".to_owned(),
+        files => format!("{files} files"),
+    }
+}
+
+fn is_in_the_making(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(is_temporary)
+}
+
+fn files(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return BTreeMap::new() };
+    let changed = |entry: &std::fs::DirEntry| entry.metadata().ok()?.modified().ok();
+    entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| Some((entry.path(), changed(&entry)?)))
+        .collect()
+}

@@ -1,0 +1,77 @@
+//! The names under which cargo starts this program in place of its tools.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mlprof_events::files::{self, TemporaryFolder};
+
+/// A tool that cargo starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// The wrapper of the compiler: the compiler follows, whatever its name is.
+    RustcWrapper,
+    /// The compiler of documentation, which also compiles and runs the examples in it.
+    Rustdoc,
+    /// Cargo itself, as scripts find it.
+    Cargo,
+}
+
+impl Tool {
+    const ALL: [Self; 3] = [Self::RustcWrapper, Self::Rustdoc, Self::Cargo];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::RustcWrapper => "mlprof-rustc-wrapper",
+            Self::Rustdoc => "mlprof-rustdoc",
+            Self::Cargo => "cargo",
+        }
+    }
+
+    /// The tool that a process stands for, by the name it was started with.
+    pub fn of_process(program: &OsStr) -> Option<Self> {
+        let name = Path::new(program).file_name()?;
+        Self::ALL.into_iter().find(|tool| name == tool.name())
+    }
+
+    /// Links this program into `folder` under the tool's name. The path stays the same from run to
+    /// run, so that cargo recognises what it knows of the compiler.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn install(self, folder: &Path) -> io::Result<PathBuf> {
+        let link = folder.join(self.name());
+        let program = std::env::current_exe()?;
+        if std::fs::read_link(&link).is_ok_and(|linked| linked == program) {
+            return Ok(link);
+        }
+        // Another version's link is replaced at once, so that no cargo misses it.
+        let temporary = TemporaryFolder::within(folder)?;
+        let new = temporary.path().join(self.name());
+        files::link_or_copy(&program, &new)?;
+        std::fs::rename(new, &link)?;
+        Ok(link)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_recognised_by_its_link_which_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for tool in Tool::ALL {
+            std::os::unix::fs::symlink("/nowhere", folder.path().join(tool.name()))
+                .expect("a link");
+            for _ in 0..2 {
+                let link = tool.install(folder.path()).expect("installed");
+                assert_eq!(std::fs::read_link(&link).ok(), std::env::current_exe().ok());
+                assert_eq!(Tool::of_process(link.as_os_str()), Some(tool));
+            }
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), Tool::ALL.len());
+        assert_eq!(Tool::of_process("/bin/mlprof".as_ref()), None);
+    }
+}

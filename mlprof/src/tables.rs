@@ -1,0 +1,122 @@
+//! Traces as Parquet tables, where the command is built with them (feature `parquet`).
+
+use std::path::{Path, PathBuf};
+
+use mlprof_analysis::Trace;
+use mlprof_analysis::rollups::Rollups;
+use mlprof_events::files::{StandardStream, print};
+
+use crate::report::Error;
+
+#[cfg(feature = "parquet")]
+mod built {
+
+    use mlprof_analysis::columns;
+
+    use super::{Error, Path, PathBuf, Rollups, Trace};
+
+    pub(crate) use columns::TraceFiles;
+
+    /// The traces of a folder.
+    pub(crate) fn find(folder: &Path) -> Result<Vec<TraceFiles>, Error> {
+        Ok(columns::find(folder)?)
+    }
+
+    /// The traces of a folder of which there are sums.
+    pub(crate) fn find_rollups(folder: &Path) -> Result<Vec<TraceFiles>, Error> {
+        Ok(columns::find_rollups(folder)?)
+    }
+
+    /// The sums of a trace of a folder.
+    pub(crate) fn read_rollups(files: &TraceFiles) -> Result<Rollups, Error> {
+        Ok(columns::read_rollups(files)?)
+    }
+
+    /// A trace of a folder.
+    pub(crate) fn read(files: &TraceFiles) -> Result<Trace, Error> {
+        Ok(columns::read(files)?)
+    }
+
+    /// Where its slices are.
+    pub(crate) fn path(files: &TraceFiles) -> PathBuf {
+        files.of(&columns::TABLES[0])
+    }
+
+    /// Writes a trace's tables.
+    pub(crate) fn write(trace: &Trace, folder: &Path) -> Result<(), Error> {
+        columns::write(trace, folder)
+            .map_err(|error| Error::Write { path: folder.to_owned(), error })?;
+        mlprof_report::output::say(format_args!("written: {}", folder.display()));
+        Ok(())
+    }
+
+    /// What is in the tables.
+    pub(crate) fn schema() -> Result<String, Error> {
+        Ok(columns::text_of_schema())
+    }
+}
+
+#[cfg(not(feature = "parquet"))]
+mod built {
+    use super::{Error, Path, PathBuf, Rollups, Trace};
+
+    /// There are none.
+    #[derive(Debug, Clone)]
+    pub(crate) enum TraceFiles {}
+
+    pub(crate) fn find(_: &Path) -> Result<Vec<TraceFiles>, Error> {
+        Err(Error::WithoutParquet)
+    }
+
+    pub(crate) fn find_rollups(_: &Path) -> Result<Vec<TraceFiles>, Error> {
+        Err(Error::WithoutParquet)
+    }
+
+    pub(crate) fn read_rollups(files: &TraceFiles) -> Result<Rollups, Error> {
+        match *files {}
+    }
+
+    pub(crate) fn read(files: &TraceFiles) -> Result<Trace, Error> {
+        match *files {}
+    }
+
+    pub(crate) fn path(files: &TraceFiles) -> PathBuf {
+        match *files {}
+    }
+
+    pub(crate) fn write(_: &Trace, _: &Path) -> Result<(), Error> {
+        Err(Error::WithoutParquet)
+    }
+
+    pub(crate) fn schema() -> Result<String, Error> {
+        Err(Error::WithoutParquet)
+    }
+}
+
+pub(crate) use built::*;
+
+/// Whether a folder has traces as tables.
+pub(crate) fn is_folder_of_tables(folder: &Path) -> bool {
+    folder.join("slices").is_dir()
+}
+
+/// Whether a folder has sums of traces as tables.
+pub(crate) fn is_folder_of_rollups(folder: &Path) -> bool {
+    folder.join("ops").is_dir()
+}
+
+/// Prints what is in the tables that traces become by `mlprof convert --to parquet`.
+///
+/// Every column with its type and meaning, and the version of the schema, which stands in every file as
+/// `mlprof.schema`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SchemaArguments {}
+
+/// Prints the schema.
+///
+/// # Errors
+///
+/// If the command was built without tables, or nothing can be printed.
+pub fn print_schema(_: &SchemaArguments) -> Result<(), Error> {
+    crate::report::heard(print(StandardStream::Output, schema()?.as_bytes()))
+}

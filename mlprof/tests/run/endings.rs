@@ -1,0 +1,161 @@
+//! However a program ends, its numbers are there, or it is said that they are not.
+
+use mlprof_core::Report;
+
+use super::shop::Shop;
+
+fn notes(shop: &Shop) -> Vec<String> {
+    shop.reports().into_values().flat_map(|report| report.header().notes.clone()).collect()
+}
+
+fn has(notes: &[String], part: &str) -> bool {
+    notes.iter().any(|note| note.contains(part))
+}
+
+#[test]
+fn numbers_survive_aborts_panics_faults_and_overflows() {
+    let shop = Shop::copy_of("endings");
+    for (way, signal, name) in [
+        ("abort", 6, "SIGABRT"),
+        ("thread", 6, "SIGABRT"),
+        ("panic", 6, "SIGABRT"),
+        ("fault", 11, "SIGSEGV"),
+        ("overflow", 6, "SIGSEGV"),
+    ] {
+        let before = shop.command("cargo", &["run", "--quiet", "--", way]).output().expect("runs");
+        let died_by = std::os::unix::process::ExitStatusExt::signal(&before.status);
+        assert_eq!(died_by, Some(signal), "{way} without us");
+        let run = shop.mlprof("--functions endings::leaf", &format!("cargo run -- {way}"));
+        assert_eq!(run.code, Some(128 + signal), "{way}: {run:?}");
+        assert_eq!(run.stdout.as_bytes(), before.stdout, "{way}");
+        assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{way}: {run:?}");
+        assert!(has(&notes(&shop), &format!("ended by {name}")), "{way}: {run:?}");
+        // Whoever said something about it before says it still.
+        let said = String::from_utf8_lossy(&before.stderr).into_owned();
+        for words in ["has overflowed its stack", "panicked at src/main.rs"] {
+            assert_eq!(said.contains(words), run.stderr.contains(words), "{way}: {run:?}");
+        }
+        shop.forget_results();
+    }
+}
+
+#[test]
+fn who_ends_without_a_report_is_named() {
+    let shop = Shop::copy_of("endings");
+    for (way, code, said) in [
+        ("_exit", 5, "(endings) ended by `_exit` (5)"),
+        ("kill", 137, "(endings) was ended by SIGKILL"),
+        ("exec", 0, "(endings) became true by exec"),
+    ] {
+        let run = shop.mlprof("--functions endings::leaf", &format!("cargo run -- {way}"));
+        assert_eq!(run.code, Some(code), "{way}: {run:?}");
+        assert!(run.stderr.contains(said), "{way}: {run:?}");
+        // A busy machine may take so long that something has been written.
+        let left = match shop.reports().is_empty() {
+            true => "what it had done until then is lost",
+            false => "its results are those that were written while it ran",
+        };
+        assert!(run.stderr.contains(left), "{way}: {run:?}");
+        assert!(!run.stderr.contains("no process of this command was measured"), "{run:?}");
+        assert!(!run.stderr.contains("there are no functions"), "the reason is another: {run:?}");
+    }
+}
+
+/// What was counted and sampled is written while the program runs.
+#[test]
+fn numbers_of_a_process_that_leaves_no_time_are_those_of_its_last_second() {
+    let shop = Shop::copy_of("endings");
+    for options in ["--functions endings::leaf", "--lines endings::leaf", "--sample 500"] {
+        let mut words = super::shop::arguments(options, "cargo run --");
+        words.push("late _exit");
+        let run = shop.run(super::shop::MLPROF, &words);
+        assert_eq!(run.code, Some(5), "{options}: {run:?}");
+        let report = shop.reports().into_values().next().expect("a report");
+        match &report {
+            Report::Lines(report) => {
+                let leaf = report.functions.iter().find(|it| it.name.ends_with("leaf"));
+                assert_eq!(leaf.map(|leaf| leaf.calls), Some(100), "{report:?}");
+            }
+            Report::Samples(report) => assert!(report.samples.samples > 0, "{report:?}"),
+            _ => assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{run:?}"),
+        }
+        assert!(has(&notes(&shop), "while the process still ran"), "{options}: {run:?}");
+        let said = "its results are those that were written while it ran";
+        assert!(run.stderr.contains(said), "{options}: {run:?}");
+        shop.forget_results();
+    }
+}
+
+#[test]
+fn forked_children_and_open_calls_are_not_passed_over() {
+    let shop = Shop::copy_of("endings");
+    let run = shop.mlprof("--functions endings::**", "cargo run -- fork");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "the child's are its own: {run:?}");
+    assert!(has(&notes(&shop), "the process was forked 1 times"), "{:?}", notes(&shop));
+    assert!(run.stderr.contains("Note: the process was forked 1 times"), "{run:?}");
+    shop.forget_results();
+
+    for (way, code) in [("exit", 6), ("abort", 134)] {
+        let run = shop.mlprof("--functions endings::**", &format!("cargo run -- {way}"));
+        assert_eq!(run.code, Some(code), "{run:?}");
+        assert!(has(&notes(&shop), "still open when"), "{way}: {:?}", notes(&shop));
+        assert!(shop.calls().get("endings::main").is_none_or(|calls| *calls == 0), "{run:?}");
+        shop.forget_results();
+    }
+}
+
+#[test]
+fn a_forked_child_that_ends_well_has_a_report_of_its_own() {
+    let shop = Shop::copy_of("endings");
+    for options in ["--functions endings::leaf", "--lines endings::leaf"] {
+        let mut words = super::shop::arguments(options, "cargo run --");
+        words.push("fork and exit");
+        let run = shop.run(super::shop::MLPROF, &words);
+        assert_eq!(run.code, Some(0), "{options}: {run:?}");
+        let calls = |report: &Report| match report {
+            Report::Lines(report) => report.functions.iter().map(|it| it.calls).sum::<u64>(),
+            Report::Advanced(report) => {
+                let functions = report.actions.iter().flat_map(|action| &action.functions);
+                let leaves = functions.filter(|it| it.function.name == "endings::leaf");
+                leaves.map(|it| it.calls.total_calls).sum()
+            }
+            other => panic!("{other:?}"),
+        };
+        let reports = shop.reports();
+        let each: Vec<u64> = reports.values().map(calls).collect();
+        assert_eq!(each, [100, 100], "one for each process, nothing twice: {options}: {run:?}");
+        assert!(!run.stderr.contains("is lost"), "{options}: {run:?}");
+        shop.forget_results();
+    }
+}
+
+#[test]
+fn samples_know_threads_by_their_names_and_who_waits() {
+    let shop = Shop::copy_of("endings");
+    let run = shop.mlprof("--sample 500", "cargo run -- threads");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let (name, report) = shop.reports().into_iter().next().expect("a report");
+    let Report::Samples(report) = report else { panic!("{report:?}") };
+    let threads: Vec<_> = report.samples.threads.iter().map(|it| it.thread.as_str()).collect();
+    for name in ["main", "busy", "waiter-0", "waiter-1"] {
+        assert!(threads.contains(&name), "{threads:?}");
+    }
+    assert_eq!(threads.len(), 4, "ours are not the program's: {threads:?}");
+    // Who waits, and what for.
+    let waits = |text: &str| {
+        text.lines().any(|line| line.contains("endings::wait_for_it") && line.contains(": syscall"))
+    };
+    assert!(waits(&run.stderr), "{run:?}");
+
+    let file = shop.path("mlprof-results").join(&name);
+    let file = file.to_str().expect("UTF-8");
+    let sorted = shop.run(super::shop::MLPROF, &["report", file, "--sort", "waiting"]);
+    let mut lines = sorted.stdout.lines().skip_while(|line| !line.starts_with("Self %"));
+    let row = lines.find(|line| line.contains("endings::wait_for_it"));
+    assert!(row.is_some(), "{sorted:?}");
+    let to_folded = ["convert", file, "--to", "folded", "--waiting", "-o", "-"];
+    let folded = shop.run(super::shop::MLPROF, &to_folded);
+    let is_wait = |line: &str| line.contains("endings::wait_for_it") && line.contains(";syscall ");
+    assert!(folded.stdout.lines().any(is_wait), "{folded:?}");
+}

@@ -1,5 +1,0 @@
-//! The `mlprof` command under the name by which `cargo mlprof` finds it.
-
-fn main() -> std::process::ExitCode {
-    profiler_cli::command::main()
-}

@@ -1,5 +1,0 @@
-//! The `mlprof` command.
-
-fn main() -> std::process::ExitCode {
-    profiler_cli::command::main()
-}
