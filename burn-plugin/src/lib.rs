@@ -77,7 +77,7 @@
 //! devices (wgpu, CUDA, …), with this crate's feature `cubecl`, also every op with its shapes, fused
 //! blocks and kernels: see [`ops`]. Each training batch is a step of its schedule, on several
 //! devices together, and each batch of an evaluation; the validation between epochs is none. A
-//! training strategy of your own calls [`Profiler::step`](mlprof_core::Profiler::step) itself.
+//! training strategy of your own calls [`ProfilerExt::step`](mlprof_core::ProfilerExt::step) itself.
 //!
 //! # Device time
 //!

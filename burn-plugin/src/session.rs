@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mlprof_core::{Action, Interrupt, IntoProfiler, Profiler, RunContext, Session, Stage};
+use mlprof_core::{
+    Action, Interrupt, IntoProfiler, Profiler, ProfilerExt, RunContext, Session, Stage,
+};
 
 use crate::screen::MainScreen;
 

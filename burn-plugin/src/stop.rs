@@ -8,7 +8,7 @@ use std::time::Duration;
 use burn::data::dataset::DatasetError;
 use burn::train::Interrupter;
 use mlprof_core::interrupt::{Watch, watch};
-use mlprof_core::{Interrupt, Profiler};
+use mlprof_core::{Interrupt, Profiler, ProfilerExt};
 
 /// The reason that a fit gives when Ctrl-C (or a termination request) ended it: with
 /// [`Interrupt::Return`](mlprof_core::Interrupt::Return).

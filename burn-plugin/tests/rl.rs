@@ -25,7 +25,7 @@ use burn::train::{
 use common::{Recorder, alone, interrupt};
 use mlprof_burn::INTERRUPTED;
 use mlprof_burn::prelude::*;
-use mlprof_core::{Action, NeverStarted, Stage, profile};
+use mlprof_core::{Action, NeverStarted, Observation, Stage, profile};
 
 /// A row of numbers, as an observation, an action or what an action is chosen by.
 #[derive(Clone, Debug)]
@@ -324,17 +324,16 @@ impl Profiler for Impatient {
         Ok(())
     }
 
-    fn summary(&self) -> String {
-        String::new()
-    }
-
-    fn step(&self) {
-        self.batches.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn reason_to_stop(&self) -> Option<String> {
-        let is_over = self.batches.load(Ordering::Relaxed) >= self.most;
-        is_over.then(|| "that is enough".to_owned())
+    fn observe(&self, observation: &Observation<'_>) {
+        match observation {
+            Observation::StepEnd => {
+                self.batches.fetch_add(1, Ordering::Relaxed);
+            }
+            Observation::Control(control) if self.batches.load(Ordering::Relaxed) >= self.most => {
+                control.stop("that is enough");
+            }
+            _ => {}
+        }
     }
 }
 

@@ -47,22 +47,22 @@ impl Profiler for Steps {
         Ok(())
     }
 
-    fn step(&self) {
-        self.steps.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn pause(&self) {
-        self.pauses.fetch_add(1, Ordering::Relaxed);
-        self.is_paused.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn resume(&self) {
-        self.is_paused.fetch_sub(1, Ordering::Relaxed);
-    }
-
     fn observe(&self, observation: &Observation<'_>) {
-        if let Observation::Note(text) = observation {
-            self.notes.lock().unwrap_or_else(PoisonError::into_inner).push((*text).to_owned());
+        match observation {
+            Observation::StepEnd => {
+                self.steps.fetch_add(1, Ordering::Relaxed);
+            }
+            Observation::StepsPaused => {
+                self.pauses.fetch_add(1, Ordering::Relaxed);
+                self.is_paused.fetch_add(1, Ordering::Relaxed);
+            }
+            Observation::StepsResumed => {
+                self.is_paused.fetch_sub(1, Ordering::Relaxed);
+            }
+            Observation::Note(text) => {
+                self.notes.lock().unwrap_or_else(PoisonError::into_inner).push((*text).to_owned());
+            }
+            _ => {}
         }
     }
 }

@@ -5,14 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use mlprof_core::hook::{
-    DeviceActivity, DeviceEvent, Observation, OpStart, RegionSink, TimingMethod,
-};
+use mlprof_core::hook::{DeviceActivity, DeviceEvent, Observation, TimingMethod};
 use mlprof_core::report::tensor::TensorReport;
 use mlprof_core::tensor::{Cycle, Dropped, Schedule};
 use mlprof_core::{
-    Action, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage, TensorProfiler,
-    activate,
+    Action, Inner, NeverStarted, Profiler, RunContext, Stage, TensorProfiler, activate,
 };
 
 /// What is recorded, and what is kept of it.
@@ -136,18 +133,6 @@ impl Profiler for Keeper {
         self.inner.stop(action)
     }
 
-    fn interest(&self) -> Interest {
-        self.inner.interest()
-    }
-
-    fn is_enabled(&self) -> bool {
-        self.inner.is_enabled()
-    }
-
-    fn start_op(&self, op: &OpStart<'_>) {
-        self.inner.start_op(op);
-    }
-
     fn observe(&self, observation: &Observation<'_>) {
         match observation {
             Observation::DeviceEvent(event) => {
@@ -167,44 +152,8 @@ impl Profiler for Keeper {
         self.inner.observe(observation);
     }
 
-    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
-        self.inner.region_sink()
-    }
-
-    fn step(&self) {
-        self.inner.step();
-    }
-
-    fn pause(&self) {
-        self.inner.pause();
-    }
-
-    fn resume(&self) {
-        self.inner.resume();
-    }
-
-    fn separates_sanity_check(&self) -> bool {
-        self.inner.separates_sanity_check()
-    }
-
-    fn setup(&self, stage: Stage, run: &RunContext) {
-        self.inner.setup(stage, run);
-    }
-
-    fn teardown(&self, stage: Option<Stage>) {
-        self.inner.teardown(stage);
-    }
-
-    fn summary(&self) -> String {
-        self.inner.summary()
-    }
-
-    fn report(&self) -> Option<Report> {
-        self.inner.report()
-    }
-
-    fn output(&self) -> Option<&Output> {
-        self.inner.output()
+    fn inner(&self) -> Inner<'_> {
+        Inner::of(&*self.inner)
     }
 }
 
@@ -236,7 +185,7 @@ impl Recording {
 }
 
 /// Records what `work` does, and makes the report of it. `work` is given the profiler, whose
-/// [`step`](Profiler::step) it calls if the plan has steps.
+/// [`step`](mlprof_core::ProfilerExt::step) it calls if the plan has steps.
 pub fn record(
     plan: Plan,
     work: impl FnOnce(&dyn Profiler) -> Result<(), String>,

@@ -60,6 +60,7 @@ mod tallies;
 mod text;
 mod thread_name;
 mod timestamp;
+mod training_control;
 mod unbound;
 mod uncounted;
 
@@ -84,7 +85,7 @@ pub use numerics::{
 pub use observation::Observation;
 pub use op::{Direction, OpStart};
 pub use phase::Phase;
-pub use region::RegionSink;
+pub use region::{RegionSink, RegionSinks};
 pub use run_context::RunContext;
 pub use schedule::{InvalidSchedule, ParseScheduleError, Schedule, StepPhase};
 pub use shapes::{DType, InputDetail, InputDetails, InputsBuilder, Number, ShapeList, TensorShape};
@@ -92,6 +93,7 @@ pub use source_hash::source_hash;
 pub use stage::Stage;
 pub use tallies::Tallies;
 pub use timestamp::Timestamp;
+pub use training_control::TrainingControl;
 pub use unbound::Unbound;
 
 #[doc(hidden)]

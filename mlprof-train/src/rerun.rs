@@ -4,14 +4,16 @@ use super::error::Result;
 use super::module::TrainModule;
 use super::optimizer::TrainOptimizer;
 use super::run::{Run, configured};
-use mlprof_core::ProfilerExt;
+use mlprof_core::{Observation, ProfilerExt, TrainingControl};
 
 impl<M: TrainModule> Run<'_, M> {
     /// Runs the batch again if the profiler asks for it: forward, and backward where the training ends by that, so that gradients are
     /// those of the first time where it goes on. What the run logs does not change, and an error is only told to the profiler.
     pub(super) fn look_again(&mut self) {
         let profiler = self.profiler.clone();
-        if !profiler.begin_rerun() {
+        let control = TrainingControl::with_rerun();
+        profiler.observe(&Observation::Control(&control));
+        if !control.wants_rerun() {
             return;
         }
         let metrics = self.state.metrics_of_passes().clone();
@@ -21,7 +23,7 @@ impl<M: TrainModule> Run<'_, M> {
         };
         *self.state.metrics_of_passes() = metrics;
         let failure = result.err().map(|error| error.to_string());
-        profiler.end_rerun(failure.as_deref());
+        profiler.observe(&Observation::RerunEnd(failure.as_deref()));
     }
 
     fn run_again(&mut self) -> Result<()> {

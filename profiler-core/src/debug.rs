@@ -4,9 +4,10 @@ use std::fmt;
 
 use crate::allocation::AllocationProfiler;
 use crate::nvtx::NvtxProfiler;
+use crate::profiler::name_of;
 use crate::{
-    AdvancedProfiler, NumericsProfiler, Profiler, Several, SimpleCountersProfiler, SimpleProfiler,
-    TensorProfiler,
+    AdvancedProfiler, NumericsProfiler, Profiler, ProfilerExt, Several, SimpleCountersProfiler,
+    SimpleProfiler, TensorProfiler,
 };
 use mlprof_events::names::short_name_of;
 
@@ -30,7 +31,7 @@ use mlprof_events::names::short_name_of;
 impl fmt::Debug for dyn Profiler + '_ {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.parts() {
-            [] => formatter.write_str(short_name_of(self.type_name())),
+            [] => formatter.write_str(short_name_of(name_of(self))),
             parts => formatter.debug_list().entries(parts).finish(),
         }
     }

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
-use crate::Profiler;
 use crate::output::say;
 use crate::profiler_names::{by_name, check};
+use crate::{Profiler, ProfilerExt};
 use mlprof_events::environment::Environment;
 use mlprof_events::forking::{Mutex, made_once};
 

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 
 use crate::output::{Output, RenderedReport, say};
+use crate::profiler::{Inner, has_internals, is_open, name_of};
 use crate::report::Report;
-use crate::{Action, NeverStarted, Profiler};
+use crate::{Action, NeverStarted, Profiler, ProfilerExt};
 use mlprof_events::forking::Mutex;
 use mlprof_events::panics::contain;
 use mlprof_events::{
-    DeviceEvent, Interest, Observation, OpStart, RegionSink, RunContext, Stage, Unbound,
+    DeviceEvent, Interest, Observation, OpStart, RegionSink, RegionSinks, RunContext, Stage,
     note_interest_change, uncounted,
 };
 
@@ -18,7 +19,7 @@ use mlprof_events::{
 /// code, none of which may be unwound by them. Profilers of mlprof's are as they are: they cost
 /// nothing more. Of one profiler there is one guard at a time.
 pub(crate) fn guarded(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-    if profiler.is_guarded() {
+    if contain(|| has_internals(&*profiler)).unwrap_or_default() {
         return profiler;
     }
     uncounted(|| {
@@ -30,7 +31,7 @@ pub(crate) fn guarded(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
         if let Some(known) = guards.iter().filter_map(Weak::upgrade).find(is_its) {
             return known;
         }
-        let state = State { name: profiler.type_name(), is_disabled: AtomicBool::new(false) };
+        let state = State { name: name_of(&*profiler), is_disabled: AtomicBool::new(false) };
         let guard = Arc::new(Guarded { profiler, state: Arc::new(state) });
         guards.push(Arc::downgrade(&guard));
         guard
@@ -101,16 +102,8 @@ impl Profiler for Guarded {
         self.call("stop", Ok(()), |own| own.stop(action))
     }
 
-    fn is_open(&self, action: Action) -> bool {
-        self.call("is_open", false, |own| own.is_open(action))
-    }
-
     fn interest(&self) -> Interest {
         self.call("interest", Interest::NONE, |own| own.interest())
-    }
-
-    fn is_enabled(&self) -> bool {
-        self.call("is_enabled", false, |own| own.is_enabled())
     }
 
     fn start_op(&self, op: &OpStart<'_>) {
@@ -118,65 +111,14 @@ impl Profiler for Guarded {
     }
 
     fn observe(&self, observation: &Observation<'_>) {
-        self.call("observe", (), |own| own.observe(observation));
-    }
-
-    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
-        let sink = self.call("region_sink", None, |own| own.region_sink())?;
-        Some(Arc::new(GuardedSink { sink, state: self.state.clone() }))
-    }
-
-    fn unbound(&self, work: &Arc<Unbound>) {
-        self.call("unbound", (), |own| own.unbound(work));
-    }
-
-    fn parts(&self) -> &[Arc<dyn Profiler>] {
-        self.call("parts", &[], |own| own.parts())
-    }
-
-    fn hands_on_to(&self, profiler: *const ()) -> bool {
-        Arc::as_ptr(&self.profiler).cast::<()>() == profiler
-            || self.call("hands_on_to", false, |own| own.hands_on_to(profiler))
-    }
-
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn guarded_profiler(&self) -> Option<&Arc<dyn Profiler>> {
-        Some(&self.profiler)
-    }
-
-    fn type_name(&self) -> &'static str {
-        self.state.name
-    }
-
-    fn reason_to_stop(&self) -> Option<String> {
-        self.call("reason_to_stop", None, |own| own.reason_to_stop())
-    }
-
-    fn begin_rerun(&self) -> bool {
-        self.call("begin_rerun", false, |own| own.begin_rerun())
-    }
-
-    fn end_rerun(&self, failure: Option<&str>) {
-        self.call("end_rerun", (), |own| own.end_rerun(failure));
-    }
-
-    fn step(&self) {
-        self.call("step", (), |own| own.step());
-    }
-
-    fn pause(&self) {
-        self.call("pause", (), |own| own.pause());
-    }
-
-    fn resume(&self) {
-        self.call("resume", (), |own| own.resume());
-    }
-
-    fn separates_sanity_check(&self) -> bool {
-        self.call("separates_sanity_check", false, |own| own.separates_sanity_check())
+        let Observation::RegionOpened(sinks) = observation else {
+            return self.call("observe", (), |own| own.observe(observation));
+        };
+        let of_own = RegionSinks::new();
+        self.call("observe", (), |own| own.observe(&Observation::RegionOpened(&of_own)));
+        for sink in of_own.into_inner() {
+            sinks.add(Arc::new(GuardedSink { sink, state: self.state.clone() }));
+        }
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -199,13 +141,39 @@ impl Profiler for Guarded {
         self.call("output", None, |own| own.output())
     }
 
-    fn render(&self) -> RenderedReport {
-        let nothing = RenderedReport::new(String::new(), None);
-        self.call("render", nothing, |own| own.render())
-    }
-
     fn describe(&self) {
         self.call("describe", (), |own| own.describe());
+    }
+
+    fn inner(&self) -> Inner<'_> {
+        Inner::internals(self)
+    }
+}
+
+impl crate::profiler::Internals for Guarded {
+    fn receivers(&self) -> &[Arc<dyn Profiler>] {
+        std::slice::from_ref(&self.profiler)
+    }
+
+    fn guarded(&self) -> Option<&Arc<dyn Profiler>> {
+        Some(&self.profiler)
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.call("interest", false, |own| own.is_enabled())
+    }
+
+    fn is_open(&self, action: Action) -> bool {
+        self.call("inner", false, |own| is_open(own, action))
+    }
+
+    fn separates_sanity_check(&self) -> bool {
+        self.call("inner", false, |own| own.separates_sanity_check())
+    }
+
+    fn render(&self) -> RenderedReport {
+        let nothing = RenderedReport::new(String::new(), None);
+        self.call("summary", nothing, |own| own.render())
     }
 }
 
@@ -230,7 +198,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
-    use crate::{ProfilerExt, SimpleProfiler};
+    use crate::SimpleProfiler;
 
     /// Panics in the method of this name.
     #[derive(Default)]
@@ -269,8 +237,9 @@ mod tests {
             self.called("observe");
         }
 
-        fn step(&self) {
-            self.called("step");
+        fn inner(&self) -> Inner<'_> {
+            self.called("inner");
+            Inner::NONE
         }
 
         fn setup(&self, _stage: Stage, _run: &RunContext) {
@@ -290,11 +259,6 @@ mod tests {
             self.called("report");
             None
         }
-
-        fn reason_to_stop(&self) -> Option<String> {
-            self.called("reason_to_stop");
-            None
-        }
     }
 
     fn use_all_of(profiler: &dyn Profiler) {
@@ -310,18 +274,8 @@ mod tests {
 
     #[test]
     fn a_panic_of_any_method_disables_the_profiler_and_reaches_nobody() {
-        let methods = [
-            "start",
-            "stop",
-            "interest",
-            "observe",
-            "step",
-            "setup",
-            "teardown",
-            "summary",
-            "report",
-            "reason_to_stop",
-        ];
+        let methods =
+            ["start", "stop", "interest", "observe", "setup", "teardown", "summary", "report"];
         for method in methods {
             let own = Arc::new(Panics { method, ..Panics::default() });
             let guard = guarded(own.clone());
@@ -334,7 +288,7 @@ mod tests {
                 "{method}: it is not called any more"
             );
             assert_eq!(guard.interest(), Interest::NONE, "{method}");
-            assert!(guard.type_name().ends_with("Panics"), "{method}");
+            assert!(name_of(&*guard).ends_with("Panics"), "{method}");
         }
     }
 

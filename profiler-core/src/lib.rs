@@ -92,8 +92,8 @@ pub use interrupt::Interrupt;
 #[doc(hidden)]
 pub use mlprof_events::evaluation::Evaluation;
 pub use mlprof_events::{
-    Action, ActionKind, Callsite, Interest, Observation, RunContext, Stage, Unbound, action, names,
-    startup,
+    Action, ActionKind, Callsite, Interest, Observation, RunContext, Stage, TrainingControl,
+    Unbound, action, names, startup,
 };
 #[doc(hidden)]
 pub use mlprof_events::{before_main, debug_as_display, progress};
@@ -106,7 +106,9 @@ pub use mlprof_sampler as sampler;
 pub use mlprof_trace as trace;
 pub use numerics::NumericsProfiler;
 pub use pass_through::PassThroughProfiler;
-pub use profiler::{NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
+#[doc(hidden)]
+pub use profiler::Internals;
+pub use profiler::{Inner, NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
 pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
 pub use session::Session;
 pub use several::Several;

@@ -1,5 +1,6 @@
 //! The profiler that measures nothing.
 
+use crate::profiler::{Inner, Internals};
 use crate::{Action, Interest, NeverStarted, Profiler};
 
 /// Measures nothing and reports nothing; what `None` selects. While it is active, hooks cost what
@@ -15,10 +16,6 @@ impl PassThroughProfiler {
 }
 
 impl Profiler for PassThroughProfiler {
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
     #[inline(always)]
     fn start(&self, _action: Action) {}
 
@@ -32,4 +29,14 @@ impl Profiler for PassThroughProfiler {
     }
 
     fn describe(&self) {}
+
+    fn inner(&self) -> Inner<'_> {
+        Inner::internals(self)
+    }
+}
+
+impl Internals for PassThroughProfiler {
+    fn separates_sanity_check(&self) -> bool {
+        false
+    }
 }

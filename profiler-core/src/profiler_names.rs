@@ -150,6 +150,7 @@ pub(crate) fn by_name(text: &str) -> Result<Arc<dyn Profiler>, UnknownProfiler> 
 mod tests {
     use super::*;
     use crate::Interest;
+    use crate::ProfilerExt;
 
     fn interest(text: &str) -> Interest {
         by_name(text).unwrap_or_else(|error| panic!("{error}")).interest()

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::active::RunningLoop;
 use crate::interrupt::{self, Interrupt, PendingReport, Terminating, Watch};
 use crate::watcher::{self, with_watcher};
-use crate::{Activated, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler, activate};
+use crate::{
+    Activated, IntoProfiler, Profiler, ProfilerExt, RunContext, Stage, UnknownProfiler, activate,
+};
 
 /// Keeps a profiler active for a stage and delivers its report when dropped, also while a panic
 /// unwinds, and before a signal ends the process. What a training loop holds from the beginning of
@@ -127,7 +129,7 @@ impl Session {
     /// said on standard error, and the stage goes on.
     ///
     /// ```
-    /// use mlprof_core::{RunContext, Session, Stage, profile};
+    /// use mlprof_core::{ProfilerExt, RunContext, Session, Stage, profile};
     ///
     /// let session = Session::begin("none", Stage::Fit, &RunContext::default()).live(true);
     /// for batch in 0..3 {
@@ -217,7 +219,7 @@ impl Drop for Session {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::{PassThroughProfiler, ProfilerExt, SimpleProfiler};
+    use crate::{PassThroughProfiler, SimpleProfiler};
 
     #[test]
     fn a_session_begins_with_whatever_a_trainer_takes() {

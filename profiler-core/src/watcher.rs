@@ -6,14 +6,14 @@
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use mlprof_events::CounterSample;
 use mlprof_events::environment::{Environment, Switch};
 use mlprof_events::forking::Mutex;
+use mlprof_events::{CounterSample, Observation};
 use mlprof_report::output::say;
 
 use crate::active::{activate_beside, hands_on};
 use crate::several::Several;
-use crate::{Activated, Profiler, RunContext, Stage};
+use crate::{Activated, Profiler, ProfilerExt, RunContext, Stage};
 
 static WATCHER: OnceLock<Arc<dyn Profiler>> = OnceLock::new();
 /// Kept for the rest of the process.
@@ -92,7 +92,7 @@ pub(crate) fn stop_listening() {
 /// A training step is over that no loop tells of: spliced code does.
 pub(crate) fn step() {
     if let Some(watcher) = WATCHER.get() {
-        watcher.step();
+        watcher.observe(&Observation::StepEnd);
     }
 }
 

@@ -16,8 +16,8 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use mlprof_core::{
-    AdvancedProfiler, NumericsProfiler, Output, RunContext, Session, SimpleProfiler, Stage,
-    TensorProfiler, hook, profile,
+    AdvancedProfiler, NumericsProfiler, Output, ProfilerExt, RunContext, Session, SimpleProfiler,
+    Stage, TensorProfiler, hook, profile,
 };
 use mlprof_events::{NumberReader, ObservedTensor, TensorNumbers, TensorRole};
 

@@ -12,8 +12,8 @@ use mlprof_core::spliced::wanted::OUTPUTS;
 use mlprof_core::spliced::{SINK_VERSION, Sink, sink};
 use mlprof_core::tensor::Phase;
 use mlprof_core::{
-    AdvancedProfiler, Interest, NumericsProfiler, Profiler, Report, RunContext, Session,
-    SimpleProfiler, Stage, TensorProfiler, activate, bound, profile,
+    AdvancedProfiler, Interest, NumericsProfiler, Profiler, ProfilerExt, Report, RunContext,
+    Session, SimpleProfiler, Stage, TensorProfiler, activate, bound, profile,
 };
 
 /// As it stands in spliced crates.

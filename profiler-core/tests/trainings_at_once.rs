@@ -7,7 +7,7 @@ use std::thread;
 
 use mlprof_core::hook::{OpScope, OpStart};
 use mlprof_core::{
-    Action, Activated, Binding, Profiler, RunContext, Session, SimpleProfiler, Stage,
+    Action, Activated, Binding, Profiler, ProfilerExt, RunContext, Session, SimpleProfiler, Stage,
     TensorProfiler, activate, active, bound, profile,
 };
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mlprof_core::report::NumericsReport;
 use mlprof_core::report::numerics::{RecordedTensor, TensorRow};
-use mlprof_core::{NumericsProfiler, Profiler, activate};
+use mlprof_core::{NumericsProfiler, activate};
 use mlprof_tch::prelude::*;
 use tch::nn::{self, Module, OptimizerConfig, VarStore};
 use tch::{Device, Kind, Tensor, kind::FLOAT_CPU};

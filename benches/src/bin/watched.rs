@@ -24,7 +24,7 @@ mod watched {
     use benches::conditions::Conditions;
     use benches::harness::{median, time, work};
     use benches::settings;
-    use mlprof_core::{Output, RunContext, Session, SimpleProfiler, Stage, profile};
+    use mlprof_core::{Output, ProfilerExt, RunContext, Session, SimpleProfiler, Stage, profile};
     use mlprof_events::live::{
         LONGEST_ANSWER, ProcessIdentity, Question, Request, connect, folders, read_line, write_line,
     };

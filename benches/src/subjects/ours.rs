@@ -160,7 +160,7 @@ impl Subject for Advanced {
     }
 }
 
-/// The Advanced profiler's [`step`](Profiler::step), once per training batch: no scope, but timed as one.
+/// The Advanced profiler's [`step`](ProfilerExt::step), once per training batch: no scope, but timed as one.
 pub struct AdvancedStep {
     profiler: Arc<dyn Profiler>,
 }

@@ -17,7 +17,9 @@ use burn::train::{
     ApplicationLoggerInstaller, EvaluationResult, Evaluator, EvaluatorBuilder,
     EvaluatorComponentTypesMarker, InferenceStep,
 };
-use mlprof_core::{Action, Interrupt, IntoProfiler, Profiler, RunContext, Stage, UnknownProfiler};
+use mlprof_core::{
+    Action, Interrupt, IntoProfiler, Profiler, ProfilerExt, RunContext, Stage, UnknownProfiler,
+};
 
 use crate::actions;
 use crate::loader::LoaderHooks;

@@ -7,7 +7,7 @@ use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::{Device, FloatDType, Tensor};
 use mlprof_core::hook::{Change, Reduced};
 use mlprof_core::report::numerics::{NumericsReport, StatisticsReader};
-use mlprof_core::{NumericsProfiler, Profiler, activate};
+use mlprof_core::{NumericsProfiler, ProfilerExt, activate};
 
 use super::*;
 use crate::{ProfileModule, ProfiledBackward};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::train::{LearnerModel, TrainingStrategy};
-use mlprof_core::{IntoProfiler, UnknownProfiler};
+use mlprof_core::{IntoProfiler, ProfilerExt, UnknownProfiler};
 
 use super::ProfiledStrategy;
 use crate::session::StageSettings;

@@ -22,7 +22,8 @@ use burn::train::{
     LearnerModel, LearningResult, SupervisedTraining, TrainStep, TrainingStrategy,
 };
 use mlprof_core::{
-    Interrupt, IntoProfiler, PassThroughProfiler, Profiler, RunContext, Stage, UnknownProfiler,
+    Interrupt, IntoProfiler, PassThroughProfiler, Profiler, ProfilerExt, RunContext, Stage,
+    UnknownProfiler,
 };
 
 use crate::metric::ProfiledMetric;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::train::{LearnerModel, SupervisedTraining, TrainingStrategy};
-use mlprof_core::{IntoProfiler, UnknownProfiler};
+use mlprof_core::{IntoProfiler, ProfilerExt, UnknownProfiler};
 
 use super::ProfiledTraining;
 use crate::session::StageSettings;

@@ -166,17 +166,15 @@ impl Profiler for Recorder {
         self.recorded().stages.push(stage);
     }
 
-    fn step(&self) {
-        self.recorded().steps += 1;
-    }
-
-    fn pause(&self) {
-        self.recorded().pauses += 1;
-    }
-
     fn observe(&self, observation: &Observation<'_>) {
-        if let Observation::Note(text) | Observation::StageNote(text) = observation {
-            self.recorded().notes.push((*text).to_owned());
+        let mut recorded = self.recorded();
+        match observation {
+            Observation::StepEnd => recorded.steps += 1,
+            Observation::StepsPaused => recorded.pauses += 1,
+            Observation::Note(text) | Observation::StageNote(text) => {
+                recorded.notes.push((*text).to_owned());
+            }
+            _ => {}
         }
     }
 

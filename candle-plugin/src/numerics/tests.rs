@@ -4,7 +4,7 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Var};
 use candle_nn::{Linear, Module, RNN, SGD, VarMap};
 use mlprof_core::hook::Reduced;
-use mlprof_core::{NumericsProfiler, Profiler, activate};
+use mlprof_core::{NumericsProfiler, activate};
 use mlprof_train::TrainOptimizer;
 
 use super::*;

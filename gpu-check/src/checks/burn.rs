@@ -2,8 +2,8 @@
 
 use burn::cubecl::future::block_on;
 use burn::tensor::{Device, ProfileOptions};
-use mlprof_core::ActionKind;
 use mlprof_core::hook::{DeviceActivity, TimingMethod};
+use mlprof_core::{ActionKind, ProfilerExt};
 
 use super::Shared;
 use super::regions::PART;

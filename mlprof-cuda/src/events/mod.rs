@@ -56,8 +56,8 @@ pub trait DeviceProfilerExt: Profiler {
     ///
     /// *Nobody waits* for the device where a region begins or ends: events that are over are read
     /// when later regions begin, and the rest when the report is made. Simple, Advanced and Tensor
-    /// profilers show such regions; a profiler of your own does if it has a
-    /// [`region_sink`](Profiler::region_sink).
+    /// profilers show such regions; a profiler of your own does if it adds a
+    /// sink when it observes [`RegionOpened`](mlprof_core::Observation::RegionOpened).
     ///
     /// *Cost*: that of the action, two events (about 1 µs each to record), and some 0.3 µs of
     /// bookkeeping. None of this is in the action's own time. The first region of a context waits

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mlprof_core::spliced::{lines_and_samples_so_far, profiler_of_run};
 use mlprof_core::watcher::measuring;
-use mlprof_core::{Profiler, Report};
+use mlprof_core::{Profiler, ProfilerExt, Report};
 use mlprof_events::live::{
     Answer, Dump, OpenAction, OpenThread, ProcessState, VERSION, own_namespace,
 };

@@ -9,7 +9,7 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use mlprof_core::spliced::why_no_steps;
-use mlprof_core::{Profiler, RunContext, Stage, hook};
+use mlprof_core::{Profiler, ProfilerExt, RunContext, Stage, hook};
 use mlprof_events::forking::{Mutex, MutexGuard};
 use mlprof_events::live::{Activity, RecordRequest, TrainingState};
 use mlprof_events::uncounted;

@@ -1,25 +1,18 @@
 //! The watcher as a profiler beside all others: it passes calls on to the recording and the
 //! followers, and learns of stages and steps.
 
-use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use mlprof_core::output::RenderedReport;
-use mlprof_core::{Action, Interest, NeverStarted, Observation, Profiler, RunContext, Stage};
-use mlprof_events::{OpStart, RegionSink, uncounted};
+use mlprof_core::{
+    Action, Inner, Interest, Internals, NeverStarted, Observation, Profiler, RunContext, Stage,
+};
+use mlprof_events::{OpStart, uncounted};
 
 use super::Watcher;
 
 impl Profiler for Watcher {
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn separates_sanity_check(&self) -> bool {
-        true
-    }
-
     fn start(&self, action: Action) {
         #[cfg(any(feature = "metrics", feature = "otlp"))]
         if let Some(scraped) = self.scraped.get() {
@@ -40,23 +33,21 @@ impl Profiler for Watcher {
         self.told.tell(|guest| guest.stop(action)).unwrap_or(Ok(()))
     }
 
-    fn is_open(&self, action: Action) -> bool {
-        let is_counted = self.followed.is_open(action);
-        #[cfg(any(feature = "metrics", feature = "otlp"))]
-        let is_counted = is_counted || self.scraped.get().is_some_and(|it| it.is_open(action));
-        is_counted || self.told.tell(|guest| guest.is_open(action)).unwrap_or(false)
-    }
-
     fn start_op(&self, op: &OpStart<'_>) {
         self.told.tell(|guest| guest.start_op(op));
     }
 
     fn observe(&self, observation: &Observation<'_>) {
-        self.told.tell(|guest| guest.observe(observation));
-    }
-
-    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
-        self.told.tell(|guest| guest.region_sink()).flatten()
+        match observation {
+            Observation::StepEnd => {
+                uncounted(|| self.step_is_over(thread::current().id(), Instant::now()));
+            }
+            Observation::StepsPaused => self.pause_steps(),
+            Observation::StepsResumed => self.resume_steps(),
+            // The recording is of whatever runs, and belongs to no training.
+            Observation::Unattributed(_) => {}
+            _ => drop(self.told.tell(|guest| guest.observe(observation))),
+        }
     }
 
     fn interest(&self) -> Interest {
@@ -68,29 +59,6 @@ impl Profiler for Watcher {
         };
         let of_followers = self.followed.tallies().map_or(Interest::NONE, |_| Interest::ACTIONS);
         of_guest | of_followers
-    }
-
-    /// Loops must tell of their steps.
-    fn is_enabled(&self) -> bool {
-        true
-    }
-
-    fn step(&self) {
-        uncounted(|| self.step_is_over(thread::current().id(), Instant::now()));
-    }
-
-    fn pause(&self) {
-        let waited = self.followed.take_waited();
-        self.change(|trainings, thread| {
-            trainings.waited(thread, waited);
-            trainings.pause(thread, Instant::now());
-        });
-    }
-
-    fn resume(&self) {
-        // What waited for data meanwhile was not the training.
-        self.followed.take_waited();
-        self.change(|trainings, thread| trainings.resume(thread, Instant::now()));
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -109,12 +77,47 @@ impl Profiler for Watcher {
         self.change(|trainings, thread| trainings.end(thread, stage));
     }
 
+    fn describe(&self) {
+        self.teardown(None);
+    }
+
+    fn inner(&self) -> Inner<'_> {
+        Inner::internals(self)
+    }
+}
+
+impl Internals for Watcher {
+    /// Loops must tell of their steps.
+    fn is_enabled(&self) -> bool {
+        true
+    }
+
+    fn is_open(&self, action: Action) -> bool {
+        let is_counted = self.followed.is_open(action);
+        #[cfg(any(feature = "metrics", feature = "otlp"))]
+        let is_counted =
+            is_counted || self.scraped.get().is_some_and(|it| Internals::is_open(it, action));
+        is_counted || self.told.tell(|guest| Internals::is_open(guest, action)).unwrap_or(false)
+    }
+
     /// Nothing: what is recorded goes to whoever asked for it.
     fn render(&self) -> RenderedReport {
         RenderedReport::new(String::new(), None)
     }
+}
 
-    fn describe(&self) {
-        self.teardown(None);
+impl Watcher {
+    fn pause_steps(&self) {
+        let waited = self.followed.take_waited();
+        self.change(|trainings, thread| {
+            trainings.waited(thread, waited);
+            trainings.pause(thread, Instant::now());
+        });
+    }
+
+    fn resume_steps(&self) {
+        // What waited for data meanwhile was not the training.
+        self.followed.take_waited();
+        self.change(|trainings, thread| trainings.resume(thread, Instant::now()));
     }
 }

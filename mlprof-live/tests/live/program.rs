@@ -10,8 +10,8 @@ use std::time::Duration;
 use mlprof_core::hook::{self, OpScope, Source};
 use mlprof_core::tensor::Schedule;
 use mlprof_core::{
-    Action, ActionKind, Interest, Profiler, Report, RunContext, Session, SimpleProfiler, Stage,
-    TensorProfiler, profile,
+    Action, ActionKind, Interest, Profiler, ProfilerExt, Report, RunContext, Session,
+    SimpleProfiler, Stage, TensorProfiler, profile,
 };
 
 /// What it plays, by its environment.

@@ -7,8 +7,8 @@ use crate::findings::Rules;
 use crate::missing::Missing;
 
 /// A report in all its forms: the text, the value that becomes JSON, and files beside them. They are
-/// made of one measurement, so that they say the same while threads go on. What `Profiler::render` gives and
-/// `Profiler::describe` delivers.
+/// made of one measurement, so that they say the same while threads go on. What `ProfilerExt::render` gives
+/// and `Profiler::describe` delivers.
 ///
 /// ```
 /// use mlprof_core::output::RenderedReport;
@@ -50,6 +50,12 @@ impl RenderedReport {
     pub fn with_console_text(mut self, text: impl Into<String>) -> Self {
         self.console_text = Some(text.into());
         self
+    }
+
+    /// Replaces the text, also that for the console, and the value.
+    #[doc(hidden)]
+    pub fn with_text(self, text: String, report: Option<Report>) -> Self {
+        Self { text, console_text: None, report, ..self }
     }
 
     /// What was asked for and is not in it: said on standard error when it is delivered.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mlprof_core::{Action, NeverStarted, Profiler, Several, SimpleProfiler};
+use mlprof_core::{Action, NeverStarted, Observation, Profiler, Several, SimpleProfiler};
 use mlprof_train::{FitOutcome, TrainError};
 
 use crate::toy::{Triple, Trouble, inputs, trainer};
@@ -33,16 +33,21 @@ impl Profiler for Curious {
         Ok(())
     }
 
-    fn reason_to_stop(&self) -> Option<String> {
-        (self.stops && self.is_third()).then(|| "enough was seen".to_owned())
-    }
-
-    fn begin_rerun(&self) -> bool {
-        self.is_third() && self.has_begun.fetch_add(1, Ordering::Relaxed) == 0
-    }
-
-    fn end_rerun(&self, failure: Option<&str>) {
-        self.ended.lock().expect("a list").push(failure.map(str::to_owned));
+    fn observe(&self, observation: &Observation<'_>) {
+        match observation {
+            Observation::Control(control) if self.is_third() => {
+                if control.can_rerun() && self.has_begun.fetch_add(1, Ordering::Relaxed) == 0 {
+                    control.rerun_batch();
+                }
+                if self.stops {
+                    control.stop("enough was seen");
+                }
+            }
+            Observation::RerunEnd(failure) => {
+                self.ended.lock().expect("a list").push(failure.map(str::to_owned));
+            }
+            _ => {}
+        }
     }
 }
 

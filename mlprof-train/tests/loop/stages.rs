@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use mlprof_core::{Action, NeverStarted, Profiler, RunContext, Several, SimpleProfiler, Stage};
+use mlprof_core::{
+    Action, Inner, NeverStarted, Observation, Profiler, RunContext, Several, SimpleProfiler, Stage,
+};
 
 use crate::toy::{Triple, inputs, trainer};
 
@@ -13,7 +15,7 @@ struct Recorder {
     calls: Mutex<Vec<String>>,
     counts: Mutex<BTreeMap<&'static str, u64>>,
     last_counts: Mutex<BTreeMap<&'static str, u64>>,
-    separates: bool,
+    separates: Option<SimpleProfiler>,
 }
 
 impl Recorder {
@@ -40,12 +42,15 @@ impl Profiler for Recorder {
         Ok(())
     }
 
-    fn step(&self) {
-        self.record("step");
+    fn observe(&self, observation: &Observation<'_>) {
+        if matches!(observation, Observation::StepEnd) {
+            self.record("step");
+        }
     }
 
-    fn separates_sanity_check(&self) -> bool {
-        self.separates
+    /// The Simple profiler reports the sanity check apart, and so does one that wraps it.
+    fn inner(&self) -> Inner<'_> {
+        self.separates.as_ref().map_or(Inner::NONE, |simple| Inner::of(simple))
     }
 
     fn setup(&self, stage: Stage, _run: &RunContext) {
@@ -81,7 +86,8 @@ fn a_fit_is_one_stage_whose_steps_are_its_training_batches() {
 
 #[test]
 fn a_profiler_that_asks_has_the_sanity_check_as_a_stage() {
-    let recorder = Arc::new(Recorder { separates: true, ..Recorder::default() });
+    let recorder =
+        Arc::new(Recorder { separates: Some(SimpleProfiler::new()), ..Recorder::default() });
     fit(recorder.clone());
     assert_eq!(recorder.calls("setup"), ["setup fit", "setup sanity_check"]);
     assert_eq!(recorder.calls("teardown"), ["teardown Some(SanityCheck)", "teardown None"]);

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mlprof_core::{Action, NeverStarted, Profiler, Report, Several, SimpleProfiler};
+use mlprof_core::{Action, NeverStarted, Observation, Profiler, Report, Several, SimpleProfiler};
 use mlprof_train::{Callback, EpochContext, Result, StopReason, TrainError, TrainerState};
 
 use crate::toy::{Triple, Trouble, Watched, inputs, trainer};
@@ -68,8 +68,12 @@ impl Profiler for Alarm {
         Ok(())
     }
 
-    fn reason_to_stop(&self) -> Option<String> {
-        (self.0.load(Ordering::Relaxed) == 3).then(|| "the loss is not finite".to_owned())
+    fn observe(&self, observation: &Observation<'_>) {
+        if let Observation::Control(control) = observation
+            && self.0.load(Ordering::Relaxed) == 3
+        {
+            control.stop("the loss is not finite");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use mlprof_core::{RunContext, Session, Stage, profile};
+use mlprof_core::{ProfilerExt, RunContext, Session, Stage, profile};
 
 /// Set where this program is one that trains.
 pub const PLAYS: &str = "MLPROF_TEST_PLAYS";

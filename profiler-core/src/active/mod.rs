@@ -25,7 +25,7 @@ use self::thread::Teller;
 pub(crate) use self::thread::is_in_profiler;
 pub use self::thread::let_go;
 use crate::guarded::guarded;
-use crate::profiler::Profiler;
+use crate::profiler::{self, Profiler, passes_on_to};
 use crate::several::Several;
 use crate::source;
 use mlprof_events::forking::this_process;
@@ -89,8 +89,7 @@ fn combined(profiler: &Arc<dyn Profiler>, besides: &[Arc<dyn Profiler>]) -> Arc<
 
 /// Whether `profiler` is `other`, or tells it of all that it is told of.
 pub(crate) fn hands_on(profiler: &Arc<dyn Profiler>, other: &Arc<dyn Profiler>) -> bool {
-    let address = Arc::as_ptr(other).cast::<()>();
-    Arc::as_ptr(profiler).cast::<()>() == address || profiler.hands_on_to(address)
+    passes_on_to(&**profiler, &**other)
 }
 
 /// Yet without a number.
@@ -102,7 +101,7 @@ fn activation(
     // Asked before the lock is taken: a profiler may open scopes itself.
     let wish = Arc::new(AtomicU16::new(told.interest().bits()));
     let unbound = Arc::new(Unbound::default());
-    profiler.unbound(&unbound);
+    profiler.observe(&Observation::Unattributed(&unbound));
     Activation {
         number: 0,
         generation: 0,
@@ -160,7 +159,7 @@ pub(crate) fn unseen<T>(work: impl FnOnce() -> T) -> T {
 /// Whether the active profiler has `action` open on this thread. Not on a hot path.
 pub(crate) fn is_open(action: Action) -> bool {
     let mut is_open = false;
-    with_active(Interest::ACTIONS, |profiler| is_open = profiler.is_open(action));
+    with_active(Interest::ACTIONS, |profiler| is_open = profiler::is_open(profiler, action));
     is_open
 }
 

@@ -8,7 +8,7 @@ use super::activations::{Activation, Activations, Key, Told};
 use super::owner::Place;
 use crate::forked_child;
 use crate::guarded::guarded;
-use crate::profiler::Profiler;
+use crate::profiler::{Profiler, guarded_profiler};
 use mlprof_events::forking;
 use mlprof_events::{Action, Interest, uncounted};
 use mlprof_events::{UnboundReason, WorkCounts};
@@ -271,7 +271,7 @@ impl Seen {
             }
             // A guard around a profiler of the program ends with the activation; the profiler may
             // go on.
-            let profiler = gone.profiler.guarded_profiler().unwrap_or(&gone.profiler);
+            let profiler = guarded_profiler(&*gone.profiler).unwrap_or(&gone.profiler);
             self.ended.push((gone.generation, Arc::downgrade(profiler)));
         });
     }

@@ -6,20 +6,15 @@ mod snapshot;
 mod summarize;
 mod tree;
 
-use std::sync::Arc;
-
 use self::tree::CallTree;
 use crate::device_time::DeviceTime;
-use crate::hook::{self, RegionSink};
+use crate::hook;
 use crate::output::RenderedReport;
+use crate::profiler::{Inner, Internals};
 use crate::recorder::Recorder;
-use crate::recorder::steps::Boundary;
 pub use crate::report::LineCountRestriction;
 use crate::report::{AdvancedReport, Report, Setting, prof, pstats};
-use crate::{
-    Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound,
-};
-use mlprof_events::uncounted;
+use crate::{Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage};
 
 /// Records an exact call tree per thread of all that is instrumented: actions, functions with
 /// `#[profile]`, `tracing` spans. The counterpart of Lightning's `AdvancedProfiler`, selected by
@@ -158,14 +153,6 @@ impl AdvancedProfiler {
 }
 
 impl Profiler for AdvancedProfiler {
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn separates_sanity_check(&self) -> bool {
-        true
-    }
-
     fn start(&self, action: Action) {
         if let Some(devices) = &self.devices {
             devices.open(action);
@@ -180,36 +167,12 @@ impl Profiler for AdvancedProfiler {
         self.recorder.stop(action)
     }
 
-    fn is_open(&self, action: Action) -> bool {
-        self.recorder.is_open(action)
-    }
-
-    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
-        Some(self.recorder.region_sink())
-    }
-
     fn interest(&self) -> Interest {
         (Interest::ACTIONS | Interest::FUNCTIONS).measurable()
     }
 
     fn observe(&self, observation: &Observation<'_>) {
-        self.recorder.observe(observation);
-    }
-
-    fn unbound(&self, work: &Arc<Unbound>) {
-        self.recorder.unbound(work);
-    }
-
-    fn step(&self) {
-        uncounted(|| self.recorder.pass(Boundary::Step));
-    }
-
-    fn pause(&self) {
-        uncounted(|| self.recorder.pass(Boundary::Pause));
-    }
-
-    fn resume(&self) {
-        uncounted(|| self.recorder.pass(Boundary::Resume));
+        self.recorder.observe_with_steps(observation);
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -238,6 +201,16 @@ impl Profiler for AdvancedProfiler {
 
     fn output(&self) -> Option<&Output> {
         Some(&self.output)
+    }
+
+    fn inner(&self) -> Inner<'_> {
+        Inner::internals(self)
+    }
+}
+
+impl Internals for AdvancedProfiler {
+    fn is_open(&self, action: Action) -> bool {
+        self.recorder.is_open(action)
     }
 
     fn render(&self) -> RenderedReport {

@@ -43,9 +43,9 @@ pub use mlprof_events::{
     InputDetails, InputsBuilder, KernelConfiguration, KernelLaunch, LEAST_NORMAL_F16,
     MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel, Number, NumberReader, Observation,
     ObservedTensor, OpStart, PastMemoryChange, Reduced, ReducedNumbers, Reduction, RegionSink,
-    ShapeList, TensorNumbers, TensorRole, TensorShape, Timestamp, TimingMethod, declare_device,
-    declare_device_memory, declare_framework, declare_module_place, describe_device,
-    strided_offsets,
+    RegionSinks, ShapeList, TensorNumbers, TensorRole, TensorShape, Timestamp, TimingMethod,
+    declare_device, declare_device_memory, declare_framework, declare_module_place,
+    describe_device, strided_offsets,
 };
 pub use op::OpScope;
 pub use parameters::{Change, ParametersTold, TellTensor};

@@ -1,5 +1,6 @@
 use super::tests::{Numbers, OnDevice, tell, with};
 use super::*;
+use crate::ProfilerExt;
 use crate::report::numerics::{FaultInterval, RecordedTensor};
 use mlprof_events::ObservedTensor;
 

@@ -26,6 +26,7 @@ use self::modules::Modules;
 use self::running::Running;
 use self::settings::Settings;
 use crate::output::RenderedReport;
+use crate::profiler::{Inner, Internals};
 use crate::report::numerics::{self, NumericsReport};
 use crate::report::{Overhead, Report, ReportHeader, SCHEMA_VERSION, Units};
 use crate::{Action, Interest, NeverStarted, Output, Profiler, RunContext, Stage, hook};
@@ -61,7 +62,7 @@ use mlprof_events::{Observation, OpStart, TensorRole, uncounted};
 /// number of a parameter until the step ends. *Stages*: what is inside of another stage, as a validation in a fit, is not looked at.
 ///
 /// ```
-/// use mlprof_core::{NumericsProfiler, Profiler};
+/// use mlprof_core::{NumericsProfiler, ProfilerExt};
 ///
 /// let profiler = NumericsProfiler::new().every(100).stop_on_nan(true);
 /// // … a training with it …
@@ -213,17 +214,82 @@ impl NumericsProfiler {
             running.report(header, self.settings.watches)
         })
     }
+
+    /// Returns why the training should end.
+    fn reason_to_stop(&self) -> Option<String> {
+        let first = self.settings.stops.then(|| {
+            let mut running = self.state();
+            running.settle_gradients();
+            running.first_not_finite.clone()
+        });
+        first.flatten().map(|first| first.what_is_not_finite())
+    }
+
+    /// Begins a rerun of the batch if a number in it is the first that is not finite.
+    fn begin_rerun(&self) -> bool {
+        uncounted(|| {
+            let mut running = self.state();
+            running.settle_gradients();
+            let first = running.first_not_finite.as_ref();
+            let is_of_this_step = first.is_some_and(|first| first.step == running.step);
+            // A recorded step has shown all already.
+            let is_wanted = self.settings.runs_again()
+                && is_of_this_step
+                && running.rerun.is_none()
+                && !running.is_paused()
+                && self.wish(TensorRole::Output) == FINITE;
+            if is_wanted {
+                running.begin_rerun();
+                self.knows_batch.store(false, Ordering::Relaxed);
+                let is_other = self.look(STATISTICS, STATISTICS);
+                drop(running);
+                Self::tell_hooks(is_other);
+            }
+            is_wanted
+        })
+    }
+
+    /// Ends the rerun of the batch, which may have failed.
+    fn end_rerun(&self, failure: Option<&str>) {
+        uncounted(|| {
+            let mut running = self.state();
+            if !running.is_rerun {
+                return;
+            }
+            running.end_rerun(failure);
+            running.write_record(&self.output, &self.settings);
+            let of_ops = if self.settings.looks_at_ops { FINITE } else { NOTHING };
+            let is_other = self.look(FINITE, of_ops);
+            drop(running);
+            Self::tell_hooks(is_other);
+        });
+    }
+
+    /// Ends a step and begins the next one, outside of pauses.
+    fn next_step(&self) {
+        uncounted(|| {
+            self.await_devices();
+            let mut running = self.state();
+            if running.is_paused() {
+                return;
+            }
+            self.end_step(&mut running);
+            running.step += 1;
+            self.look_anew(running);
+        });
+    }
+
+    /// Changes the number of pauses that are inside one another.
+    fn change_pauses(&self, change: impl FnOnce(usize) -> usize) {
+        uncounted(|| {
+            let mut running = self.state();
+            running.pauses = change(running.pauses);
+            self.look_anew(running);
+        });
+    }
 }
 
 impl Profiler for NumericsProfiler {
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn separates_sanity_check(&self) -> bool {
-        true
-    }
-
     fn start(&self, action: Action) {
         uncounted(|| Modules::start(action));
     }
@@ -251,84 +317,20 @@ impl Profiler for NumericsProfiler {
             Observation::Note(note) | Observation::StageNote(note) => {
                 uncounted(|| self.state().note(note))
             }
+            Observation::StepEnd => self.next_step(),
+            Observation::StepsPaused => self.change_pauses(|pauses| pauses + 1),
+            Observation::StepsResumed => self.change_pauses(|pauses| pauses.saturating_sub(1)),
+            Observation::Control(control) => {
+                if control.can_rerun() && self.begin_rerun() {
+                    control.rerun_batch();
+                }
+                if let Some(reason) = self.reason_to_stop() {
+                    control.stop(reason);
+                }
+            }
+            Observation::RerunEnd(failure) => self.end_rerun(*failure),
             _ => {}
         }
-    }
-
-    fn reason_to_stop(&self) -> Option<String> {
-        let first = self.settings.stops.then(|| {
-            let mut running = self.state();
-            running.settle_gradients();
-            running.first_not_finite.clone()
-        });
-        first.flatten().map(|first| first.what_is_not_finite())
-    }
-
-    fn begin_rerun(&self) -> bool {
-        uncounted(|| {
-            let mut running = self.state();
-            running.settle_gradients();
-            let first = running.first_not_finite.as_ref();
-            let is_of_this_step = first.is_some_and(|first| first.step == running.step);
-            // A recorded step has shown all already.
-            let is_wanted = self.settings.runs_again()
-                && is_of_this_step
-                && running.rerun.is_none()
-                && !running.is_paused()
-                && self.wish(TensorRole::Output) == FINITE;
-            if is_wanted {
-                running.begin_rerun();
-                self.knows_batch.store(false, Ordering::Relaxed);
-                let is_other = self.look(STATISTICS, STATISTICS);
-                drop(running);
-                Self::tell_hooks(is_other);
-            }
-            is_wanted
-        })
-    }
-
-    fn end_rerun(&self, failure: Option<&str>) {
-        uncounted(|| {
-            let mut running = self.state();
-            if !running.is_rerun {
-                return;
-            }
-            running.end_rerun(failure);
-            running.write_record(&self.output, &self.settings);
-            let of_ops = if self.settings.looks_at_ops { FINITE } else { NOTHING };
-            let is_other = self.look(FINITE, of_ops);
-            drop(running);
-            Self::tell_hooks(is_other);
-        });
-    }
-
-    fn step(&self) {
-        uncounted(|| {
-            self.await_devices();
-            let mut running = self.state();
-            if running.is_paused() {
-                return;
-            }
-            self.end_step(&mut running);
-            running.step += 1;
-            self.look_anew(running);
-        });
-    }
-
-    fn pause(&self) {
-        uncounted(|| {
-            let mut running = self.state();
-            running.pauses += 1;
-            self.look_anew(running);
-        });
-    }
-
-    fn resume(&self) {
-        uncounted(|| {
-            let mut running = self.state();
-            running.pauses = running.pauses.saturating_sub(1);
-            self.look_anew(running);
-        });
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -365,6 +367,12 @@ impl Profiler for NumericsProfiler {
         Some(&self.output)
     }
 
+    fn inner(&self) -> Inner<'_> {
+        Inner::internals(self)
+    }
+}
+
+impl Internals for NumericsProfiler {
     fn render(&self) -> RenderedReport {
         let report = self.snapshot();
         let text = numerics::paint(&report);

@@ -4,8 +4,8 @@ use safetensors::{Dtype, SafeTensors};
 
 use super::tests::{Numbers, tell, with};
 use super::*;
-use crate::hook;
 use crate::report::numerics::{RecordHeader, RecordedTensor};
+use crate::{ProfilerExt, hook};
 use mlprof_events::ObservedTensor;
 
 /// A module's output and its input.

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::report::numerics::{RecordHeader, RecordedTensor};
-use crate::{TensorProfiler, activate, hook};
+use crate::{ProfilerExt, TensorProfiler, activate, hook};
 use mlprof_events::{
     NumberReader, ObservedTensor, Reduced, ReducedNumbers, Reduction, TensorNumbers,
 };

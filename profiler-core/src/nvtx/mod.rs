@@ -36,8 +36,9 @@ pub use tool::NotAttached;
 use self::names::range_of;
 use self::tool::Tool;
 use crate::hook::{self, OpStart};
+use crate::profiler::{Inner, Internals};
 use crate::tensor::{InvalidSchedule, Schedule, StepPhase};
-use crate::{Action, ActionKind, Interest, NeverStarted, Profiler, RunContext, Stage};
+use crate::{Action, ActionKind, Interest, NeverStarted, Observation, Profiler, RunContext, Stage};
 use mlprof_events::environment::Environment;
 use mlprof_events::forking::{Mutex, MutexGuard};
 use mlprof_events::{Ended, OfStage, Stages};
@@ -276,17 +277,50 @@ impl NvtxProfiler {
         }
         Ok(())
     }
+
+    /// Ends a step and begins the next one, outside of pauses.
+    fn next_step(&self) {
+        {
+            let mut state = self.state();
+            if state.steps().pauses > 0 {
+                return;
+            }
+            self.end_step(state.steps());
+            state.steps().step += 1;
+            self.update(&mut state);
+            self.begin_step(state.steps());
+        }
+        self.tell_hooks();
+    }
+
+    /// Ends the running step, until [`resume_steps`](Self::resume_steps).
+    fn pause_steps(&self) {
+        {
+            let mut state = self.state();
+            state.steps().pauses += 1;
+            self.end_step(state.steps());
+            self.update(&mut state);
+        }
+        self.tell_hooks();
+    }
+
+    /// Begins a step after the last pause.
+    fn resume_steps(&self) {
+        {
+            let mut state = self.state();
+            let steps = state.steps();
+            steps.pauses = steps.pauses.saturating_sub(1);
+            let goes_on = steps.pauses == 0;
+            self.update(&mut state);
+            if goes_on {
+                self.begin_step(state.steps());
+            }
+        }
+        self.tell_hooks();
+    }
 }
 
 impl Profiler for NvtxProfiler {
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn separates_sanity_check(&self) -> bool {
-        true
-    }
-
     fn start(&self, action: Action) {
         self.open(action, None);
     }
@@ -309,46 +343,13 @@ impl Profiler for NvtxProfiler {
         }
     }
 
-    fn is_enabled(&self) -> bool {
-        self.tool.is_ok() || self.captures
-    }
-
-    fn step(&self) {
-        {
-            let mut state = self.state();
-            if state.steps().pauses > 0 {
-                return;
-            }
-            self.end_step(state.steps());
-            state.steps().step += 1;
-            self.update(&mut state);
-            self.begin_step(state.steps());
+    fn observe(&self, observation: &Observation<'_>) {
+        match observation {
+            Observation::StepEnd => self.next_step(),
+            Observation::StepsPaused => self.pause_steps(),
+            Observation::StepsResumed => self.resume_steps(),
+            _ => {}
         }
-        self.tell_hooks();
-    }
-
-    fn pause(&self) {
-        {
-            let mut state = self.state();
-            state.steps().pauses += 1;
-            self.end_step(state.steps());
-            self.update(&mut state);
-        }
-        self.tell_hooks();
-    }
-
-    fn resume(&self) {
-        {
-            let mut state = self.state();
-            let steps = state.steps();
-            steps.pauses = steps.pauses.saturating_sub(1);
-            let goes_on = steps.pauses == 0;
-            self.update(&mut state);
-            if goes_on {
-                self.begin_step(state.steps());
-            }
-        }
-        self.tell_hooks();
     }
 
     fn setup(&self, stage: Stage, _run: &RunContext) {
@@ -385,5 +386,15 @@ impl Profiler for NvtxProfiler {
         let no_tool = self.tool.as_ref().err().map(ToString::to_string);
         let notes = no_tool.iter().chain(&state.notes);
         notes.map(|note| format!("NVTX: {note}\n")).collect()
+    }
+
+    fn inner(&self) -> Inner<'_> {
+        Inner::internals(self)
+    }
+}
+
+impl Internals for NvtxProfiler {
+    fn is_enabled(&self) -> bool {
+        self.tool.is_ok() || self.captures
     }
 }

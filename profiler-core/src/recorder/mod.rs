@@ -32,7 +32,7 @@ use self::attach::{Attached, Closed, ThreadTable, next_number};
 pub(crate) use self::collected::{Collected, Part};
 use self::session::{Session, Sessions};
 use self::stack::Stack;
-use crate::{Action, NeverStarted, Observation, Stage, Unbound};
+use crate::{Action, NeverStarted, Observation, Stage};
 use mlprof_events::clock::{self, Clock, Rate};
 use mlprof_events::forking::{self, Mutex, MutexGuard, apart_from_forks};
 use mlprof_events::startup;
@@ -319,20 +319,23 @@ impl<T: Table> Recorder<T> {
         self.publish(&sessions);
     }
 
-    /// What is told to nobody while the profiler is active; said in the report of the running stage.
-    pub(crate) fn unbound(&self, work: &Arc<Unbound>) {
-        if let Some(running) = self.sessions().running.last_mut() {
-            running.unbound.push(work.clone());
-        }
-    }
-
-    /// Has the report of the running stage show a fact about it, once.
+    /// Has the report of the running stage mention a fact about it, once, and work that the profiler does
+    /// not receive.
     pub(crate) fn observe(&self, observation: &Observation<'_>) {
-        let Observation::StageNote(note) = observation else { return };
-        if let Some(running) = self.sessions().running.last_mut()
-            && !running.notes.iter().any(|known| known == note)
-        {
-            running.notes.push((*note).to_owned());
+        match observation {
+            Observation::StageNote(note) => {
+                if let Some(running) = self.sessions().running.last_mut()
+                    && !running.notes.iter().any(|known| known == note)
+                {
+                    running.notes.push((*note).to_owned());
+                }
+            }
+            Observation::Unattributed(work) => {
+                if let Some(running) = self.sessions().running.last_mut() {
+                    running.unbound.push(Arc::clone(work));
+                }
+            }
+            _ => {}
         }
     }
 

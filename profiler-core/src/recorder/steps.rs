@@ -4,7 +4,7 @@
 use super::{Recorder, Table};
 use crate::report::internals::{StepLog, StepPart, StepParts, StepTicks};
 use crate::report::steps::StepSeries;
-use mlprof_events::{Action, Direction, Stage};
+use mlprof_events::{Action, Direction, Observation, Stage, uncounted};
 
 /// What a table has of the calls at one place, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -230,9 +230,21 @@ impl Steps {
 }
 
 impl<T: Table + TellsTotals> Recorder<T> {
-    /// A step is over, or a pause begins or ends, on the calling thread. *Cost*: some 0.1 µs, and as much
-    /// for each 20 actions that tell a phase; nothing for scopes.
-    pub(crate) fn pass(&self, boundary: Boundary) {
+    /// Observes what [`observe`](Self::observe) does, regions of devices, and steps. *Cost* of a step: some
+    /// 0.1 µs, and as much for each 20 actions that tell a phase; nothing for scopes.
+    pub(crate) fn observe_with_steps(&self, observation: &Observation<'_>) {
+        let boundary = match observation {
+            Observation::StepEnd => Boundary::Step,
+            Observation::StepsPaused => Boundary::Pause,
+            Observation::StepsResumed => Boundary::Resume,
+            Observation::RegionOpened(sinks) => return sinks.add(self.region_sink()),
+            _ => return self.observe(observation),
+        };
+        uncounted(|| self.pass(boundary));
+    }
+
+    /// Passes a boundary between steps on the calling thread.
+    fn pass(&self, boundary: Boundary) {
         // Without a table nothing was recorded, and there is no step to speak of.
         let Some(attached) = self.attach_known() else { return };
         let now = self.clock.ticks();

@@ -6,17 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::guarded::guarded;
 use crate::output::RenderedReport;
+use crate::profiler::{Inner, is_open};
 use crate::report::internals::{deliver_together, tell_apart};
 use crate::{
-    Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
-    Unbound,
+    Action, ActionKind, Interest, NeverStarted, Output, Profiler, ProfilerExt, Report, RunContext,
+    Stage,
 };
-use mlprof_events::{DeviceEvent, Observation, OpStart, RegionSink, interest_changes};
+use mlprof_events::{Observation, OpStart, interest_changes};
 
 /// Hands everything on to several profilers, to each what it is interested in. Each one's report comes
 /// once, and what is asked of all is answered by the first that can: [`report`](Profiler::report) and
 /// [`output`](Profiler::output) are its own, those of the others are had through
-/// [`parts`](Profiler::parts).
+/// [`parts`](ProfilerExt::parts).
 ///
 /// Whatever takes a profiler takes several: `"simple+nvtx"`, `["simple", "tensor"]`, a tuple of profilers
 /// of several types. By hand:
@@ -178,19 +179,6 @@ fn add(part: Arc<dyn Profiler>, all: &mut Vec<Arc<dyn Profiler>>) {
     }
 }
 
-/// The sinks of several profilers.
-struct SeveralSinks(Vec<Arc<dyn RegionSink>>);
-
-impl RegionSink for SeveralSinks {
-    fn region(&self, event: &DeviceEvent, nanoseconds: u64) {
-        self.0.iter().for_each(|sink| sink.region(event, nanoseconds));
-    }
-
-    fn lost(&self, why: &str) {
-        self.0.iter().for_each(|sink| sink.lost(why));
-    }
-}
-
 /// Fails if none has started it.
 fn stop_all<'parts>(
     parts: impl Iterator<Item = &'parts Arc<dyn Profiler>>,
@@ -245,10 +233,6 @@ const fn interest_in(kind: ActionKind) -> Interest {
 }
 
 impl Profiler for Several {
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
     fn start(&self, action: Action) {
         let kind = action.kind();
         let Some(pair) = &self.pair else {
@@ -282,17 +266,8 @@ impl Profiler for Several {
         }
     }
 
-    /// Whether any part has it open.
-    fn is_open(&self, action: Action) -> bool {
-        self.interested(interest_in(action.kind())).any(|part| part.is_open(action))
-    }
-
     fn interest(&self) -> Interest {
         self.parts.iter().fold(Interest::NONE, |all, part| all | part.interest())
-    }
-
-    fn is_enabled(&self) -> bool {
-        self.parts.iter().any(|part| part.is_enabled())
     }
 
     fn start_op(&self, op: &OpStart<'_>) {
@@ -304,62 +279,19 @@ impl Profiler for Several {
     }
 
     fn observe(&self, observation: &Observation<'_>) {
-        self.interested(observation.interest()).for_each(|part| part.observe(observation));
-    }
-
-    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
-        let mut sinks: Vec<_> = self.parts.iter().filter_map(|part| part.region_sink()).collect();
-        match sinks.len() {
-            0 | 1 => sinks.pop(),
-            _ => Some(Arc::new(SeveralSinks(sinks))),
+        match (observation, observation.interest()) {
+            // The one beside the others belongs to no training.
+            (Observation::Unattributed(_), _) => {
+                self.own_parts().iter().for_each(|part| part.observe(observation));
+            }
+            (_, Interest::NONE) => self.parts.iter().for_each(|part| part.observe(observation)),
+            (_, wanted) => self.interested(wanted).for_each(|part| part.observe(observation)),
         }
-    }
-
-    fn unbound(&self, work: &Arc<Unbound>) {
-        self.own_parts().iter().for_each(|part| part.unbound(work));
-    }
-
-    fn parts(&self) -> &[Arc<dyn Profiler>] {
-        self.own_parts()
-    }
-
-    fn hands_on_to(&self, profiler: *const ()) -> bool {
-        let is = |part: &Arc<dyn Profiler>| {
-            Arc::as_ptr(part).cast::<()>() == profiler || part.hands_on_to(profiler)
-        };
-        self.parts.iter().any(is)
-    }
-
-    fn reason_to_stop(&self) -> Option<String> {
-        self.parts.iter().find_map(|part| part.reason_to_stop())
-    }
-
-    fn begin_rerun(&self) -> bool {
-        // All are asked: each that wants it begins.
-        self.parts.iter().fold(false, |any, part| part.begin_rerun() | any)
-    }
-
-    fn end_rerun(&self, failure: Option<&str>) {
-        self.parts.iter().for_each(|part| part.end_rerun(failure));
-    }
-
-    fn step(&self) {
-        self.parts.iter().for_each(|part| part.step());
-        self.forget_interests();
-    }
-
-    fn pause(&self) {
-        self.parts.iter().for_each(|part| part.pause());
-        self.forget_interests();
-    }
-
-    fn resume(&self) {
-        self.parts.iter().for_each(|part| part.resume());
-        self.forget_interests();
-    }
-
-    fn separates_sanity_check(&self) -> bool {
-        self.parts.iter().any(|part| part.separates_sanity_check())
+        if let Observation::StepEnd | Observation::StepsPaused | Observation::StepsResumed =
+            observation
+        {
+            self.forget_interests();
+        }
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -385,13 +317,40 @@ impl Profiler for Several {
         self.parts.iter().find_map(|part| part.output())
     }
 
-    fn render(&self) -> RenderedReport {
-        RenderedReport::joined(self.parts.iter().map(|part| part.render()))
-    }
-
     /// Each to an output of its own; what more than one of them found is said once on the console.
     fn describe(&self) {
         deliver_together(|| self.parts.iter().for_each(|part| part.describe()));
+    }
+
+    fn inner(&self) -> Inner<'_> {
+        Inner::internals(self)
+    }
+}
+
+impl crate::profiler::Internals for Several {
+    fn parts(&self) -> &[Arc<dyn Profiler>] {
+        self.own_parts()
+    }
+
+    fn receivers(&self) -> &[Arc<dyn Profiler>] {
+        &self.parts
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.parts.iter().any(|part| part.is_enabled())
+    }
+
+    /// Whether any part has it open.
+    fn is_open(&self, action: Action) -> bool {
+        self.interested(interest_in(action.kind())).any(|part| is_open(&**part, action))
+    }
+
+    fn separates_sanity_check(&self) -> bool {
+        self.parts.iter().any(|part| part.separates_sanity_check())
+    }
+
+    fn render(&self) -> RenderedReport {
+        RenderedReport::joined(self.parts.iter().map(|part| part.render()))
     }
 }
 

@@ -10,8 +10,6 @@ mod summarize;
 mod table;
 mod waiting;
 
-use std::sync::Arc;
-
 pub use self::counters::{SimpleCountersProfiler, SimpleIoProfiler};
 #[doc(hidden)]
 pub use self::distribution::Distribution;
@@ -19,15 +17,12 @@ pub use self::distribution::Distribution;
 pub use self::durations::ActionDurations;
 use self::table::SimpleTable;
 use crate::device_time::DeviceTime;
-use crate::hook::{self, RegionSink};
+use crate::hook;
 use crate::output::RenderedReport;
+use crate::profiler::{Inner, Internals};
 use crate::recorder::Recorder;
-use crate::recorder::steps::Boundary;
 use crate::report::{Report, Setting, SimpleReport, detailed, lightning};
-use crate::{
-    Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound,
-};
-use mlprof_events::uncounted;
+use crate::{Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage};
 
 /// Counts and times actions; the counterpart of Lightning's `SimpleProfiler`, selected by
 /// `"simple"`.
@@ -195,14 +190,6 @@ fn settings(io: bool, cpu: bool) -> Vec<Setting> {
 }
 
 impl Profiler for SimpleProfiler {
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn separates_sanity_check(&self) -> bool {
-        true
-    }
-
     fn start(&self, action: Action) {
         if let Some(devices) = &self.devices {
             devices.open(action);
@@ -217,36 +204,12 @@ impl Profiler for SimpleProfiler {
         self.recorder.stop(action)
     }
 
-    fn is_open(&self, action: Action) -> bool {
-        self.recorder.is_open(action)
-    }
-
     fn interest(&self) -> Interest {
         Interest::ACTIONS.measurable()
     }
 
-    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
-        Some(self.recorder.region_sink())
-    }
-
     fn observe(&self, observation: &Observation<'_>) {
-        self.recorder.observe(observation);
-    }
-
-    fn unbound(&self, work: &Arc<Unbound>) {
-        self.recorder.unbound(work);
-    }
-
-    fn step(&self) {
-        uncounted(|| self.recorder.pass(Boundary::Step));
-    }
-
-    fn pause(&self) {
-        uncounted(|| self.recorder.pass(Boundary::Pause));
-    }
-
-    fn resume(&self) {
-        uncounted(|| self.recorder.pass(Boundary::Resume));
+        self.recorder.observe_with_steps(observation);
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -271,12 +234,22 @@ impl Profiler for SimpleProfiler {
         Some(Report::Simple(self.snapshot()))
     }
 
-    fn render(&self) -> RenderedReport {
-        self.layout.render(self.snapshot())
-    }
-
     fn output(&self) -> Option<&Output> {
         Some(&self.output)
+    }
+
+    fn inner(&self) -> Inner<'_> {
+        Inner::internals(self)
+    }
+}
+
+impl Internals for SimpleProfiler {
+    fn is_open(&self, action: Action) -> bool {
+        self.recorder.is_open(action)
+    }
+
+    fn render(&self) -> RenderedReport {
+        self.layout.render(self.snapshot())
     }
 }
 

@@ -19,7 +19,8 @@ use crate::report::internals::{
 use crate::report::number::duration;
 use crate::several::Several;
 use crate::{
-    Activated, Output, Profiler, Report, allocation, forked_child, hook, lines, output, watcher,
+    Activated, Output, Profiler, ProfilerExt, Report, allocation, forked_child, hook, lines,
+    output, watcher,
 };
 use mlprof_events::clock::Stopwatch;
 use mlprof_events::environment::variable;

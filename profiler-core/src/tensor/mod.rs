@@ -30,14 +30,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use crate::output::RenderedReport;
+use crate::profiler::{Inner, Internals};
 use crate::{
     Action, ActionKind, Interest, NeverStarted, Output, Profiler, Report, RunContext, Stage,
-    Unbound,
 };
 use mlprof_events::clock::{self, Clock};
 use mlprof_events::forking::{Mutex, MutexGuard};
 use mlprof_events::uncounted;
-use mlprof_events::{Observation, OpStart, RegionSink};
+use mlprof_events::{Observation, OpStart};
 
 use control::Control;
 pub use export_settings::trace_handler;
@@ -71,7 +71,7 @@ const NOT_RECORDING: u64 = 0;
 ///     let _scope = profile!("training_step");
 ///     // … forward, backward, optimizer …
 ///     drop(_scope);
-///     mlprof_core::Profiler::step(&*profiler); // trainers do this
+///     mlprof_core::ProfilerExt::step(&*profiler); // trainers do this
 /// }
 /// drop(session); // prints the table
 /// # Ok::<(), mlprof_core::tensor::InvalidSchedule>(())
@@ -203,14 +203,6 @@ impl TensorProfiler {
 // What may hold a lock of the profiler's is `uncounted`: an allocation there would be told to the
 // profiler itself.
 impl Profiler for TensorProfiler {
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn separates_sanity_check(&self) -> bool {
-        true
-    }
-
     fn start(&self, action: Action) {
         let Some(number) = self.number() else { return };
         writer::start(number, || self.current_recording(), &OpStart::new(action), &self.clock);
@@ -231,10 +223,6 @@ impl Profiler for TensorProfiler {
         Ok(())
     }
 
-    fn is_open(&self, action: Action) -> bool {
-        self.number().is_some_and(|number| writer::is_open(number, action))
-    }
-
     fn start_op(&self, op: &OpStart<'_>) {
         let Some(number) = self.number() else { return };
         writer::start(number, || self.current_recording(), op, &self.clock);
@@ -251,17 +239,25 @@ impl Profiler for TensorProfiler {
                 writer::mark_collective(number, *sequence);
             }
             Observation::Note(text) | Observation::StageNote(text) => self.note(text),
+            Observation::StepEnd => uncounted(|| self.next_step()),
+            Observation::StepsPaused => uncounted(|| self.pause_steps()),
+            Observation::StepsResumed => uncounted(|| self.resume_steps()),
+            Observation::Unattributed(work) => {
+                uncounted(|| self.control().top().unbound.push(Arc::clone(work)));
+            }
+            Observation::RegionOpened(sinks) => {
+                if self.number().is_some()
+                    && let Some(recording) = self.current_recording()
+                {
+                    sinks.add(recording);
+                }
+            }
             other => {
                 if let Some(recording) = self.current_recording() {
                     recording.observe(other);
                 }
             }
         }
-    }
-
-    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
-        self.number()?;
-        Some(self.current_recording()?)
     }
 
     fn interest(&self) -> Interest {
@@ -272,26 +268,6 @@ impl Profiler for TensorProfiler {
             Some(_) => self.switches.applied(self.settings.interest()),
             None => Interest::NONE,
         }
-    }
-
-    fn is_enabled(&self) -> bool {
-        true
-    }
-
-    fn unbound(&self, work: &Arc<Unbound>) {
-        uncounted(|| self.control().top().unbound.push(work.clone()));
-    }
-
-    fn step(&self) {
-        uncounted(|| self.next_step());
-    }
-
-    fn pause(&self) {
-        uncounted(|| self.pause_steps());
-    }
-
-    fn resume(&self) {
-        uncounted(|| self.resume_steps());
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -314,6 +290,20 @@ impl Profiler for TensorProfiler {
 
     fn output(&self) -> Option<&Output> {
         Some(&self.output)
+    }
+
+    fn inner(&self) -> Inner<'_> {
+        Inner::internals(self)
+    }
+}
+
+impl Internals for TensorProfiler {
+    fn is_enabled(&self) -> bool {
+        true
+    }
+
+    fn is_open(&self, action: Action) -> bool {
+        self.number().is_some_and(|number| writer::is_open(number, action))
     }
 
     /// Ends the running cycle: what is recorded from here on to the next step is in no report.

@@ -95,7 +95,7 @@ impl TensorProfiler {
 
     /// Has ops, shapes, inputs, memory or devices recorded from here on or not, whatever was asked for before,
     /// also in the middle of a step; torch's `toggle_collection_dynamic`. Of an [`Interest`] the rest is not
-    /// looked at: see [`pause`](crate::Profiler::pause).
+    /// looked at: see [`pause`](crate::ProfilerExt::pause).
     ///
     /// ```
     /// use mlprof_core::{Interest, TensorProfiler};

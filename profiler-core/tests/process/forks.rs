@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use mlprof_core::hook::{OpScope, OpStart};
 use mlprof_core::{
-    Action, AdvancedProfiler, Profiler, RunContext, SimpleProfiler, Stage, TensorProfiler,
-    activate, profile, profile_dynamic,
+    Action, AdvancedProfiler, Profiler, ProfilerExt, RunContext, SimpleProfiler, Stage,
+    TensorProfiler, activate, profile, profile_dynamic,
 };
 
 const CHILDREN: usize = 150;

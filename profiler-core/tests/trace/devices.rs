@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use mlprof_core::hook::{DeviceActivity, DeviceEvent, OpStart, TimingMethod};
 use mlprof_core::tensor::Schedule;
-use mlprof_core::{Action, ActionKind, Observation, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::{
+    Action, ActionKind, Observation, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler,
+};
 use serde_json::Value;
 
 use crate::parsed::Trace;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use mlprof_core::tensor::{Schedule, trace_handler};
-use mlprof_core::{Observation, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::{Observation, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
 
 use crate::parsed::Trace;
 use crate::recorded::{op, read};

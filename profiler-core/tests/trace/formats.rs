@@ -10,7 +10,7 @@ use mlprof_analysis::{kineto, perfetto, xplane};
 use mlprof_core::hook::OpStart;
 use mlprof_core::tensor::TraceFormat::{self, Json, Pftrace, Xplane};
 use mlprof_core::tensor::{Cycle, Schedule};
-use mlprof_core::{Action, Observation, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::{Action, Observation, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
 
 use crate::recorded::{action, kernel, op, run};
 

@@ -2,7 +2,7 @@
 
 use mlprof_core::hook::{Direction, OpStart};
 use mlprof_core::tensor::Schedule;
-use mlprof_core::{Action, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::{Action, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
 
 use crate::parsed::Trace;
 use crate::recorded::{action, op, read_run, run, text, trace};

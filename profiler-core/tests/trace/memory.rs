@@ -6,7 +6,7 @@ use mlprof_core::hook::{
 use mlprof_core::report::tensor::memory_over_time::MOST_MOMENTS;
 use mlprof_core::tensor::Schedule;
 use mlprof_core::trace::memory::{DeviceTimeline, MOST_SAMPLES, MemoryTimeline};
-use mlprof_core::{Action, Observation, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::{Action, Observation, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
 use proptest::prelude::*;
 
 use crate::recorded::{action, op, read, run, spin};

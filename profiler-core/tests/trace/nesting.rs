@@ -1,6 +1,6 @@
 //! Every track nests, whatever a program does.
 
-use mlprof_core::{Action, Profiler, TensorProfiler};
+use mlprof_core::{Action, Profiler, ProfilerExt, TensorProfiler};
 use proptest::prelude::*;
 
 use crate::parsed::Trace;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use mlprof_analysis::{Analysis, columns, kineto};
 use mlprof_core::hook::OpStart;
 use mlprof_core::tensor::{Cycle, Schedule};
-use mlprof_core::{Action, Observation, Profiler, RunContext, Stage, TensorProfiler};
+use mlprof_core::{Action, Observation, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler};
 
 use crate::recorded::{action, kernel, op, run, text};
 

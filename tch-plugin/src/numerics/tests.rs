@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use mlprof_core::hook::Reduced;
 use mlprof_core::report::numerics::{StatisticsReader, TensorStatistics};
-use mlprof_core::{NumericsProfiler, Profiler, activate};
+use mlprof_core::{NumericsProfiler, activate};
 use mlprof_train::TrainOptimizer;
 use tch::nn::{self, Module};
 

@@ -13,6 +13,7 @@ mod file_access;
 mod graph;
 mod layout;
 mod modules;
+mod profiler_trait;
 mod purity;
 mod untested;
 
@@ -277,6 +278,16 @@ fn every_crate_is_read_whole() {
     let report = imports("mlprof-report");
     assert!(has(&report, "pstats", "label") && has(&report, "output", "output/name"), "{report:?}");
     assert!(report.len() > 80, "{}", report.len());
+}
+
+/// Whoever writes a profiler reads them all. What only mlprof's own profilers need belongs to
+/// `Internals`, an event to `Observation`, a convenience to `ProfilerExt`.
+#[test]
+fn the_profiler_trait_has_at_most_twelve_methods() {
+    let file = workspace().join("profiler-core/src/profiler/mod.rs");
+    let methods = profiler_trait::methods(&std::fs::read_to_string(file).expect("a file"));
+    assert!(methods.contains(&"start".to_owned()), "the trait is read: {methods:?}");
+    assert!(methods.len() <= 12, "{} methods: {methods:?}", methods.len());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, FloatDType, Tensor};
 use mlprof_burn::ProfileModule;
 use mlprof_core::report::numerics::TensorStatistics;
-use mlprof_core::{NumericsProfiler, Profiler, activate};
+use mlprof_core::{NumericsProfiler, Profiler, ProfilerExt, activate};
 
 use crate::recorded::{alone, assert_all_kernels_have_owners, device};
 use crate::training::{STEPS, record_training, train};

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mlprof_core::hook::Observation;
-use mlprof_core::{Action, Interest, NeverStarted, Profiler};
+use mlprof_core::{Action, Inner, Interest, NeverStarted, Profiler};
 
 /// Wants all actions and records none: what remains is the cost of the hooks.
 pub(super) struct Nothing;
@@ -27,22 +26,12 @@ impl<P: Profiler> Profiler for Silent<P> {
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
         self.0.stop(action)
     }
-    fn interest(&self) -> Interest {
-        self.0.interest()
+    fn inner(&self) -> Inner<'_> {
+        Inner::of(&self.0)
     }
-    fn observe(&self, observation: &Observation<'_>) {
-        self.0.observe(observation);
+    fn describe(&self) {
+        self.teardown(None);
     }
-    fn step(&self) {
-        self.0.step();
-    }
-    fn pause(&self) {
-        self.0.pause();
-    }
-    fn resume(&self) {
-        self.0.resume();
-    }
-    fn describe(&self) {}
 }
 
 /// Counts the scopes of steps.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mlprof_core::{Profiler, SimpleProfiler, TensorProfiler, activate, profile};
+use mlprof_core::{Profiler, ProfilerExt, SimpleProfiler, TensorProfiler, activate, profile};
 use mlprof_cuda as device;
 
 use super::{op, record, run, slices};

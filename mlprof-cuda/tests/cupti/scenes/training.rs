@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mlprof_core::hook::MemoryDevice;
 use mlprof_core::tensor::Schedule;
-use mlprof_core::{Profiler, TensorProfiler, profile};
+use mlprof_core::{ProfilerExt, TensorProfiler, profile};
 use serde_json::Value;
 
 use super::{Ran, op, record, record_steps, run, slices};

@@ -10,7 +10,8 @@ use mlprof_core::tensor::Schedule;
 use mlprof_core::trace::kineto;
 use mlprof_core::watcher::devices_now;
 use mlprof_core::{
-    Interest, Profiler, RunContext, Session, SimpleProfiler, Stage, TensorProfiler, profile,
+    Interest, Profiler, ProfilerExt, RunContext, Session, SimpleProfiler, Stage, TensorProfiler,
+    profile,
 };
 use mlprof_cuda::{DeviceCounters, InvalidRate};
 use serde_json::Value;

@@ -3,18 +3,17 @@
 mod summarize;
 mod table;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use self::table::MemoryTable;
 use super::tracker::{Lease, Picture, tracker};
 use super::{Tallies, is_installed, live_bytes, peak_bytes, process_tallies};
 use crate::output::RenderedReport;
+use crate::profiler::{Inner, Internals};
 use crate::recorder::Recorder;
 use crate::report::internals::{Missing, note_missing};
 use crate::report::{MemoryReport, Report, memory};
-use crate::{
-    Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound,
-};
+use crate::{Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage};
 use mlprof_events::forking::{Mutex, MutexGuard};
 use mlprof_events::{Stages, uncounted};
 
@@ -201,14 +200,6 @@ fn missing_in(report: &MemoryReport) -> Vec<Missing> {
 }
 
 impl Profiler for AllocationProfiler {
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn separates_sanity_check(&self) -> bool {
-        true
-    }
-
     fn start(&self, action: Action) {
         uncounted(|| self.recorder.start(action));
     }
@@ -217,20 +208,12 @@ impl Profiler for AllocationProfiler {
         uncounted(|| self.recorder.stop(action))
     }
 
-    fn is_open(&self, action: Action) -> bool {
-        uncounted(|| self.recorder.is_open(action))
-    }
-
     fn interest(&self) -> Interest {
         self.interest.measurable()
     }
 
     fn observe(&self, observation: &Observation<'_>) {
         uncounted(|| self.recorder.observe(observation));
-    }
-
-    fn unbound(&self, work: &Arc<Unbound>) {
-        uncounted(|| self.recorder.unbound(work));
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
@@ -259,6 +242,16 @@ impl Profiler for AllocationProfiler {
 
     fn output(&self) -> Option<&Output> {
         Some(&self.output)
+    }
+
+    fn inner(&self) -> Inner<'_> {
+        Inner::internals(self)
+    }
+}
+
+impl Internals for AllocationProfiler {
+    fn is_open(&self, action: Action) -> bool {
+        uncounted(|| self.recorder.is_open(action))
     }
 
     fn render(&self) -> RenderedReport {

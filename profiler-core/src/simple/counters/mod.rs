@@ -7,21 +7,17 @@ mod reading;
 mod table;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use self::reading::Reading;
 use self::table::{CountersSnapshot, CountersTable};
 use super::{Layout, SimpleProfiler, settings};
-use crate::hook::RegionSink;
 use crate::output::RenderedReport;
+use crate::profiler::{Inner, Internals};
 use crate::recorder::overhead::seconds_per_scope;
 use crate::recorder::{Part, Recorder};
 use crate::report::simple::ActionStatistics;
 use crate::report::{Report, Setting, SimpleReport};
-use crate::{
-    Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage, Unbound,
-    startup,
-};
+use crate::{Action, NeverStarted, Profiler, RunContext, Stage, startup};
 
 /// A [`SimpleProfiler`] that also asks the operating system, at every start and stop, what it has
 /// counted for the thread: with `IO` bytes read and written, with `CPU` CPU time and switches. Made
@@ -192,14 +188,6 @@ fn fill_in<'parts>(
 }
 
 impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CPU> {
-    fn is_guarded(&self) -> bool {
-        true
-    }
-
-    fn separates_sanity_check(&self) -> bool {
-        true
-    }
-
     fn start(&self, action: Action) {
         // Start-up is read from files, once: before the counters, not inside the first action.
         startup::note_first_action();
@@ -214,34 +202,6 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
         stopped
     }
 
-    fn interest(&self) -> Interest {
-        self.simple.interest()
-    }
-
-    fn observe(&self, observation: &Observation<'_>) {
-        self.simple.observe(observation);
-    }
-
-    fn unbound(&self, work: &Arc<Unbound>) {
-        self.simple.unbound(work);
-    }
-
-    fn is_open(&self, action: Action) -> bool {
-        self.simple.is_open(action)
-    }
-
-    fn step(&self) {
-        self.simple.step();
-    }
-
-    fn pause(&self) {
-        self.simple.pause();
-    }
-
-    fn resume(&self) {
-        self.simple.resume();
-    }
-
     fn setup(&self, stage: Stage, run: &RunContext) {
         self.recorder.begin(stage);
         self.simple.setup(stage, run);
@@ -252,10 +212,6 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
         self.recorder.end(stage);
     }
 
-    fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
-        self.simple.region_sink()
-    }
-
     fn summary(&self) -> String {
         self.simple.layout.paint(&self.snapshot())
     }
@@ -264,12 +220,18 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
         Some(Report::Simple(self.snapshot()))
     }
 
-    fn render(&self) -> RenderedReport {
-        self.simple.layout.render(self.snapshot())
+    fn inner(&self) -> Inner<'_> {
+        Inner::internals(self)
+    }
+}
+
+impl<const IO: bool, const CPU: bool> Internals for SimpleCountersProfiler<IO, CPU> {
+    fn wrapped(&self) -> Option<&dyn Profiler> {
+        Some(&self.simple)
     }
 
-    fn output(&self) -> Option<&Output> {
-        self.simple.output()
+    fn render(&self) -> RenderedReport {
+        self.simple.layout.render(self.snapshot())
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use mlprof_core::{
-    Action, AdvancedProfiler, NeverStarted, Profiler, Report, RunContext, Session, SimpleProfiler,
-    Stage,
+    Action, AdvancedProfiler, Inner, NeverStarted, Profiler, Report, RunContext, Session,
+    SimpleProfiler, Stage,
 };
 
 use self::model::{ACTIONS, Model};
@@ -69,24 +69,8 @@ impl<P: Profiler> Profiler for Quiet<P> {
         self.0.stop(action)
     }
 
-    fn separates_sanity_check(&self) -> bool {
-        self.0.separates_sanity_check()
-    }
-
-    fn setup(&self, stage: Stage, run: &RunContext) {
-        self.0.setup(stage, run);
-    }
-
-    fn teardown(&self, stage: Option<Stage>) {
-        self.0.teardown(stage);
-    }
-
-    fn summary(&self) -> String {
-        self.0.summary()
-    }
-
-    fn report(&self) -> Option<Report> {
-        self.0.report()
+    fn inner(&self) -> Inner<'_> {
+        Inner::of(&self.0)
     }
 
     fn describe(&self) {

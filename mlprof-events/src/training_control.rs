@@ -1,0 +1,94 @@
+//! A profiler's requests to the training loop.
+
+use std::cell::{Cell, OnceCell};
+
+/// Requests of profilers to the training loop that sent it, in `Observation::Control`: to end the
+/// training, or to run the batch again. The loop sends a new one at each point where it can end,
+/// reads the requests when the call returns, and ends the stage with an error.
+///
+/// # Examples
+///
+/// ```
+/// use mlprof_events::TrainingControl;
+///
+/// let control = TrainingControl::new();
+/// // … the loop sends it to its profiler, which may call:
+/// control.stop("the loss is not finite");
+/// assert_eq!(control.stop_reason(), Some("the loss is not finite"));
+/// ```
+#[derive(Debug, Default)]
+pub struct TrainingControl {
+    stop_reason: OnceCell<String>,
+    can_rerun: bool,
+    wants_rerun: Cell<bool>,
+}
+
+impl TrainingControl {
+    /// A point where the loop can end the training.
+    pub const fn new() -> Self {
+        Self::at_point(false)
+    }
+
+    /// A point where the loop can run the batch again from the same parameters: after backward and
+    /// before the optimizer's step.
+    pub const fn with_rerun() -> Self {
+        Self::at_point(true)
+    }
+
+    const fn at_point(can_rerun: bool) -> Self {
+        Self { stop_reason: OnceCell::new(), can_rerun, wants_rerun: Cell::new(false) }
+    }
+
+    /// Asks the loop to end the training for `reason`. The first reason is kept.
+    pub fn stop(&self, reason: impl Into<String>) {
+        // Another profiler may have given a reason already.
+        let _ = self.stop_reason.set(reason.into());
+    }
+
+    /// Returns the first profiler's reason to end the training.
+    pub fn stop_reason(&self) -> Option<&str> {
+        self.stop_reason.get().map(String::as_str)
+    }
+
+    /// Returns the first profiler's reason to end the training.
+    pub fn into_stop_reason(self) -> Option<String> {
+        self.stop_reason.into_inner()
+    }
+
+    /// Whether the loop can run the batch again at this point.
+    pub const fn can_rerun(&self) -> bool {
+        self.can_rerun
+    }
+
+    /// Asks the loop to run the batch again: forward, and also backward if the training then ends.
+    /// It sends `Observation::RerunEnd` afterwards. Ignored where the loop
+    /// [cannot](Self::can_rerun).
+    pub fn rerun_batch(&self) {
+        self.wants_rerun.set(self.can_rerun);
+    }
+
+    /// Whether a profiler has asked to run the batch again.
+    pub const fn wants_rerun(&self) -> bool {
+        self.wants_rerun.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TrainingControl;
+
+    #[test]
+    fn the_first_reason_is_kept_and_a_batch_is_run_again_only_where_the_loop_can() {
+        let control = TrainingControl::new();
+        assert_eq!(control.stop_reason(), None);
+        control.rerun_batch();
+        assert!(!control.can_rerun() && !control.wants_rerun());
+        control.stop("first");
+        control.stop("second");
+        assert_eq!(control.into_stop_reason().as_deref(), Some("first"));
+        let control = TrainingControl::with_rerun();
+        assert!(control.can_rerun() && !control.wants_rerun());
+        control.rerun_batch();
+        assert!(control.wants_rerun());
+    }
+}
