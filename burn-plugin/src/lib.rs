@@ -267,6 +267,7 @@ pub use mlprof_cuda as cuda;
 /// The doors into a training that runs: `MLPROF_LIVE=1`, or [`live::start`]; with the feature `capture` TensorBoard's, too:
 /// `MLPROF_CAPTURE_PORT=6009`, or `live::capture`; with `metrics` Prometheus': `MLPROF_METRICS_PORT=9464`, or `live::metrics`;
 /// with `otlp` OpenTelemetry's: `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318`.
+#[cfg(feature = "live")]
 pub use mlprof_live as live;
 
 /// The examples of the front page, run as tests; that for candle in mlprof-candle.

@@ -6,6 +6,7 @@ pub use crate::label::{notes, shown, shown_within};
 pub use crate::markup::escape;
 pub use crate::missing::{Missing, note_missing, ops_remedy};
 pub use crate::no_numbers::{has_numbers, little_beside_stages, reason_for_nothing};
+#[cfg(feature = "html")]
 /// What a page shows besides reports: sections that another crate fills.
 pub mod sections {
     pub use crate::page::sections::{

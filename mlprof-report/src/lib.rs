@@ -85,10 +85,14 @@
 //! Names are whole and unescaped but for what JSON itself escapes. Readers should ignore fields
 //! that they do not know: new ones do not raise the version.
 
+// What only rules, pages and comparisons use is not used without them; the compiler leaves it out.
+#![cfg_attr(not(all(feature = "comparison", feature = "html", feature = "read")), allow(dead_code))]
+
 pub mod advanced;
 #[cfg(feature = "arrow")]
 mod arrow;
 mod build_settings;
+#[cfg(feature = "comparison")]
 pub mod comparison;
 mod confidence;
 mod counted;
@@ -116,6 +120,7 @@ mod no_numbers;
 pub mod number;
 pub mod numerics;
 pub mod output;
+#[cfg(feature = "html")]
 pub mod page;
 pub mod prof;
 pub mod pstats;
@@ -279,12 +284,13 @@ impl Report {
         serde_json::to_string_pretty(self)
     }
 
-    /// Reads what [`to_json`](Self::to_json) wrote.
+    /// Reads what [`to_json`](Self::to_json) wrote. Needs the feature `read`.
     ///
     /// # Errors
     ///
     /// When `json` is not JSON, is no report, or lacks a field (a later schema may have dropped
     /// it); the error says which, and where.
+    #[cfg(feature = "read")]
     pub fn from_json(json: &str) -> serde_json::Result<Self> {
         serde_json::from_str(json)
     }

@@ -213,7 +213,7 @@ impl Display for Missing {
             Self::Functions => text.write_str(
                 "there are no functions, only actions: write `#[profile]` on functions or impl \
                  blocks, use the layer of the feature `tracing`, run the program by `mlprof run \
-                 --functions …`, or add `.sampled(1000)`",
+                 --functions …`, or add `.sampled(1000)` (feature `sampling`)",
             ),
             Self::Lines => text.write_str(
                 "there are no lines: no function of this program has hooks on its lines; run it by \

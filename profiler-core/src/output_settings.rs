@@ -26,7 +26,8 @@ macro_rules! output_settings {
         }
 
         /// Whether what costs time that could be saved is looked for at the end and told, as it is
-        /// unless this says `false`; see [`Output::findings`](crate::Output::findings).
+        /// unless this says `false`; see [`Output::findings`](crate::Output::findings). Needs the feature `findings`.
+        #[cfg(feature = "findings")]
         #[must_use]
         pub fn findings(mut self, looks_for_them: bool) -> Self {
             self.$($output).+ = self.$($output).+.findings(looks_for_them);
@@ -35,7 +36,8 @@ macro_rules! output_settings {
 
         /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html` in
         /// the directory of the report files. It is one file that needs no network; see
-        /// [`page`](crate::report::page).
+        /// [`page`](crate::report::page). Needs the feature `html`.
+        #[cfg(feature = "html")]
         #[must_use]
         pub fn html(mut self, writes: bool) -> Self {
             self.$($output).+ = self.$($output).+.html(writes);

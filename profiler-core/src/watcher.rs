@@ -54,15 +54,38 @@ pub fn listen() {
     if Environment::get().live == Some(Switch::Off) {
         return;
     }
-    let none = "the program has none of mlprof's plugins, and not mlprof-live";
     let begun = match LISTENING.get() {
         Some(listening) => (listening.begin)(),
-        None => Err(none.to_owned()),
+        None => Err(NOT_BUILT.to_owned()),
     };
     if let Err(error) = begun {
         say(format_args!("mlprof: nobody can look in while it runs: {error}"));
     }
 }
+
+/// Reason why a process without `mlprof-live` cannot listen.
+const NOT_BUILT: &str = "the program is built without that: turn on the feature `live` of its mlprof plugin, or add the \
+                         crate mlprof-live";
+
+/// Prints which variables of the environment ask for something that only `mlprof-live` can do, where the program is built
+/// without it.
+fn explain_unheeded_variables() {
+    if LISTENING.get().is_some() || crate::build_settings::is_apart() {
+        return;
+    }
+    let environment = Environment::get();
+    let asked = [
+        ("MLPROF_LIVE=1", environment.live == Some(Switch::On)),
+        ("MLPROF_CAPTURE_PORT", environment.capture_port.is_some()),
+        ("MLPROF_METRICS_PORT", environment.metrics_port.is_some()),
+    ];
+    for (variable, _) in asked.iter().filter(|(_, is_asked)| *is_asked) {
+        say(format_args!("mlprof: {variable} has no effect: {NOT_BUILT}"));
+    }
+}
+
+// SAFETY: it reads the environment and may write a line, which the standard library needs no `main` for.
+mlprof_events::before_main!(unsafe explain_unheeded_variables);
 
 /// What says what devices show at this moment.
 type Devices = fn() -> Vec<CounterSample>;

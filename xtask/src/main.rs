@@ -76,6 +76,9 @@ Usage: cargo xtask <command>
                         mlprof record, beside one that nobody watches (--rounds N, --clock cpu, --json FILE)
   bench numerics [...]  what looking at the numbers of each step costs with candle and tch (--only NAME, burn too; --rounds N,
                         --clock cpu)
+  bench build [--rounds N]
+                        what mlprof-candle adds to a cold release build of candle-nn: CPU time and crates, with its
+                        default features and without; three builds from nothing for each round
   bench <name> --lto    one of those from scopes to watched, built with link-time optimisation
   gpu-check [...]       on a machine with an NVIDIA GPU: check kernels, times, traces and costs, and
                         end with one table (--only NAME, --python PATH, --save-fixtures FOLDER,

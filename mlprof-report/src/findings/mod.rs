@@ -22,16 +22,25 @@
 //! # Ok::<(), mlprof_core::report::findings::SetThresholdError>(())
 //! ```
 
+#[cfg(feature = "findings")]
 mod engine;
+#[cfg(feature = "findings")]
 mod facts;
+#[cfg(feature = "findings")]
 mod framework;
+#[cfg(feature = "findings")]
 mod long_steps;
+#[cfg(feature = "findings")]
 mod ranks;
+#[cfg(feature = "findings")]
 mod rule;
+#[cfg(feature = "findings")]
 mod rules;
 #[cfg(test)]
 pub(crate) mod samples;
 pub mod text;
 
+#[cfg(feature = "findings")]
 pub use engine::{Explanation, Rules, SetThresholdError};
+#[cfg(feature = "findings")]
 pub use rule::{Outcome, Threshold};

@@ -3,7 +3,9 @@
 
 use std::fmt::Write;
 
+#[cfg(feature = "findings")]
 use super::engine::Explanation;
+#[cfg(feature = "findings")]
 use super::rule::Outcome;
 use crate::finding::{Cost, Finding};
 use crate::lightning::title;
@@ -85,6 +87,7 @@ pub fn whole(findings: &[Finding]) -> String {
 }
 
 /// What each rule says, found or not.
+#[cfg(feature = "findings")]
 pub fn explained(explanations: &[Explanation]) -> String {
     let mut text = String::new();
     for Explanation { rule, condition, thresholds, outcome } in explanations {

@@ -14,12 +14,14 @@ use serde::{Deserialize, Serialize};
 
 pub use self::interval::{FaultInterval, IntervalEnd};
 pub use self::paint::paint;
+#[cfg(feature = "html")]
 pub(crate) use self::paint::{run_again, whereabouts};
 pub use self::record::{RECORD_VERSION, RecordHeader, RecordedTensor, op_in_module};
 pub(crate) use self::shown_number::{shown_norm, shown_number};
 pub use self::sketch::{SKETCH, Sketcher};
 pub use self::statistics::{SAMPLE, TensorStatistics, sample_every, sampled_numbers};
 pub use self::statistics_reader::StatisticsReader;
+#[cfg(feature = "findings")]
 pub(crate) use self::trouble::{FoundTrouble, TroubleLimits, has_enough, troubles_by};
 pub use self::trouble::{Trouble, TroubleKind, troubles};
 use super::ReportHeader;

@@ -7,7 +7,9 @@ use super::console::Console;
 use super::{Output, together};
 use crate::finding::Finding;
 use crate::findings::text as findings_text;
-use crate::{Report, label, page};
+#[cfg(feature = "html")]
+use crate::page;
+use crate::{Report, label};
 
 /// A report as text.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +91,7 @@ fn put(
 
 /// Writes `report` as JSON and as a page beside the text, if `output` is to have these.
 pub fn deliver_value(output: Option<&Output>, report: impl FnOnce() -> Option<Report>) {
-    let Some(output) = output.filter(|output| output.writes_json || output.writes_html) else {
+    let Some(output) = output.filter(|output| output.writes_values()) else {
         return;
     };
     if let Some(mut report) = report() {
@@ -104,13 +106,41 @@ pub(super) fn write_value(output: &Output, report: &mut Report) {
     {
         output.write_file(None, "json", json.as_bytes());
     }
+    #[cfg(feature = "html")]
     if output.writes_html {
         let page = page::html(std::slice::from_ref(report));
         output.write_file(None, "html", page.as_bytes());
     }
 }
 
+impl Output {
+    /// Returns whether reports are written as values, beside the text.
+    fn writes_values(&self) -> bool {
+        #[cfg(feature = "html")]
+        if self.writes_html {
+            return true;
+        }
+        self.writes_json
+    }
+}
+
+/// Says, below the report of rank 0, how the reports of all ranks are put together, where this program cannot read them.
+#[cfg(not(feature = "read"))]
+pub(super) fn deliver_ranks(output: &Output, report: &Report) {
+    together::tell_ranks(|| {
+        let run = output.run();
+        let has_parts = run.rank == 0 && run.world_size > 1 && output.writes_json;
+        if has_parts && !report.step_series().is_empty() {
+            let text = "\nThe ranks are not put together here, which takes the feature `read` of the mlprof plugin: \
+                        `mlprof report` with their JSON files does it.\n";
+            put(Some(output), || text.to_owned(), |_| text.to_owned(), &mut output.console());
+        }
+        has_parts
+    });
+}
+
 /// What all ranks say together, below the report of rank 0, which is there already.
+#[cfg(feature = "read")]
 pub(super) fn deliver_ranks(output: &Output, report: &Report) {
     together::tell_ranks(|| {
         let text = output.ranks_text(report);

@@ -8,6 +8,7 @@ mod delivery;
 mod destination;
 mod missing;
 mod name;
+#[cfg(feature = "read")]
 mod ranks;
 mod rendered;
 mod together;
@@ -48,12 +49,14 @@ pub struct Output {
     dirpath: Option<PathBuf>,
     filename: Option<String>,
     writes_json: bool,
+    #[cfg(feature = "html")]
     writes_html: bool,
     always_prints: bool,
     prints_to_stderr: bool,
     /// Of which kind of profiler, in one word.
     kind: Option<&'static str>,
     ignores_environment: bool,
+    #[cfg(feature = "findings")]
     omits_findings: bool,
     /// Whether the console shows all rows.
     prints_all_rows: bool,
@@ -144,7 +147,8 @@ impl Output {
     }
 
     /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html` in the
-    /// same directory. See [`page`](crate::page).
+    /// same directory. See [`page`](crate::page). Needs the feature `html`.
+    #[cfg(feature = "html")]
     #[must_use]
     pub fn html(mut self, writes: bool) -> Self {
         self.writes_html = writes;
@@ -166,7 +170,8 @@ impl Output {
     }
 
     /// Whether what costs time that could be saved is looked for when a report is delivered, and told:
-    /// up to three lines on the console, all of it in files. It is, unless this says `false`.
+    /// up to three lines on the console, all of it in files. It is, unless this says `false`. Needs the feature `findings`.
+    #[cfg(feature = "findings")]
     #[must_use]
     pub fn findings(mut self, looks_for_them: bool) -> Self {
         self.omits_findings = !looks_for_them;

@@ -3,6 +3,7 @@
 use super::delivery::{Texts, deliver_ranks, deliver_with, write_value};
 use super::{Output, tell_missing};
 use crate::Report;
+#[cfg(feature = "findings")]
 use crate::findings::Rules;
 use crate::missing::Missing;
 
@@ -107,8 +108,8 @@ impl RenderedReport {
     }
 
     /// Delivers it to the file of `output`, or to the console on rank 0, as JSON and as a page if the
-    /// output says so, and with the files beside it. What [`Rules`] find in the value is told, too, unless
-    /// the output [says otherwise](Output::findings).
+    /// output says so, and with the files beside it. With the feature `findings`, what rules
+    /// find in the value is told, too, unless the output [says otherwise](Output::findings).
     ///
     /// Never fails: where a file cannot be written it says so once on standard error, and the report
     /// goes to the console.
@@ -119,10 +120,11 @@ impl RenderedReport {
                 output.write_file(Some(&file.action), file.extension, &file.content);
             }
         }
-        let looks_for_findings = output.is_none_or(|output| !output.omits_findings);
-        let report = match self.report {
-            Some(report) if looks_for_findings => Some(Rules::new().annotate(report)),
-            report => report,
+        let report = self.report;
+        #[cfg(feature = "findings")]
+        let report = match output.is_none_or(|output| !output.omits_findings) {
+            true => report.map(|report| Rules::new().annotate(report)),
+            false => report,
         };
         let findings = report.as_ref().map_or(&[][..], Report::findings);
         let prints_all = output.is_some_and(Output::prints_all_rows);

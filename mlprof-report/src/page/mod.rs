@@ -10,6 +10,7 @@
 //! time are to be seen without one, and in print.
 
 mod advanced;
+#[cfg(feature = "comparison")]
 mod comparison;
 mod devices;
 mod findings;
@@ -37,6 +38,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+#[cfg(feature = "comparison")]
 pub use self::comparison::comparison;
 use self::limits::{LeftOut, Limits, prune};
 use self::sections::Section;

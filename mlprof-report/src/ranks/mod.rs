@@ -20,6 +20,7 @@ mod text;
 
 pub use crate::quantile::{median, quantile};
 pub use frontier::{Exposed, Stage, StageTable};
+#[cfg(feature = "html")]
 pub(crate) use of_reports::stages_of_ranks;
 pub use of_reports::{stages_of_reports, step_stages};
 pub use stragglers::{FEWEST_STEPS, Straggler, stragglers};

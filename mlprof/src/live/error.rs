@@ -40,8 +40,8 @@ pub enum Error {
     },
     /// It runs, but nobody can ask it.
     #[error(
-        "process {process} does not listen: a program that has one of mlprof's plugins does if it is started with \
-         MLPROF_LIVE=1 in its environment, any other one by `mlprof run --live`"
+        "process {process} does not listen: a program that has one of mlprof's plugins with its feature `live` does if it is started \
+         with MLPROF_LIVE=1 in its environment, any other one by `mlprof run --live`"
     )]
     NotListening {
         /// Which one.
@@ -49,8 +49,8 @@ pub enum Error {
     },
     /// There is nothing to choose from.
     #[error(
-        "no training of this user listens: a program that has one of mlprof's plugins does if it is started with \
-         MLPROF_LIVE=1 in its environment, any other one by `mlprof run --live`"
+        "no training of this user listens: a program that has one of mlprof's plugins with its feature `live` does if it is started \
+         with MLPROF_LIVE=1 in its environment, any other one by `mlprof run --live`"
     )]
     NoneListens,
     /// There is more than one.

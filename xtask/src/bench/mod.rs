@@ -1,6 +1,7 @@
 //! `cargo xtask bench …`: builds and runs one of the benchmarks.
 
 mod analysis;
+mod build;
 mod digits;
 mod fleet;
 mod live;
@@ -13,8 +14,9 @@ use crate::steps::cargo;
 
 /// All that there are: the programs of the package `benches`, how often comparisons are wrong among
 /// them, the overhead on the digits, what it costs to record libtorch's ops, what questions to
-/// traces cost, and to those of a fleet, what it costs to be watched, and to look at numbers.
-pub const PROGRAMS: [&str; 14] = [
+/// traces cost, and to those of a fleet, what it costs to be watched, and to look at numbers, and
+/// what a plugin adds to the build of its framework.
+pub const PROGRAMS: [&str; 15] = [
     "scopes",
     "memory",
     "tensor",
@@ -29,6 +31,7 @@ pub const PROGRAMS: [&str; 14] = [
     "fleet",
     "live",
     "numerics",
+    "build",
 ];
 
 /// Runs one with the arguments that are meant for it.
@@ -43,6 +46,9 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
             false => &["--only", "candle", "--only", "tch"],
         };
         return digits::run(&[frameworks, &["--numerics"], arguments].concat());
+    }
+    if program == "build" {
+        return build::run(arguments);
     }
     if program == "analysis" {
         return analysis::run(arguments);

@@ -17,6 +17,7 @@ mod profiler_trait;
 mod purity;
 mod untested;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use graph::{Imports, circles, room_circles};
@@ -244,25 +245,48 @@ fn the_command_is_built_without_a_recorder() {
     assert!(!core.contains("mlprof-cuda") && !core.contains("mlprof-train"), "{core:?}");
 }
 
-/// Whoever takes no stack samples need not build what reads them, also where a plugin is all that a program
-/// names.
+/// Returns the names and versions of all crates that a package is built of, as cargo lists them.
+fn crates_of(package: &str, features: &[&str]) -> BTreeSet<String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let tree = std::process::Command::new(cargo)
+        .args(["tree", "--locked", "--edges", "normal,build", "--prefix", "none"])
+        .args(["--format", "{p}", "--package", package])
+        .args(features)
+        .current_dir(workspace())
+        .output()
+        .expect("cargo runs");
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8_lossy(&tree.stdout);
+    let name = |line: &str| line.split(" (").next().unwrap_or(line).to_owned();
+    tree.lines().filter(|line| !line.is_empty()).map(name).collect()
+}
+
+/// A plugin brings what reads stacks and what lets others look in only where a program turns that on.
 #[test]
-fn a_plugin_without_its_features_is_built_without_what_reads_stacks() {
-    let unwinder = |plugin: &str, features: &[&str]| {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let tree = std::process::Command::new(cargo)
-            .args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
-            .args(["--package", plugin])
-            .args(features)
-            .current_dir(workspace())
-            .output()
-            .expect("cargo runs");
-        assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
-        String::from_utf8_lossy(&tree.stdout).contains("framehop")
-    };
+fn a_plugin_brings_what_samples_and_what_listens_only_with_their_features() {
     for plugin in ["mlprof-burn", "mlprof-candle", "mlprof-tch"] {
-        assert!(unwinder(plugin, &[]), "{plugin}");
-        assert!(!unwinder(plugin, &["--no-default-features"]), "{plugin}");
+        let has = |features: &[&str], name: &str| {
+            crates_of(plugin, features).iter().any(|it| it.starts_with(&format!("{name} v")))
+        };
+        for (feature, name) in [("sampling", "framehop"), ("live", "mlprof-live")] {
+            assert!(!has(&[], name), "{plugin}: {name}");
+            assert!(has(&["--features", feature], name), "{plugin}: {name}");
+        }
+    }
+}
+
+/// Crates that `mlprof-candle` adds to a program that has candle-nn. A change that adds one lowers another or says in its commit
+/// why it raises this; `cargo xtask bench build` measures the time.
+const MOST_CRATES: usize = 26;
+
+#[test]
+fn the_plugin_adds_no_more_crates_than_before() {
+    let candle = crates_of("candle-nn", &[]);
+    for features in [&[][..], &["--no-default-features"]] {
+        let plugin = crates_of("mlprof-candle", features);
+        let added: Vec<_> = plugin.difference(&candle).collect();
+        assert!(added.iter().any(|name| name.starts_with("mlprof-core v")), "{added:?}");
+        assert!(added.len() <= MOST_CRATES, "{} crates: {added:?}", added.len());
     }
 }
 
