@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
-use profiler_events::own_thread;
+use mlprof_events::own_thread;
 
 use super::{DeviceClock, DeviceWindow, register_device_clock};
 use crate::hook::{DeviceEvent, RegionSink, Timestamp};
