@@ -62,10 +62,11 @@ fn all_trainings_report_once_before_the_process_ends() {
     let (output, status, errors) = program.end_with_output();
     assert_eq!(status.signal(), Some(SIGINT), "{errors}");
     assert_eq!(output.matches("first model").count(), 1, "{output}");
-    // The signal may come between two stages of the second one, or before it opens its action.
-    let reports = output.matches("FIT Profiler Report").count();
-    let second = output.matches("second model").count();
-    assert!((1..=2).contains(&reports) && second < reports, "{output}");
+    // The second one reports each stage that ends, and the signal may come between two of them.
+    let reports = output.split("FIT Profiler Report").skip(1);
+    let models = reports.map(|report| report.matches(" model").count());
+    assert!(models.clone().all(|models| models <= 1), "{output}");
+    assert!(models.count() > 0, "{output}");
 }
 
 #[test]
