@@ -78,11 +78,11 @@ fn watch(workspace: &Path) {
 fn write_package(package: &Path, folder: &Path) -> PathBuf {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let source = package.join("runtime/lib.rs");
+    let dependencies = runtime_dependencies(package, &version);
     let mut manifest = format!(
         "[package]\nname = \"mlprof-runtime\"\nversion = {version:?}\nedition = \"2024\"\n\n\
          [lib]\nname = \"mlprof_runtime\"\ncrate-type = [\"cdylib\"]\npath = {source:?}\n\n\
-         [dependencies]\nmlprof-core = \"={version}\"\nmlprof-live = \"={version}\"\n\n[workspace]\n\n\
-         [patch.crates-io]\n"
+         {dependencies}\n[workspace]\n\n[patch.crates-io]\n"
     );
     let beside = fs::read_dir(package.join("..")).into_iter().flatten().flatten();
     for entry in beside {
@@ -101,6 +101,17 @@ fn write_package(package: &Path, folder: &Path) -> PathBuf {
     };
     write().expect("cargo's folder for output is written to");
     folder.join("Cargo.toml")
+}
+
+/// Returns the section of what the library depends on, from its manifest in the workspace, which the published package has as
+/// `runtime.toml`: with the same features, and with the version of the command.
+fn runtime_dependencies(package: &Path, version: &str) -> String {
+    let manifest = fs::read_to_string(package.join("runtime.toml"));
+    let manifest = manifest.expect("the package has the manifest of its runtime library");
+    let section = manifest.lines().skip_while(|line| *line != "[dependencies]");
+    let section = section.enumerate().take_while(|(at, line)| *at == 0 || !line.starts_with('['));
+    let of_version = format!("version = \"={version}\"");
+    section.map(|(_, line)| line.replace("workspace = true", &of_version) + "\n").collect()
 }
 
 /// Whether the command is built as its users have it, and not to be tested.

@@ -65,6 +65,7 @@ pub fn run() -> Result<(), String> {
     ];
     steps.push(page::step());
     steps.push(packages::step()?);
+    steps.extend(packages::check_steps(&libtorch));
     steps.push(public_api::step(false)?);
     steps.extend(msrv::step());
     steps.extend(features::steps(&libtorch)?);

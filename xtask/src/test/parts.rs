@@ -6,7 +6,7 @@ use super::builds::{self, Together};
 use super::{aarch64, sanitizers, sql, windows};
 use crate::libtorch::{Libtorch, Variables, version, workspace};
 use crate::steps::{Step, target_directory};
-use crate::{loom_compiler, metadata, miri, newest};
+use crate::{loom_compiler, metadata, miri, newest, packages};
 
 /// Tests that can be run by themselves.
 pub struct Part {
@@ -135,9 +135,12 @@ pub const PARTS: [Part; 12] = [
             "examples/digits",
             "examples/parallel-training",
             "examples/command-line",
+            "tests/packed",
             "README.md"
         ),
-        steps: || Ok(vec![together("candle plugin and examples", &builds::CANDLE)]),
+        steps: || {
+            Ok(vec![together("candle plugin and examples", &builds::CANDLE), packages::run_step()])
+        },
     },
     Part {
         name: "burn",

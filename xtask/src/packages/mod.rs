@@ -1,14 +1,18 @@
 //! Whether the crates that users depend on can be published: cargo makes their packages, and what has to
 //! be in each of them is.
 
+mod archives;
+
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::metadata;
-use crate::steps::{Step, target_directory};
+use crate::steps::{Step, cargo, target_directory};
+
+pub use archives::{check_steps, run_step};
 
 /// What each package has to have, beside its manifest.
 const NEEDED: [&str; 4] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs"];
@@ -32,21 +36,42 @@ fn is_published(package: &Value) -> bool {
     package["publish"].as_array().is_none_or(|registries| !registries.is_empty())
 }
 
-/// Packages them, without a second build of each, and looks into what came out.
+/// Packages them, and looks into what came out.
 pub fn step() -> Result<Step, String> {
-    let step = Step::cargo("packages", "package --quiet --no-verify --allow-dirty --target-dir");
-    let step = step.argument(target_directory().join("packages"));
+    let step = Step::cargo("packages", PACK).argument(folder());
     let named = |step: Step, package: &Value| step.argument("-p").argument(metadata::name(package));
     Ok(published()?.iter().fold(step, named).and_then(look_into_all))
 }
 
+/// Without a build of each, for which what it stands on would be built for each: [`check_steps`] does that.
+const PACK: &str = "package --quiet --no-verify --allow-dirty --target-dir";
+
+/// Makes the archives of these packages.
+fn pack(packages: &[Value]) -> Result<(), String> {
+    let mut package = cargo();
+    package.args(PACK.split(' ')).arg(folder());
+    package.args(packages.iter().flat_map(|package| ["-p", metadata::name(package)]));
+    let status = package.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("cargo package: {status}")) }
+}
+
+fn folder() -> PathBuf {
+    target_directory().join("packages")
+}
+
+/// The file that [`pack`] makes of a package.
+fn archive(package: &Value) -> PathBuf {
+    let (name, version) = (metadata::name(package), &package["version"]);
+    let file = format!("{name}-{}.crate", version.as_str().unwrap_or_default());
+    folder().join("package").join(file)
+}
+
 fn look_into_all() -> Result<(), String> {
-    let folder = target_directory().join("packages/package");
     let packages = published()?;
     let faults = packages.iter().map(|package| {
-        let (name, version) = (metadata::name(package), &package["version"]);
-        let file = folder.join(format!("{name}-{}.crate", version.as_str().unwrap_or_default()));
-        look_into(name, &file).map_err(|error| format!("{}: {error}", file.display()))
+        let file = archive(package);
+        look_into(metadata::name(package), &file)
+            .map_err(|error| format!("{}: {error}", file.display()))
     });
     let faults = faults.collect::<Result<Vec<_>, _>>()?.concat();
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
