@@ -61,7 +61,8 @@ fn watch(workspace: &Path) {
     println!("cargo::rerun-if-changed={}", workspace.join("Cargo.lock").display());
     for entry in fs::read_dir(workspace).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let above = ["mlprof-analysis", "mlprof-cuda", "mlprof-sql", "mlprof-train"];
+        let above =
+            ["mlprof-analysis", "mlprof-cuda", "mlprof-instrument", "mlprof-sql", "mlprof-train"];
         let is_above = above.contains(&name.as_str());
         if (name.starts_with("mlprof-") || name == "profiler-core") && !is_above {
             // What is named and not there would have this run each time.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use mlprof_report::output::write_file;
 
-use crate::fingerprint::Fingerprint;
+use mlprof_instrument::Fingerprint;
 
 /// Empty where [`run`](crate::run::run) is not for.
 static LIBRARY: &[u8] = include_bytes!(env!("MLPROF_RUNTIME_LIBRARY"));

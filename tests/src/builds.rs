@@ -69,7 +69,7 @@ pub const TCH: Together = Together {
 
 /// The command, and what it asks traces. What reads whole frameworks, and traces, is optimised a little in this profile.
 pub const COMMAND: Together = Together {
-    packages: &["mlprof", "mlprof-analysis"],
+    packages: &["mlprof", "mlprof-analysis", "mlprof-instrument"],
     features: &["mlprof/parquet", "mlprof-analysis/parquet"],
     profile: "quick",
 };

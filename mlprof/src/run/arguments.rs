@@ -10,7 +10,7 @@ use mlprof_events::run::{
 use mlprof_events::{GroupBy, Schedule};
 
 use super::Error;
-use crate::splice::{RuleFile, Selection, SelectionBuilder};
+use mlprof_instrument::{RuleFile, Selection, SelectionBuilder};
 
 /// Builds a program with hooks in the chosen functions and runs it. Nothing of the program is changed:
 /// neither its sources, nor Cargo.toml, nor Cargo.lock; its build output goes to a folder of its own.

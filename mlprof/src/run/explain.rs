@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::plan::Plan;
 use super::record::CrateRecord;
 use super::say;
-use crate::splice::{LeftOut, Pattern, near_misses};
+use mlprof_instrument::{LeftOut, Pattern, near_misses};
 
 /// The records that belong to this plan; others are of crates that were not compiled this time.
 pub fn current<'a>(
@@ -191,7 +191,7 @@ pub fn explain(plan: &Plan, records: &[CrateRecord]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::splice::Unread;
+    use mlprof_instrument::Unread;
 
     #[test]
     fn what_is_left_out_is_counted_by_its_reasons() {

@@ -36,7 +36,7 @@ use tools::Tool;
 use crate::exit_code::exit_code;
 use crate::runtime;
 use crate::say::say;
-use crate::splice::SelectError;
+use mlprof_instrument::SelectError;
 
 /// Why a command was not run.
 #[derive(Debug, thiserror::Error)]

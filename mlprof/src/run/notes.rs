@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::say;
-use crate::fingerprint::Fingerprint;
+use mlprof_instrument::Fingerprint;
 
 /// The folder of remarks, in that of a run.
 const NOTES: &str = "notes";

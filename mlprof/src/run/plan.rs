@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use mlprof_events::files;
 use serde::{Deserialize, Serialize};
 
-use crate::fingerprint::Fingerprint;
-use crate::splice::Selection;
+use mlprof_instrument::Fingerprint;
+use mlprof_instrument::Selection;
 
 /// Names the file of a [`Plan`], for processes that cargo starts as its compiler.
 pub const PLAN_VARIABLE: &str = "MLPROF_PLAN";

@@ -14,7 +14,7 @@ use super::plan::Plan;
 use super::processes::Measured;
 use super::record::CrateRecord;
 use super::say;
-use crate::splice::HookKind;
+use mlprof_instrument::HookKind;
 
 /// Bytes of a report that are read, at most.
 const LONGEST_REPORT: u64 = 256 << 20;
@@ -176,7 +176,7 @@ fn append(json: &Path, note: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::splice::{LeftOut, SelectionBuilder};
+    use mlprof_instrument::{LeftOut, SelectionBuilder};
 
     fn plan() -> Plan {
         let selection = SelectionBuilder::default().functions(["one::*"]).expect("a pattern");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use mlprof_events::files;
 use serde::{Deserialize, Serialize};
 
-use crate::splice::{LeftOut, SplicedFunction, Unread};
+use mlprof_instrument::{LeftOut, SplicedFunction, Unread};
 
 /// Bytes of a record that are read, at most.
 const LONGEST: u64 = 256 << 20;

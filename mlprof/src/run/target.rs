@@ -138,7 +138,7 @@ pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::splice::SelectionBuilder;
+    use mlprof_instrument::SelectionBuilder;
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()

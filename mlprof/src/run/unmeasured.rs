@@ -70,7 +70,7 @@ fn artifact(target: &Path, program: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::splice::SelectionBuilder;
+    use mlprof_instrument::SelectionBuilder;
 
     fn plan(target: &Path) -> Plan {
         Plan {

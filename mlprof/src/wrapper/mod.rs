@@ -32,7 +32,7 @@ use crate::run::plan::Plan;
 use crate::run::record::CrateRecord;
 use crate::run::tools::Tool;
 use crate::say::say;
-use crate::splice::{self, AllocatorHooks, LeftOut, SplicedCrate};
+use mlprof_instrument::{self as instrument, AllocatorHooks, LeftOut, SplicedCrate};
 
 /// Bytes of a source file that is looked at, at most.
 const LONGEST_SOURCE: u64 = 64 << 20;
@@ -294,7 +294,7 @@ impl Wrapper {
         let directory = std::env::current_dir()?;
         let root = directory.join(source);
         let name = &record.crate_name;
-        let spliced = splice::splice_crate_and_allocator(&root, name, selection, hooks)?;
+        let spliced = instrument::splice_crate_and_allocator(&root, name, selection, hooks)?;
         let (files, passed) = note(spliced, record);
         if files.is_empty() {
             return Ok(None);
@@ -386,7 +386,7 @@ fn mentions_allocator(folder: &Path, depth: usize) -> bool {
         }
         path.extension() == Some(OsStr::new("rs"))
             && files::read_text(&path, LONGEST_SOURCE)
-                .is_ok_and(|text| splice::allocator::may_have_allocator(&text))
+                .is_ok_and(|text| instrument::allocator::may_have_allocator(&text))
     })
 }
 

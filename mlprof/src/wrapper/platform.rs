@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use mlprof_events::files;
 
 use super::invocation::Invocation;
-use crate::fingerprint::Fingerprint;
+use mlprof_instrument::Fingerprint;
 
 /// The platform that a crate is compiled for, as rustc describes it.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use mlprof_events::files;
 
-use crate::splice::{LeftOut, Unread};
+use mlprof_instrument::{LeftOut, Unread};
 
 /// Returns the source files with functions that rustc's dependency file names and that are not
 /// among `read`: macros of other crates declare their modules. Files of an `include!` in `unseen`

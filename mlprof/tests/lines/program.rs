@@ -4,10 +4,10 @@ use std::ffi::{CString, c_void};
 use std::path::Path;
 use std::process::Command;
 
-use mlprof::splice::edit::Edits;
-use mlprof::splice::lines::{LineFunction, TEMPLATE, splice_lines};
 use mlprof_core::lines::{LineProfiler, abi};
 use mlprof_core::report::LinesReport;
+use mlprof_instrument::edit::Edits;
+use mlprof_instrument::lines::{LineFunction, TEMPLATE, splice_lines};
 use syn::visit::{self, Visit};
 
 /// What the runtime library is in a real program.

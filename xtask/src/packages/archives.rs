@@ -69,7 +69,8 @@ fn make(folder: &Path, published: &[Value], root: &Path) -> std::io::Result<()> 
     fs::create_dir_all(folder)?;
     for package in published {
         let archive = super::archive(package);
-        let untarred = Command::new("tar").arg("-xzf").arg(&archive).current_dir(folder).status()?;
+        let untarred =
+            Command::new("tar").arg("-xzf").arg(&archive).current_dir(folder).status()?;
         if !untarred.success() {
             return Err(std::io::Error::other(format!("{}: {untarred}", archive.display())));
         }
@@ -203,7 +204,8 @@ fn elsewhere<'a>(tree: &'a str, folder: &Path) -> Vec<&'a str> {
 
 /// What the program's report lacks.
 fn missing(report: &str) -> Option<&'static str> {
-    let rows = ["FIT Profiler Report", "[module]Linear: layer", "squared_error", "run_training_epoch"];
+    let rows =
+        ["FIT Profiler Report", "[module]Linear: layer", "squared_error", "run_training_epoch"];
     rows.into_iter().find(|row| !report.contains(row))
 }
 
@@ -220,8 +222,14 @@ mod tests {
         let manifest = manifest(ours, &[("a", "a-0.1.0".to_owned())]);
         assert!(manifest.contains("members = [\n    \"a-0.1.0\",\n"), "{manifest}");
         assert!(!manifest.contains("xtask"), "{manifest}");
-        assert!(manifest.contains("\na = { path = \"a-0.1.0\", version = \"0.1.0\" }\nserde"), "{manifest}");
-        assert!(manifest.ends_with("\n[patch.crates-io]\na = { path = \"a-0.1.0\" }\n"), "{manifest}");
+        assert!(
+            manifest.contains("\na = { path = \"a-0.1.0\", version = \"0.1.0\" }\nserde"),
+            "{manifest}"
+        );
+        assert!(
+            manifest.ends_with("\n[patch.crates-io]\na = { path = \"a-0.1.0\" }\n"),
+            "{manifest}"
+        );
     }
 
     #[test]

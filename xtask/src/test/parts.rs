@@ -88,6 +88,7 @@ pub const PARTS: [Part; 12] = [
             "mlprof-cuda",
             "mlprof-live",
             "mlprof-analysis",
+            "mlprof-instrument",
             "mlprof",
             "mlprof-runtime",
             "burn-plugin",
@@ -110,7 +111,7 @@ pub const PARTS: [Part; 12] = [
     Part {
         name: "cli",
         about: "the command mlprof",
-        stands_on: core_and!("mlprof-analysis", "mlprof", "mlprof-runtime"),
+        stands_on: core_and!("mlprof-analysis", "mlprof-instrument", "mlprof", "mlprof-runtime"),
         steps: || {
             Ok(vec![together("the command mlprof, and questions to traces", &builds::COMMAND)])
         },
@@ -184,6 +185,7 @@ pub const PARTS: [Part; 12] = [
         stands_on: core_and!(
             "mlprof-train",
             "mlprof-analysis",
+            "mlprof-instrument",
             "mlprof",
             "mlprof-runtime",
             "burn-plugin",

@@ -39,7 +39,7 @@ pub const ALLOWED: [(&str, &str, &str); 24] = [
     ("mlprof/src/run/target_copy.rs", "File::options", "into a new folder of its own"),
     ("mlprof/src/run/target_copy.rs", "fs::rename(", "a folder, where none is"),
     ("mlprof/src/run/tools.rs", "fs::rename(", "a link, in a folder of its own"),
-    ("mlprof/src/splice/modules.rs", "fs::read_to_string(", "sources that rustc reads, too"),
+    ("mlprof-instrument/src/modules.rs", "fs::read_to_string(", "sources that rustc reads, too"),
     ("profiler-core/src/machine.rs", "fs::read_to_string(", PROC),
     ("profiler-core/src/simple/counters/io.rs", "File::open", PROC),
     ("mlprof-cuda/src/library.rs", "fs::read_to_string(", PROC),

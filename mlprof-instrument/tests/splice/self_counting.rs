@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mlprof::splice::SelectionBuilder;
+use mlprof_instrument::SelectionBuilder;
 
 use crate::fixture::Fixture;
 

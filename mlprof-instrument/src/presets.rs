@@ -17,9 +17,9 @@ pub struct Preset {
 
 /// The rule files that come with `mlprof`, by name.
 pub const PRESETS: [Preset; 3] = [
-    Preset { name: "candle", text: include_str!("../../rules/candle.toml") },
-    Preset { name: "burn-flex", text: include_str!("../../rules/burn-flex.toml") },
-    Preset { name: "burn-autodiff", text: include_str!("../../rules/burn-autodiff.toml") },
+    Preset { name: "candle", text: include_str!("../rules/candle.toml") },
+    Preset { name: "burn-flex", text: include_str!("../rules/burn-flex.toml") },
+    Preset { name: "burn-autodiff", text: include_str!("../rules/burn-autodiff.toml") },
 ];
 
 impl Preset {

@@ -151,7 +151,7 @@ impl Selection {
 /// Makes a [`Selection`] of what a user asked for.
 ///
 /// ```
-/// use mlprof::splice::SelectionBuilder;
+/// use mlprof_instrument::SelectionBuilder;
 ///
 /// let selection = SelectionBuilder::default()
 ///     .functions(["my_model::net::*"])?
@@ -159,7 +159,7 @@ impl Selection {
 ///     .ops("candle")?
 ///     .build();
 /// assert!(selection.concerns("candle_core") && selection.concerns("my_model"));
-/// # Ok::<(), mlprof::splice::SelectError>(())
+/// # Ok::<(), mlprof_instrument::SelectError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct SelectionBuilder {

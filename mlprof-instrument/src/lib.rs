@@ -12,6 +12,7 @@ mod conditional;
 mod context;
 mod error;
 mod files;
+mod fingerprint;
 mod foreign;
 mod function;
 mod generated;
@@ -39,6 +40,7 @@ mod template;
 mod text;
 
 pub use error::{PatternError, SelectError};
+pub use fingerprint::Fingerprint;
 pub use modules::AllocatorHooks;
 pub use pattern::Pattern;
 pub use presets::{PRESETS, Preset};

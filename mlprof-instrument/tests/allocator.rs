@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use mlprof::splice::allocator::{copies_text, may_have_allocator, wrap};
-use mlprof::splice::edit::Edits;
+use mlprof_instrument::allocator::{copies_text, may_have_allocator, wrap};
+use mlprof_instrument::edit::Edits;
 
 /// What the runtime library defines, as a crate that writes down what it is told.
 const RUNTIME: &str = r#"

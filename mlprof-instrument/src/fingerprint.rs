@@ -2,7 +2,7 @@
 
 /// FNV-1a: the hashers of the standard library promise nothing about other versions of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fingerprint(u64);
+pub struct Fingerprint(u64);
 
 impl Default for Fingerprint {
     fn default() -> Self {
@@ -11,23 +11,29 @@ impl Default for Fingerprint {
 }
 
 impl Fingerprint {
-    /// Goes on from a number that was one.
-    pub(crate) fn continued(number: u64) -> Self {
+    /// Goes on from the number of an earlier fingerprint.
+    #[must_use]
+    pub fn continued(number: u64) -> Self {
         Self(number)
     }
 
-    pub(crate) fn with(mut self, bytes: &[u8]) -> Self {
+    /// The same with further bytes.
+    #[must_use]
+    pub fn with(mut self, bytes: &[u8]) -> Self {
         self.add(bytes);
         self
     }
 
-    pub(crate) fn add(&mut self, bytes: &[u8]) {
+    /// Adds further bytes.
+    pub fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
         }
     }
 
-    pub(crate) fn number(self) -> u64 {
+    /// Returns the number.
+    #[must_use]
+    pub fn number(self) -> u64 {
         self.0
     }
 }

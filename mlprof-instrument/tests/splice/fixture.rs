@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-use mlprof::splice::{Selection, SplicedCrate, splice_crate};
+use mlprof_instrument::{Selection, SplicedCrate, splice_crate};
 use tempfile::TempDir;
 
 /// The library that spliced programs are linked with here.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mlprof::splice::{SelectionBuilder, SplicedCrate, splice_crate};
+use mlprof_instrument::{SelectionBuilder, SplicedCrate, splice_crate};
 use tempfile::TempDir;
 
 /// Splices all of a crate of one file.

@@ -1,6 +1,6 @@
 //! Ops are recorded with their names and inputs.
 
-use mlprof::splice::{HookKind, SelectionBuilder};
+use mlprof_instrument::{HookKind, SelectionBuilder};
 
 use crate::fixture::{Fixture, fixtures};
 

@@ -1,6 +1,6 @@
 //! Functions of all shapes are called as often as they are known to be called.
 
-use mlprof::splice::{FunctionKind, HookKind, Selection, SelectionBuilder};
+use mlprof_instrument::{FunctionKind, HookKind, Selection, SelectionBuilder};
 
 use crate::fixture::Fixture;
 

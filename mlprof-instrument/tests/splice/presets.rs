@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use mlprof::splice::{PRESETS, SelectionBuilder, SplicedCrate, splice_crate};
+use mlprof_instrument::{PRESETS, SelectionBuilder, SplicedCrate, splice_crate};
 use serde_json::Value;
 
 /// What cargo knows about the packages that the workspace is built from.
