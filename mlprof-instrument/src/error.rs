@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// A pattern that cannot be meant.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the pattern `{pattern}` {reason}")]
 pub struct PatternError {
     /// As it was given.
@@ -12,8 +12,10 @@ pub struct PatternError {
     pub reason: &'static str,
 }
 
+mlprof_events::debug_as_display!(PatternError);
+
 /// A selection that cannot be made.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum SelectError {
     /// A pattern of functions cannot be meant.
     #[error(
@@ -52,3 +54,5 @@ pub enum SelectError {
         reason: String,
     },
 }
+
+mlprof_events::debug_as_display!(SelectError);

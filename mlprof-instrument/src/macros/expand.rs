@@ -83,7 +83,7 @@ fn transcribe(
 }
 
 /// How often each brace of the call's text stands in an expansion, by its offset.
-pub(in crate::splice) fn written_braces(tokens: &TokenStream) -> HashMap<usize, usize> {
+pub(crate) fn written_braces(tokens: &TokenStream) -> HashMap<usize, usize> {
     let mut counts = HashMap::new();
     count_braces(tokens.clone(), &mut counts);
     counts

@@ -6,9 +6,9 @@ use proc_macro2::{Ident, TokenStream};
 
 use super::matcher::{self, Match};
 use super::{expand, scan};
-use crate::splice::context::Context;
-use crate::splice::files::Folder;
-use crate::splice::text::plain;
+use crate::context::Context;
+use crate::files::Folder;
+use crate::text::plain;
 
 /// How often macros may call each other in an expansion.
 const DEEPEST: usize = 128;
@@ -20,7 +20,7 @@ const MOST_NESTED: usize = 2_000;
 
 /// The macros of a crate, and all calls of macros.
 #[derive(Default)]
-pub(in crate::splice) struct Found {
+pub(crate) struct Found {
     definitions: Vec<Definition>,
     calls: HashMap<String, Vec<Call>>,
     /// Calls in place of items that have not been expanded, by name and number.
@@ -51,7 +51,7 @@ pub(super) struct Call {
 
 /// Where a call stands that makes items.
 #[derive(Clone)]
-pub(in crate::splice) struct CallSite {
+pub(crate) struct CallSite {
     /// The number of the file.
     pub source: usize,
     /// Where modules are looked for that the macro declares.
@@ -65,7 +65,7 @@ pub(in crate::splice) struct CallSite {
 
 /// Which items a macro makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::splice) enum ItemKind {
+pub(crate) enum ItemKind {
     /// Those of a module or a block.
     Module,
     /// Those of an `impl` block.
@@ -75,7 +75,7 @@ pub(in crate::splice) enum ItemKind {
 }
 
 /// The items that a call makes.
-pub(in crate::splice) struct Expansion {
+pub(crate) struct Expansion {
     /// The macro's name.
     pub name: String,
     /// `None` if the call cannot be expanded.

@@ -3,8 +3,8 @@
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
 use super::signature::{arguments, group, is_punctuation, returns, word};
-use crate::splice::foreign;
-use crate::splice::text::{plain, without_blanks};
+use crate::foreign;
+use crate::text::{plain, without_blanks};
 
 /// One rule of a macro.
 pub(super) struct Rule {
@@ -299,7 +299,7 @@ fn unknown_attribute(mut tokens: &[TokenTree]) -> Option<String> {
         }
         let meta = syn::parse2::<syn::Meta>(group.stream());
         if let Ok(meta) = meta
-            && let Some(owner) = crate::splice::attributes::unknown(&meta)
+            && let Some(owner) = crate::attributes::unknown(&meta)
         {
             return Some(owner);
         }
