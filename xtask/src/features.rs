@@ -1,6 +1,9 @@
 //! Whether the packages that people depend on compile without any feature, and with each one alone. Which
 //! features there are is what cargo says, so that a new one is among them by itself.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::libtorch::Variables;
@@ -42,37 +45,87 @@ fn is_depended_on(name: &str) -> bool {
     name.starts_with("mlprof")
 }
 
-/// All but the default ones.
+/// All that a package's code may be another one with: not the default ones, nor those that only ask other packages of ours for
+/// features, which are looked at there.
 fn features(package: &Value) -> Vec<&str> {
-    let names = package["features"].as_object().into_iter().flat_map(|features| features.keys());
-    names.map(String::as_str).filter(|name| *name != "default").collect()
+    let features = package["features"].as_object().into_iter().flatten();
+    let mut features: Vec<_> = features.filter(|(name, _)| *name != "default").collect();
+    let is_only_handed_on = |(name, parts): &(&String, &Value)| {
+        let mut parts = parts.as_array().into_iter().flatten().filter_map(Value::as_str);
+        let is_ours = |part: &str| {
+            let of_other = part.split_once('/').is_some_and(|(of, _)| of.starts_with("mlprof"));
+            of_other || package["features"].get(part).is_some()
+        };
+        parts.all(is_ours) && !is_named_in_code(package, name)
+    };
+    features.retain(|feature| !is_only_handed_on(feature));
+    features.into_iter().map(|(name, _)| name.as_str()).collect()
+}
+
+/// Whether `cfg(feature = "…")` of this feature stands somewhere in a package's sources.
+fn is_named_in_code(package: &Value, feature: &str) -> bool {
+    let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+    let folder = manifest.parent().unwrap_or(manifest);
+    let named = format!("feature = \"{feature}\"");
+    let mut places = vec![folder.join("src")];
+    while let Some(place) = places.pop() {
+        if let Ok(entries) = fs::read_dir(&place) {
+            places.extend(entries.flatten().map(|entry| entry.path()));
+        } else if fs::read_to_string(&place).is_ok_and(|text| text.contains(&named)) {
+            return true;
+        }
+    }
+    false
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_feature_of_a_manifest_is_looked_at_and_none_twice() {
+    fn titles() -> Vec<String> {
         let steps = steps(&Variables::new()).expect("cargo runs");
-        let titles: Vec<_> = steps.iter().map(Step::title).collect();
-        for (package, manifest) in [
-            ("mlprof-core", include_str!("../../profiler-core/Cargo.toml")),
-            ("mlprof-burn", include_str!("../../burn-plugin/Cargo.toml")),
+        steps.iter().map(|step| step.title().to_owned()).collect()
+    }
+
+    #[test]
+    fn every_feature_that_code_names_is_looked_at_and_none_twice() {
+        let titles = titles();
+        for (package, features) in [
+            (
+                "mlprof-core",
+                &["findings", "flame", "html", "parquet", "trace-formats", "tracing"][..],
+            ),
+            (
+                "mlprof-burn",
+                &["autodiff", "cubecl", "cuda", "flex", "live", "rl", "tracing", "train"],
+            ),
+            ("mlprof-report", &["arrow", "comparison", "findings", "flame", "html", "read"]),
         ] {
-            let (_, features) = manifest.split_once("[features]\n").expect("it has some");
-            let features = features.split("\n[").next().expect("a section");
-            let named = features.lines().filter_map(|line| line.split_once(" = "));
-            let mut count = 0;
-            for (feature, _) in
-                named.filter(|(name, _)| *name != "default" && !name.starts_with('#'))
-            {
+            for feature in features {
                 let title = format!("{package} with {feature} alone");
                 assert_eq!(titles.iter().filter(|known| **known == title).count(), 1, "{title}");
-                count += 1;
             }
-            assert!(count > 2, "{features}");
-            assert!(titles.contains(&&*format!("{package} without features")), "{titles:?}");
+            assert!(titles.contains(&format!("{package} without features")), "{titles:?}");
         }
+    }
+
+    #[test]
+    fn a_feature_that_is_only_handed_on_is_not_looked_at() {
+        let titles = titles();
+        for title in ["mlprof-tch with html alone", "mlprof-burn with otlp alone"] {
+            assert!(titles.iter().all(|known| known != title), "{title}");
+        }
+        // It brings a dependency, though no code names it.
+        let package = serde_json::json!({
+            "manifest_path": "/nowhere/Cargo.toml",
+            "features": {
+                "default": ["read"],
+                "read": ["mlprof-core/read"],
+                "both": ["read", "mlprof-core/html"],
+                "other": ["dep:other"],
+                "theirs": ["other-crate/feature"],
+            },
+        });
+        assert_eq!(features(&package), ["other", "theirs"]);
     }
 }
