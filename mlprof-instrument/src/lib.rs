@@ -54,6 +54,12 @@ pub use suggestions::near_misses;
 use std::io;
 use std::path::Path;
 
+/// Returns whether a text consists of Rust's tokens.
+#[must_use]
+pub fn is_rust(text: &str) -> bool {
+    text.parse::<proc_macro2::TokenStream>().is_ok()
+}
+
 /// Splices the crate whose root file is `root`, such as `src/lib.rs`. `crate_name` is the name that
 /// rustc is given: with underscores.
 ///

@@ -2,33 +2,24 @@
 
 mod format;
 mod outputs;
+mod reports;
 mod speedscope;
 mod stacks;
+mod timelines;
 
-use std::cell::Cell;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::rc::Rc;
 
-use mlprof_analysis::trace::TrackKind;
-use mlprof_analysis::{Trace, perfetto, xplane};
-use mlprof_events::Stage;
-use mlprof_report::Report;
 use mlprof_report::folded;
-use mlprof_report::samples::Samples;
-use mlprof_report::{AdvancedReport, prof};
 
 pub use self::format::Format;
-use self::format::{OF_CALL_TREES, OF_SUMS, OF_TRACES};
 use self::outputs::{Output, Stem};
 use self::stacks::{Stacks, Unit};
 pub use crate::report::Error;
 use crate::report::read::{self, Content};
 use crate::report::unpack;
 use crate::say;
-use crate::tables::{self, TraceFiles};
-use crate::traces;
+use crate::tables;
 
 /// Converts a report (JSON that mlprof wrote) or a trace (.pt.trace.json, .pt.trace.json.gz) for
 /// other tools.
@@ -109,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
         return Ok(end);
     }
     if tables::is_folder_of_tables(&arguments.file) {
-        return of_tables(arguments);
+        return timelines::of_tables(arguments);
     }
     let trace = match arguments.to {
         Format::Xplane => unpack::trace_for_xprof,
@@ -119,251 +110,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let outputs = match read::read(&arguments.file, trace)? {
         Content::Trace(trace) => {
             end = say::losses(&trace, &arguments.file);
-            vec![of_trace(*trace, arguments)?]
+            vec![timelines::of_trace(*trace, arguments)?]
         }
         Content::Reports(reports) => {
             let is_only = reports.len() == 1;
             let mut outputs = Vec::new();
             for report in &reports {
                 let stage = if is_only { None } else { report.header().stage };
-                outputs.extend(of_report(report, stage, arguments)?);
+                outputs.extend(reports::of_report(report, stage, arguments)?);
             }
             outputs
         }
     };
     outputs::write(outputs, arguments)?;
     Ok(end)
-}
-
-/// Each trace of a folder of tables, one after the other: there may be many.
-fn of_tables(arguments: &Arguments) -> Result<ExitCode, Error> {
-    if !matches!(arguments.to, Format::Pftrace | Format::Xplane) {
-        return Err(impossible(
-            "a folder of tables",
-            arguments.to,
-            "it may hold many traces; convert the traces that they were made of",
-            &[Format::Pftrace, Format::Xplane],
-        ));
-    }
-    let to = arguments.to;
-    let end = Rc::new(Cell::new(ExitCode::SUCCESS));
-    let output = |files: TraceFiles| {
-        let end = end.clone();
-        let path = tables::path(&files);
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Output::new(Stem::default().of_action(&name), move |out| {
-            let trace = tables::read(&files).map_err(io::Error::other)?;
-            if let Some(status) = traces::end_after_losses(&trace, &path, "converted") {
-                end.set(status);
-            }
-            write_binary(&trace, to, out)
-        })
-    };
-    let outputs = tables::find(&arguments.file)?.into_iter().map(output).collect();
-    outputs::write(outputs, arguments)?;
-    Ok(end.get())
-}
-
-fn of_trace(trace: Trace, arguments: &Arguments) -> Result<Output, Error> {
-    let name = arguments.file.display().to_string();
-    let stem = Stem::default();
-    match arguments.to {
-        // It is in this format.
-        Format::Chrome | Format::Json => {
-            let file = arguments.file.clone();
-            Ok(Output::new(stem, move |out| {
-                io::copy(&mut unpack::text(&file)?, out)?;
-                Ok(())
-            }))
-        }
-        Format::Folded | Format::Svg => {
-            tell_crossing(&trace);
-            let stacks = Stacks::of_trace(&trace, arguments.devices);
-            let lines = lines_of(&stacks, "a trace", &OF_TRACES, arguments)?;
-            let has_devices = stacks.threads.iter().any(|stacks| stacks.thread.is_none());
-            let title = match has_devices {
-                true => format!("self time on the host, and time of devices: {name}"),
-                false => format!("self time on the host: {name}"),
-            };
-            if !has_devices {
-                tell_without_devices(&trace);
-            }
-            Ok(Output::of_lines(stem, lines, title, stacks.unit, arguments))
-        }
-        Format::Speedscope => Ok(Output::json(stem, speedscope::File::of_trace(&name, &trace))),
-        Format::Pftrace | Format::Xplane => {
-            let to = arguments.to;
-            Ok(Output::new(stem, move |out| write_binary(&trace, to, out)))
-        }
-        Format::Prof | Format::Parquet => Err(impossible(
-            "a trace",
-            arguments.to,
-            "it says when ops ran, not which functions called which",
-            &OF_TRACES,
-        )),
-    }
-}
-
-/// In Perfetto's own format or XProf's.
-fn write_binary(trace: &Trace, to: Format, out: &mut dyn Write) -> io::Result<()> {
-    match to {
-        Format::Xplane => xplane::write(trace, out),
-        _ => {
-            tell_left_out(&perfetto::write(trace, out)?);
-            Ok(())
-        }
-    }
-}
-
-/// Says that the work of devices is left out, if there is any.
-fn tell_without_devices(trace: &Trace) {
-    let count = trace.slices.iter().filter(|slice| slice.category.is_device_work()).count();
-    if count > 0 {
-        mlprof_report::output::say(format_args!(
-            "note: the stacks are those of the host: {count} kernels, copies and fills of devices are left out \
-             (--devices adds them)"
-        ));
-    }
-}
-
-/// Says which slices have no place in a tree.
-fn tell_crossing(trace: &Trace) {
-    let crossing = trace
-        .tracks
-        .iter()
-        .filter(|track| track.overlaps.is_some() && track.kind != TrackKind::Stream);
-    let count: usize = crossing.map(|track| track.slices.len()).sum();
-    if count > 0 {
-        mlprof_report::output::say(format_args!(
-            "note: {count} slices cross others of their track and are left out: their time would be counted twice"
-        ));
-    }
-}
-
-fn tell_left_out(written: &perfetto::Written) {
-    if written.flows_left_out > 0 {
-        mlprof_report::output::say(format_args!(
-            "note: {} of {} arrows are left out: they lead back in time, as Perfetto's cannot",
-            written.flows_left_out,
-            written.flows + written.flows_left_out
-        ));
-    }
-}
-
-fn of_report(
-    report: &Report,
-    stage: Option<Stage>,
-    arguments: &Arguments,
-) -> Result<Vec<Output>, Error> {
-    if arguments.to == Format::Json {
-        let report = report.clone();
-        return Ok(vec![Output::json(Stem::of_stage(stage), report)]);
-    }
-    let sums = |what: &str, stacks: &Stacks, title: &str| {
-        of_stacks(what, stacks, (title, report), stage, arguments).map(|output| vec![output])
-    };
-    let of_samples = |samples: &Samples| {
-        let title = if arguments.waiting { "waiting, estimated" } else { "work, estimated" };
-        sums("samples", &Stacks::of_samples(samples, arguments.waiting), title)
-    };
-    match report {
-        Report::Advanced(report) if arguments.samples => match &report.samples {
-            Some(samples) => of_samples(samples),
-            None => Err(impossible(
-                "the report of an Advanced profiler",
-                arguments.to,
-                "nothing was sampled; leave --samples away",
-                &OF_CALL_TREES,
-            )),
-        },
-        Report::Advanced(report) if arguments.to == Format::Prof => profs(report, stage),
-        Report::Advanced(report) => {
-            let what = "the report of an Advanced profiler";
-            sums(what, &Stacks::of_report(report), "self time")
-        }
-        Report::Samples(report) => of_samples(&report.samples),
-        Report::Memory(report) => {
-            let (tree, title) = match arguments.memory {
-                Blocks::Peak => (&report.peak, "memory at its peak"),
-                Blocks::Alive => (&report.alive, "memory that is still alive"),
-                Blocks::Copies => (&report.copies, "large copies"),
-            };
-            sums("the report of memory", &Stacks::of_memory(tree), title)
-        }
-        other => {
-            let (what, reason) = without_stacks(other);
-            Err(impossible(what, arguments.to, reason, &[Format::Json]))
-        }
-    }
-}
-
-/// Reports that hold no call trees, and why they cannot be converted.
-fn without_stacks(report: &Report) -> (&'static str, &'static str) {
-    match report {
-        Report::Simple(_) => (
-            "the report of a Simple profiler",
-            "it holds sums per action, not which action was inside which",
-        ),
-        Report::Tensor(_) => (
-            "the report of a Tensor profiler",
-            "it holds a table; convert the trace that was written beside it (.pt.trace.json.gz)",
-        ),
-        Report::Lines(_) => (
-            "the report of a line profiler",
-            "it holds sums per line, not which function called which",
-        ),
-        Report::Numerics(_) => {
-            ("the report of a numerics profiler", "it holds the numbers of tensors, and no times")
-        }
-        _ => ("this report", "it is of a kind that this version does not know"),
-    }
-}
-
-fn profs(report: &AdvancedReport, stage: Option<Stage>) -> Result<Vec<Output>, Error> {
-    if report.actions.is_empty() {
-        let (what, reason) = ("the report of an Advanced profiler", "no action has ended in it");
-        return Err(impossible(what, Format::Prof, reason, &OF_CALL_TREES));
-    }
-    let of_action = |action| {
-        let bytes = prof::encode(action);
-        let stem = Stem::of_stage(stage).of_action(&action.label());
-        Output::new(stem, move |out| out.write_all(&bytes))
-    };
-    Ok(report.actions.iter().map(of_action).collect())
-}
-
-/// Stacks as folded lines, a picture or for speedscope.
-fn of_stacks(
-    what: &str,
-    stacks: &Stacks,
-    (title, report): (&str, &Report),
-    stage: Option<Stage>,
-    arguments: &Arguments,
-) -> Result<Output, Error> {
-    let (stem, name) = (Stem::of_stage(stage), arguments.file.display());
-    let title = match report.header().stage {
-        Some(stage) => format!("{title}: {}, {name}", stage.as_str()),
-        None => format!("{title}: {name}"),
-    };
-    let is_sampled_or_memory = !matches!(report, Report::Advanced(_)) || arguments.samples;
-    let possible = if is_sampled_or_memory { &OF_SUMS[..] } else { &OF_CALL_TREES[..] };
-    match arguments.to {
-        Format::Speedscope => {
-            tell_cut(stacks);
-            Ok(Output::json(stem, speedscope::File::of_stacks(&title, stacks)))
-        }
-        Format::Folded | Format::Svg => {
-            let lines = lines_of(stacks, what, possible, arguments)?;
-            Ok(Output::of_lines(stem, lines, title, stacks.unit, arguments))
-        }
-        _ => Err(impossible(
-            what,
-            arguments.to,
-            "it holds sums, which have no place on a time line and are not those of calls; the \
-             Tensor profiler writes time lines",
-            possible,
-        )),
-    }
 }
 
 /// Says how much of the stacks was cut.

@@ -42,7 +42,7 @@ fn canonical(path: &Path) -> PathBuf {
 /// A file may also be read as text.
 fn has_functions(file: &Path) -> bool {
     files::read_text(file, super::LONGEST_SOURCE)
-        .is_ok_and(|text| text.contains("fn ") && text.parse::<proc_macro2::TokenStream>().is_ok())
+        .is_ok_and(|text| text.contains("fn ") && mlprof_instrument::is_rust(&text))
 }
 
 #[cfg(test)]

@@ -1,0 +1,127 @@
+//! Reports in the formats of other tools.
+
+use mlprof_events::Stage;
+use mlprof_report::samples::Samples;
+use mlprof_report::{AdvancedReport, Report, prof};
+
+use super::format::{Format, OF_CALL_TREES, OF_SUMS};
+use super::outputs::{Output, Stem};
+use super::stacks::Stacks;
+use super::{Arguments, Blocks, Error, impossible, lines_of, speedscope, tell_cut};
+
+/// One output for a report, or one per action of an Advanced report as `.prof`.
+pub(super) fn of_report(
+    report: &Report,
+    stage: Option<Stage>,
+    arguments: &Arguments,
+) -> Result<Vec<Output>, Error> {
+    if arguments.to == Format::Json {
+        let report = report.clone();
+        return Ok(vec![Output::json(Stem::of_stage(stage), report)]);
+    }
+    let sums = |what: &str, stacks: &Stacks, title: &str| {
+        of_stacks(what, stacks, (title, report), stage, arguments).map(|output| vec![output])
+    };
+    let of_samples = |samples: &Samples| {
+        let title = if arguments.waiting { "waiting, estimated" } else { "work, estimated" };
+        sums("samples", &Stacks::of_samples(samples, arguments.waiting), title)
+    };
+    match report {
+        Report::Advanced(report) if arguments.samples => match &report.samples {
+            Some(samples) => of_samples(samples),
+            None => Err(impossible(
+                "the report of an Advanced profiler",
+                arguments.to,
+                "nothing was sampled; leave --samples away",
+                &OF_CALL_TREES,
+            )),
+        },
+        Report::Advanced(report) if arguments.to == Format::Prof => profs(report, stage),
+        Report::Advanced(report) => {
+            let what = "the report of an Advanced profiler";
+            sums(what, &Stacks::of_report(report), "self time")
+        }
+        Report::Samples(report) => of_samples(&report.samples),
+        Report::Memory(report) => {
+            let (tree, title) = match arguments.memory {
+                Blocks::Peak => (&report.peak, "memory at its peak"),
+                Blocks::Alive => (&report.alive, "memory that is still alive"),
+                Blocks::Copies => (&report.copies, "large copies"),
+            };
+            sums("the report of memory", &Stacks::of_memory(tree), title)
+        }
+        other => {
+            let (what, reason) = without_stacks(other);
+            Err(impossible(what, arguments.to, reason, &[Format::Json]))
+        }
+    }
+}
+
+/// Reports that hold no call trees, and why they cannot be converted.
+fn without_stacks(report: &Report) -> (&'static str, &'static str) {
+    match report {
+        Report::Simple(_) => (
+            "the report of a Simple profiler",
+            "it holds sums per action, not which action was inside which",
+        ),
+        Report::Tensor(_) => (
+            "the report of a Tensor profiler",
+            "it holds a table; convert the trace that was written beside it (.pt.trace.json.gz)",
+        ),
+        Report::Lines(_) => (
+            "the report of a line profiler",
+            "it holds sums per line, not which function called which",
+        ),
+        Report::Numerics(_) => {
+            ("the report of a numerics profiler", "it holds the numbers of tensors, and no times")
+        }
+        _ => ("this report", "it is of a kind that this version does not know"),
+    }
+}
+
+fn profs(report: &AdvancedReport, stage: Option<Stage>) -> Result<Vec<Output>, Error> {
+    if report.actions.is_empty() {
+        let (what, reason) = ("the report of an Advanced profiler", "no action has ended in it");
+        return Err(impossible(what, Format::Prof, reason, &OF_CALL_TREES));
+    }
+    let of_action = |action| {
+        let bytes = prof::encode(action);
+        let stem = Stem::of_stage(stage).of_action(&action.label());
+        Output::new(stem, move |out| out.write_all(&bytes))
+    };
+    Ok(report.actions.iter().map(of_action).collect())
+}
+
+/// Stacks as folded lines, a picture or for speedscope.
+fn of_stacks(
+    what: &str,
+    stacks: &Stacks,
+    (title, report): (&str, &Report),
+    stage: Option<Stage>,
+    arguments: &Arguments,
+) -> Result<Output, Error> {
+    let (stem, name) = (Stem::of_stage(stage), arguments.file.display());
+    let title = match report.header().stage {
+        Some(stage) => format!("{title}: {}, {name}", stage.as_str()),
+        None => format!("{title}: {name}"),
+    };
+    let is_sampled_or_memory = !matches!(report, Report::Advanced(_)) || arguments.samples;
+    let possible = if is_sampled_or_memory { &OF_SUMS[..] } else { &OF_CALL_TREES[..] };
+    match arguments.to {
+        Format::Speedscope => {
+            tell_cut(stacks);
+            Ok(Output::json(stem, speedscope::File::of_stacks(&title, stacks)))
+        }
+        Format::Folded | Format::Svg => {
+            let lines = lines_of(stacks, what, possible, arguments)?;
+            Ok(Output::of_lines(stem, lines, title, stacks.unit, arguments))
+        }
+        _ => Err(impossible(
+            what,
+            arguments.to,
+            "it holds sums, which have no place on a time line and are not those of calls; the \
+             Tensor profiler writes time lines",
+            possible,
+        )),
+    }
+}
