@@ -10,7 +10,7 @@ struct Line {
     layer: Profiled<Linear>,
 }
 
-#[profile]
+#[profiled]
 fn squared_error(line: &Line, (x, y): &(Tensor, Tensor)) -> TrainResult<Tensor> {
     Ok(mse(&line.layer.forward(x)?, y)?)
 }
