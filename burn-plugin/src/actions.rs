@@ -16,7 +16,7 @@
 //! | `[_TrainingEpochLoop].train_dataloader_next` | waiting for a batch; the last call finds the end | loop |
 //! | `run_training_batch` | one batch without fetching it: the three or four rows below; on several devices from when all have theirs | loop |
 //! | `[TrainStep]….training_step` | burn's `TrainStep::step`: forward *and* backward | loop or worker |
-//! | `backward` | backward alone, where the model says so, see [`ProfiledBackward`](crate::ProfiledBackward) | as above |
+//! | `backward` | backward alone, where the model says so, see [`ProfileBackwardExt`](crate::ProfileBackwardExt) | as above |
 //! | `accumulate_gradients` | gradient accumulation, gathering from several devices | loop |
 //! | `lr_scheduler_step` | the learning-rate schedule moving on | loop |
 //! | `Optimizer.step` | the optimizer's own update of the parameters | loop |

@@ -1,4 +1,4 @@
-//! Which pass a thread is in: forward, or inside of `backward_profiled`.
+//! Which pass a thread is in: forward, or inside of `profile_backward`.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ thread_local! {
     static INSIDE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether the calling thread is inside [`ProfiledBackward::backward_profiled`](crate::ProfiledBackward::backward_profiled).
+/// Whether the calling thread is inside [`ProfileBackwardExt::profile_backward`](crate::ProfileBackwardExt::profile_backward).
 #[cfg_attr(not(feature = "cubecl"), allow(dead_code))]
 pub(crate) fn direction() -> Direction {
     if INSIDE.get() > 0 { Direction::Backward } else { Direction::Forward }

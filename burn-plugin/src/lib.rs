@@ -9,18 +9,18 @@
 //!     learner: Learner<M>,
 //!     train: TrainLoader<M>,
 //!     valid: ValidLoader<M>,
-//! ) -> Result<LearningResult<M>, UnknownProfiler> {
+//! ) -> Result<LearningResult<M>, mlprof_burn::Error> {
 //!     let training = SupervisedTraining::new("/tmp/run", train, valid)
 //!         .num_epochs(3)
-//!         .profiler("simple")?; // "simple" | "advanced" | a profiler of your own | an Option of these
-//!     Ok(training.launch(learner)) // prints: FIT Profiler Report …
+//!         .profiler("simple"); // "simple" | "advanced" | a profiler of your own | an Option of these
+//!     training.launch(learner) // prints: FIT Profiler Report …
 //! }
 //! ```
 //!
-//! `.profiler(…)?` returns an error for a name that is none. In a function that returns `()`, or
-//! burn's own `SupervisedTraining`, write [`.profiled("simple")`](ProfileTraining::profiled): a wrong
-//! name is a panic before anything is trained, and the type stays burn's. Where burn's own `Evaluator`
-//! is returned, what it returned is profiled: [`evaluator.profiled("simple")`](ProfileEvaluator).
+//! `launch` returns an error for an unknown profiler, before anything is trained. Where a function has to
+//! return burn's own `SupervisedTraining`, profile its strategy:
+//! [`with_training_strategy(strategy.profiler("simple")?)`](ProfileStrategyExt). Where burn's own `Evaluator`
+//! is returned, profile the returned one: [`evaluator.profiler("simple")?`](ProfileEvaluatorExt).
 //!
 //! Supported and tested: burn 0.22 (0.22.1). The package `mlprof-burn-next`, in the folder `next`, is this
 //! crate built with burn 0.23.0-pre.1. It has the same items, and no features `cubecl` and `cuda`.
@@ -34,14 +34,14 @@
 //! |---|---|
 //! | `train` | `.profiler(…)` on trainings, evaluations and strategies, metrics, renderers. burn-train itself enables the backend Flex |
 //! | `rl` | reinforcement learning |
-//! | `autodiff` (default) | [`ProfiledBackward`], [`ProfiledOptimizerStep`] |
-//! | `dataset` (default) | [`ProfiledBatcher`], [`profiled_loader`] |
+//! | `autodiff` (default) | [`ProfileBackwardExt`], [`ProfileOptimizerExt`] |
+//! | `dataset` (default) | [`ProfiledBatcher`], [`profile_loader`] |
 //! | `flex` | numerics reads tensors of Flex in place, instead of a copy |
 //! | `cubecl` | ops, fused blocks and kernels of CubeCL devices, beside burn's `fusion`; device time of actions |
 //! | `cuda` | `cubecl`, and kernels and copies as NVIDIA's driver reports them |
 //!
-//! A crate with a model alone takes `default-features = false`: [`ProfileModule`] needs no feature,
-//! `backward_profiled` needs `autodiff`.
+//! A crate with a model alone takes `default-features = false`: [`ProfileLayerExt`] needs no feature,
+//! `profile_backward` needs `autodiff`.
 //!
 //! # What is kept, and what must come after `.profiler(…)`
 //!
@@ -52,7 +52,7 @@
 //! **`with_training_strategy` must come after `.profiler(…)`**, or it does not run. Two ways keep a
 //! strategy wherever it is set: a training that begins as [`ProfiledTraining::new`], and a
 //! strategy that is profiled itself,
-//! [`with_training_strategy(strategy.profiled("simple"))`](ProfileStrategy).
+//! [`with_training_strategy(strategy.profiler("simple")?)`](ProfileStrategyExt).
 //!
 //! | strategy | what is measured |
 //! |---|---|
@@ -64,9 +64,9 @@
 //! # What only you can tell apart
 //!
 //! - Forward and backward run inside one call of burn's `TrainStep::step`. Write
-//!   [`loss.backward_profiled()`](ProfiledBackward::backward_profiled) in it instead of
+//!   [`loss.profile_backward()`](ProfileBackwardExt::profile_backward) in it instead of
 //!   `loss.backward()`.
-//! - Whatever happens inside the model: [`profile!`](mlprof_core::profile!) and `#[profiled]`
+//! - Whatever happens inside the model: [`profile!`](mlprof_core::profile!) and `#[profile_layer]`
 //!   report to the training's profiler while it runs.
 //! - Reading items and batching them (the move to the device included): wrap the batcher in a
 //!   [`ProfiledBatcher`].
@@ -89,14 +89,14 @@
 //! # Numbers
 //!
 //! [`NumericsProfiler`](mlprof_core::NumericsProfiler) (`.profiler("numerics")`) sees what modules return that are
-//! [`profiled`](ProfileModule::profiled), the loss, and gradients, parameters and their updates by the names that
+//! [`profile_layer`](ProfileLayerExt::profile_layer), the loss, and gradients, parameters and their updates by the names that
 //! they have in the model. On flex they are read in place. On other devices each is reduced where it is, by some thirty
 //! ops that no other profiler counts, and what came of that is read when the batch has ended: what is not finite is
 //! then in the parameters already. With `stop_on_nan` the fit ends there, with a reason that says where it began. A
 //! loop, a training strategy or an agent of your own tells of modules and losses, and of the rest with
-//! [`optimizer.step_profiled(…)`](ProfiledOptimizerStep::step_profiled). For `mlprof compare-numerics`, which puts two runs beside each other,
+//! [`optimizer.profile_step(…)`](ProfileOptimizerExt::profile_step). For `mlprof compare-numerics`, which puts two runs beside each other,
 //! a training says what its random numbers are seeded with ([`seeded_with`](ProfiledTraining::seeded_with)), and a step which batch it is given
-//! ([`tell_batch`]).
+//! ([`record_batch`]).
 //!
 //! # Metrics and the renderer
 //!
@@ -138,7 +138,7 @@
 //! # Reinforcement learning
 //!
 //! With this crate's feature `rl`, beside burn's own, a strategy of burn's `RLTraining` is profiled:
-//! `training.with_learning_strategy(strategy.profiled("simple"))`, see the module `rl`.
+//! `training.with_learning_strategy(strategy.profiler("simple")?)`, see the module `rl`.
 
 // Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
@@ -195,26 +195,26 @@ mod tuples;
 mod version;
 
 #[cfg(feature = "autodiff")]
-pub use backward::ProfiledBackward;
+pub use backward::ProfileBackwardExt;
 #[cfg(feature = "dataset")]
 pub use batcher::ProfiledBatcher;
 #[cfg(feature = "cubecl")]
 pub use device_time::{ActiveDeviceScope, DeviceProfilerExt, DeviceScope, Queue, profile_device};
 #[cfg(feature = "train")]
 pub use evaluation::{
-    ModelUnderTest, ProfileEvaluation, ProfileEvaluator, ProfiledEvaluator,
+    ModelUnderTest, ProfileEvaluationExt, ProfileEvaluatorExt, ProfiledEvaluator,
     ProfiledEvaluatorBuilder, TestMetricTuple, TestTextMetricTuple,
 };
 #[cfg(feature = "cubecl")]
 pub use graph::{ProfiledGraph, capture};
 #[cfg(feature = "dataset")]
-pub use loader::profiled_loader;
+pub use loader::profile_loader;
 #[cfg(feature = "train")]
 pub use metric::ProfiledMetric;
-pub use module::ProfileModule;
-pub use numerics::tell_batch;
+pub use module::ProfileLayerExt;
+pub use numerics::record_batch;
 #[cfg(feature = "autodiff")]
-pub use optimizer::ProfiledOptimizerStep;
+pub use optimizer::ProfileOptimizerExt;
 #[cfg(feature = "train")]
 pub use progress::ProfiledProgressLogger;
 #[cfg(feature = "train")]
@@ -224,31 +224,29 @@ pub use session::StageSettings;
 #[cfg(feature = "train")]
 pub use stop::INTERRUPTED;
 #[cfg(feature = "train")]
-pub use strategy::ProfileStrategy;
+pub use strategy::ProfileStrategyExt;
 #[cfg(feature = "train")]
 pub use test_model::TestModel;
 #[cfg(feature = "train")]
-pub use training::{MetricTuple, ProfileTraining, ProfiledTraining, TextMetricTuple};
+pub use training::{MetricTuple, ProfileTrainingExt, ProfiledTraining, TextMetricTuple};
 
 /// What a program that profiles its burn code usually needs; [`mlprof_core::prelude`] is part of
 /// it.
 ///
 /// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
-/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
+/// `#[profile_layer]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
 /// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro.
 pub mod prelude {
-    #[cfg(feature = "rl")]
-    pub use crate::rl::ProfileRLStrategy;
+    #[cfg(feature = "autodiff")]
+    pub use crate::{ProfileBackwardExt, ProfileOptimizerExt};
     #[cfg(feature = "train")]
     pub use crate::{
-        ProfileEvaluation, ProfileEvaluator, ProfileStrategy, ProfileTraining, StageSettings,
+        ProfileEvaluationExt, ProfileEvaluatorExt, ProfileStrategyExt, ProfileTrainingExt,
+        StageSettings,
     };
-    pub use crate::{ProfileModule, tell_batch};
-    #[cfg(feature = "autodiff")]
-    pub use crate::{ProfiledBackward, ProfiledOptimizerStep};
+    pub use crate::{ProfileLayerExt, record_batch};
     #[cfg(feature = "dataset")]
-    pub use crate::{ProfiledBatcher, profiled_loader};
-    pub use mlprof_core::UnknownProfiler;
+    pub use crate::{ProfiledBatcher, profile_loader};
     pub use mlprof_core::prelude::*;
     // By name, so that it is this one and not the attribute.
     #[cfg(feature = "cubecl")]
@@ -259,7 +257,7 @@ pub mod prelude {
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
 /// settings, reports as values.
 pub use mlprof_core;
-pub use mlprof_core::{profile, profile_collective, profile_dynamic};
+pub use mlprof_core::{Error, profile, profile_collective, profile_dynamic};
 
 /// NVIDIA's devices: kernels, copies and counters come by themselves, regions by its functions.
 #[cfg(feature = "cuda")]

@@ -16,7 +16,7 @@ use crate::stop::StopSignal;
 /// one (which finds the end) included.
 ///
 /// For loops written by hand and for training strategies of your own; under
-/// [`.profiler(…)`](crate::ProfileTraining::profiler) the loaders are measured already. It stays
+/// [`.profiler(…)`](crate::ProfileTrainingExt::profiler) the loaders are measured already. It stays
 /// measured through `to_device` and `slice`. Items, order, progress and errors are the loader's.
 ///
 /// With a loader that has no worker threads the time is that of reading and batching, the move to
@@ -31,7 +31,7 @@ use crate::stop::StopSignal;
 /// # use mlprof_core::{Profiler, SimpleProfiler};
 /// # fn epoch<B: 'static>(loader: Arc<dyn DataLoader<B>>) {
 /// let profiler: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
-/// let loader = mlprof_burn::profiled_loader(loader, profiler.clone(), "train_dataloader_next");
+/// let loader = mlprof_burn::profile_loader(loader, profiler.clone(), "train_dataloader_next");
 /// for batch in loader.iter() {
 ///     // … the training step …
 /// #   drop(batch);
@@ -39,7 +39,7 @@ use crate::stop::StopSignal;
 /// profiler.describe();
 /// # }
 /// ```
-pub fn profiled_loader<O: 'static>(
+pub fn profile_loader<O: 'static>(
     loader: Arc<dyn DataLoader<O>>,
     profiler: Arc<dyn Profiler>,
     action: impl Into<Action>,

@@ -9,7 +9,7 @@ use mlprof_core::{Action, ActiveScope, Interest, hook};
 
 use crate::numerics;
 
-/// `layer.profiled("conv1", |layer| layer.forward(images))` for every module of burn: each forward is
+/// `layer.profile_layer("conv1", |layer| layer.forward(images))` for every module of burn: each forward is
 /// a row `[module]{type}: {path}` of the active profiler, and its ops belong to it.
 ///
 /// burn's modules have forwards of many forms and no hook around them; the call stands where the
@@ -28,7 +28,7 @@ use crate::numerics;
 ///
 /// impl Encoder {
 ///     fn forward(&self, input: Tensor<2>) -> Tensor<2> {
-///         self.hidden.profiled("hidden", |layer| layer.forward(input))
+///         self.hidden.profile_layer("hidden", |layer| layer.forward(input))
 ///     }
 /// }
 ///
@@ -36,7 +36,7 @@ use crate::numerics;
 /// let encoder = Encoder { hidden: LinearConfig::new(4, 8).init(&device) };
 /// # let profiler = std::sync::Arc::new(SimpleProfiler::new());
 /// # let active = activate(profiler.clone());
-/// let output = encoder.profiled("encoder", |encoder| encoder.forward(Tensor::ones([2, 4], &device)));
+/// let output = encoder.profile_layer("encoder", |encoder| encoder.forward(Tensor::ones([2, 4], &device)));
 /// assert_eq!(output.dims(), [2, 8]);
 /// # drop(active);
 /// # for name in ["[module]Encoder: encoder ", "[module]Linear: encoder.hidden"] {
@@ -52,10 +52,10 @@ use crate::numerics;
 /// *Numbers*: [`NumericsProfiler`](mlprof_core::NumericsProfiler) looks at what the forward returns, if that is a tensor, a pair
 /// of tensors of one rank, what burn's recurrent layers return, or an `MhaOutput`; of more than one tensor at the first, or the
 /// hidden state, or the context. A note in its report names modules that return something else.
-pub trait ProfileModule: Module {
+pub trait ProfileLayerExt: Module + sealed::Sealed {
     /// Runs a forward of any form under this module's name. `path` is the module's own part of its
     /// path in the model, as a field's name.
-    fn profiled<T: 'static>(&self, path: &str, forward: impl FnOnce(&Self) -> T) -> T {
+    fn profile_layer<T: 'static>(&self, path: &str, forward: impl FnOnce(&Self) -> T) -> T {
         if is_measured() { measured(self, path, None, forward) } else { forward(self) }
     }
 
@@ -69,12 +69,12 @@ pub trait ProfileModule: Module {
     /// # use mlprof_burn::prelude::*;
     /// # let device = Device::flex();
     /// # let (head, features) = (LinearConfig::new(4, 8).init(&device), Tensor::<2>::ones([2, 4], &device));
-    /// let scores = head.profiled_forward("head", features, Linear::forward);
+    /// let scores = head.profile_forward("head", features, Linear::forward);
     /// assert_eq!(scores.dims(), [2, 8]);
     /// ```
     ///
     /// *Cost*: while numbers are looked at, the input is kept until the forward has returned.
-    fn profiled_forward<I: Clone + 'static, T: 'static>(
+    fn profile_forward<I: Clone + 'static, T: 'static>(
         &self,
         path: &str,
         input: I,
@@ -89,7 +89,13 @@ pub trait ProfileModule: Module {
     }
 }
 
-impl<M: Module> ProfileModule for M {}
+impl<M: Module> ProfileLayerExt for M {}
+
+/// Keeps other crates from implementing the extension trait.
+mod sealed {
+    pub trait Sealed {}
+    impl<M: super::Module> Sealed for M {}
+}
 
 fn is_measured() -> bool {
     let interest = hook::interest();
@@ -188,14 +194,14 @@ mod tests {
     fn paths_grow_inwards_and_shrink_again_also_after_a_panic() {
         let names = Arc::new(Names::default());
         let (outer, inner) = (layer(), layer());
-        assert_eq!(outer.profiled("unseen", |_| 1), 1);
+        assert_eq!(outer.profile_layer("unseen", |_| 1), 1);
         let active = activate(names.clone());
-        outer.profiled("blocks", |outer| {
-            let fails = || inner.profiled("0", |_| panic!("on purpose"));
+        outer.profile_layer("blocks", |outer| {
+            let fails = || inner.profile_layer("0", |_| panic!("on purpose"));
             assert!(catch_unwind(AssertUnwindSafe(fails)).is_err());
-            outer.profiled("", |_| inner.profiled("1", |_| ()));
+            outer.profile_layer("", |_| inner.profile_layer("1", |_| ()));
         });
-        inner.profiled("head", |_| ());
+        inner.profile_layer("head", |_| ());
         drop(active);
         let names = names.0.lock().expect("no panic");
         let expected = ["blocks", "blocks.0", "blocks", "blocks.1", "head"];

@@ -9,7 +9,7 @@ use mlprof_core::profile;
 use crate::actions;
 use crate::numerics::StepTold;
 
-/// `optimizer.step_profiled(rate, model, gradients)`: the optimizer's step as an action, and its numbers.
+/// `optimizer.profile_step(rate, model, gradients)`: the optimizer's step as an action, and its numbers.
 ///
 /// A training that burn runs under a profiler needs none of this. In a loop of your own it is written where
 /// `optimizer.step(…)` stood: the report has a row `Optimizer.step`, and
@@ -27,8 +27,8 @@ use crate::numerics::StepTold;
 /// # let profiler = std::sync::Arc::new(NumericsProfiler::new());
 /// # let active = activate(profiler.clone());
 /// let loss = model.forward(Tensor::<2>::ones([2, 3], &device)).mean();
-/// let gradients = GradientsParams::from_grads(loss.backward_profiled(), &model);
-/// model = optimizer.step_profiled(0.1, model, gradients);
+/// let gradients = GradientsParams::from_grads(loss.profile_backward(), &model);
+/// model = optimizer.profile_step(0.1, model, gradients);
 /// # drop(active);
 /// # let report = profiler.snapshot();
 /// # let is_update = |row: &&mlprof_core::report::numerics::TensorRow| row.role.name() == "update";
@@ -37,9 +37,9 @@ use crate::numerics::StepTold;
 /// ```
 ///
 /// *Cost* without an active profiler: two relaxed loads.
-pub trait ProfiledOptimizerStep {
+pub trait ProfileOptimizerExt: sealed::Sealed {
     /// [`ModuleOptimizer::step`], measured as `Optimizer.step` by the active profiler.
-    fn step_profiled<M: Module>(
+    fn profile_step<M: Module>(
         &mut self,
         rate: impl Into<ModuleLearningRate>,
         model: M,
@@ -47,8 +47,14 @@ pub trait ProfiledOptimizerStep {
     ) -> M;
 }
 
-impl ProfiledOptimizerStep for ModuleOptimizer {
-    fn step_profiled<M: Module>(
+/// Keeps other crates from implementing the extension trait.
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::ModuleOptimizer {}
+}
+
+impl ProfileOptimizerExt for ModuleOptimizer {
+    fn profile_step<M: Module>(
         &mut self,
         rate: impl Into<ModuleLearningRate>,
         model: M,

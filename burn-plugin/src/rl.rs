@@ -15,7 +15,7 @@
 //!     RLC::PolicyAction: SliceAccess,
 //! {
 //!     let strategy = RLStrategies::OffPolicyStrategy(OffPolicyConfig::new().with_num_envs(4));
-//!     training.with_learning_strategy(strategy.profiled("simple")).launch(agent)
+//!     training.with_learning_strategy(strategy.profiler("simple")?).launch(agent)
 //! }
 //! ```
 //!
@@ -40,7 +40,7 @@
 //!
 //! A profiler that has a reason to end the training, such as `NumericsProfiler::stop_on_nan`, ends it after the batch. Ctrl-C ends
 //! the program, after the report, and reports go where the profiler was told to write, unless
-//! [`strategy.profiler_with("simple", settings)`](ProfileStrategy::profiler_with) says otherwise.
+//! [`strategy.profiler_with("simple", settings)`](ProfileStrategyExt::profiler_with) says otherwise.
 
 use std::sync::Arc;
 
@@ -55,24 +55,19 @@ use burn::train::{
     RLStrategy,
 };
 use mlprof_core::names::{hook, short_type_name};
-use mlprof_core::{
-    Action, Interrupt, IntoProfiler, Observation, Profiler, ProfilerExt, UnknownProfiler,
-};
+use mlprof_core::{Action, Error, Interrupt, IntoProfiler, Observation, Profiler, ProfilerExt};
 
 use crate::actions;
 use crate::framework::device_name;
 use crate::ops;
 use crate::session::{OpenAction, Pause, StageSettings};
 use crate::stop::{StopSignal, is_stopped_by_profiler};
-use crate::strategy::ProfileStrategy;
+use crate::strategy::{ProfileStrategyExt, sealed};
 use crate::version;
 
-/// What adds `.profiler(…)` to burn's [`RLStrategies`], as to the strategies of a supervised training.
-///
-/// The loop is burn's, step by step the same, with every part measured. See [the module](self).
-pub use crate::strategy::ProfileStrategy as ProfileRLStrategy;
+impl<RLC: RLComponentsTypes + 'static> sealed::Strategy for RLStrategies<RLC> {}
 
-impl<RLC> ProfileStrategy for RLStrategies<RLC>
+impl<RLC> ProfileStrategyExt for RLStrategies<RLC>
 where
     RLC: RLComponentsTypes + 'static,
     RLC::PolicyObs: SliceAccess,
@@ -82,8 +77,8 @@ where
         self,
         profiler: impl IntoProfiler,
         settings: StageSettings,
-    ) -> Result<Self, UnknownProfiler> {
-        let profiler = profiler.into_profiler()?;
+    ) -> Result<Self, Error> {
+        let profiler = mlprof_core::resolve(profiler.into_profiler()?);
         if !profiler.is_enabled() {
             return Ok(self);
         }

@@ -3,14 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mlprof_core::{
-    Action, Interrupt, IntoProfiler, Profiler, ProfilerExt, RunContext, Session, Stage,
-};
+use mlprof_core::{Action, Interrupt, Profiler, ProfilerExt, RunContext, Session, Stage};
 
 use crate::screen::MainScreen;
 
 /// Settings of the stage that a profiled strategy begins; see
-/// [`ProfileStrategy::profiler_with`](crate::ProfileStrategy::profiler_with).
+/// [`ProfileStrategyExt::profiler_with`](crate::ProfileStrategyExt::profiler_with).
 ///
 /// ```
 /// use mlprof_burn::StageSettings;
@@ -74,13 +72,6 @@ pub(crate) fn begin_session(
         deliver();
     };
     Session::begin(profiler, stage, run).around_report(on_main_screen).on_interrupt(interrupt)
-}
-
-/// The same profiler, with whoever may look in from here on beside it.
-pub(crate) fn listening(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-    mlprof_core::watcher::listen();
-    // A profiler is no unknown name.
-    profiler.clone().into_profiler().unwrap_or(profiler)
 }
 
 /// An open action that owns its profiler: for what begins in one function and ends in another.

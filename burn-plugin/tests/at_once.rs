@@ -39,11 +39,10 @@ fn fit(batches: usize, meet: &Barrier) -> Arc<Recorder> {
     let recorder = Recorder::new();
     let training = training_on(directory.path(), loader(items(16 * batches)))
         .profiler(recorder.clone())
-        .unwrap()
         .metrics((LossMetric::new(),));
     let learner = learner(1e-2);
     meet.wait();
-    training.launch(learner);
+    training.launch(learner).unwrap();
     recorder
 }
 
@@ -78,13 +77,12 @@ fn fit_on_many_threads(batches: usize, meet: &Barrier) -> Arc<Recorder> {
         .build(InMemDataset::new(items(16 * batches)));
     let training = training_on(directory.path(), loader)
         .profiler(recorder.clone())
-        .unwrap()
         .with_training_strategy(strategy.into())
         .renderer(Box::new(CliMetricsRenderer::new()))
         .with_progress_logger(EventLog::default());
     let learner = learner(1e-2);
     meet.wait();
-    training.launch(learner);
+    training.launch(learner).unwrap();
     recorder
 }
 

@@ -23,9 +23,9 @@ fn everything_is_counted_exactly() {
     let evaluator = EvaluatorBuilder::new(directory.path())
         .with_application_logger(None)
         .profiler(recorder.clone())
-        .unwrap()
         .metrics((LossMetric::new(),))
-        .build(learner(1e-2).model());
+        .build(learner(1e-2).model())
+        .unwrap();
     let result = evaluator.eval_all([("a", loader(items(100))), ("b", loader(items(20)))]);
     assert!(result.error.is_none());
     recorder.assert_balanced();
@@ -51,8 +51,8 @@ fn without_a_profiler_the_result_is_burns() {
         .with_application_logger(None)
         .metrics((LossMetric::new(),))
         .profiler(None::<&str>)
-        .unwrap()
-        .build(learner(1e-2).model());
+        .build(learner(1e-2).model())
+        .unwrap();
     assert!(evaluator.eval("test", loader(items(20))).error.is_none());
 }
 
@@ -68,7 +68,8 @@ fn an_evaluator_of_burns_own_type_is_profiled() {
     let directory = tempfile::tempdir().unwrap();
     let recorder = Recorder::new();
     let result = burns_own(directory.path())
-        .profiled(Some(recorder.clone()))
+        .profiler(Some(recorder.clone()))
+        .unwrap()
         .eval_all([("a", loader(items(100))), ("b", loader(items(20)))]);
     assert!(result.error.is_none());
     recorder.assert_balanced();
@@ -84,9 +85,11 @@ fn an_evaluator_of_burns_own_type_is_profiled() {
     assert_eq!(recorder.all_calls(), expected);
     let notes = recorder.notes();
     assert!(notes.iter().any(|note| note.contains("no ops of Device<Flex")), "{notes:?}");
-    let not_profiled = burns_own(directory.path()).profiled(None::<&str>);
+    let not_profiled = burns_own(directory.path()).profiler(None::<&str>).unwrap();
     assert!(not_profiled.eval("test", loader(items(20))).error.is_none());
-    assert!(burns_own(directory.path()).profiler("smiple").is_err());
+    let error = burns_own(directory.path()).profiler("smiple").err().unwrap();
+    let builder = EvaluatorBuilder::new(directory.path()).profiler("smiple");
+    assert_eq!(builder.summary().build(learner(1e-2).model()).err(), Some(error));
 }
 
 #[test]
@@ -95,7 +98,8 @@ fn an_evaluator_of_burns_own_type_is_ended_by_ctrl_c() {
     let directory = tempfile::tempdir().unwrap();
     let recorder = Recorder::new();
     let result = burns_own(directory.path())
-        .profiled(recorder.clone())
+        .profiler(recorder.clone())
+        .unwrap()
         .on_interrupt(Interrupt::Return)
         .eval("test", hooked_loader(20, interrupt));
     assert!(result.error.unwrap().to_string().contains(mlprof_burn::INTERRUPTED));
@@ -111,9 +115,10 @@ fn errors_and_ctrl_c_still_give_a_report() {
         let recorder = Recorder::new();
         let result = EvaluatorBuilder::new(directory.path())
             .with_application_logger(None)
-            .profiled(recorder.clone())
+            .profiler(recorder.clone())
             .on_interrupt(Interrupt::Return)
             .build(learner(1e-2).model())
+            .unwrap()
             .eval("test", hooked_loader(20, hook));
         recorder.assert_balanced();
         assert_eq!(recorder.reports(), 1);

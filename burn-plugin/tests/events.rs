@@ -115,8 +115,9 @@ impl Setup {
             }
         });
         let rate = if self.stops_early { 0.0 } else { 1e-2 };
-        let result =
-            training.with_training_strategy(strategy.profiled(recorder)).launch(learner(rate));
+        let result = training
+            .with_training_strategy(strategy.profiler(recorder).unwrap())
+            .launch(learner(rate));
         Outcome {
             events: log.lines(),
             weights: result.model.0.weights(),
@@ -333,7 +334,7 @@ fn an_evaluation() {
             .build(learner(1e-2).model());
         let splits =
             [("a", loader(items(100))), ("b", hooked_loader(40, || fail(&Interrupter::new())))];
-        let error = evaluator.profiled(recorder).eval_all(splits).error.unwrap();
+        let error = evaluator.profiler(recorder).unwrap().eval_all(splits).error.unwrap();
         (log.lines(), error.to_string())
     };
     let plain = evaluate(None);
@@ -406,7 +407,7 @@ mod burn_0_23 {
 
     #[test]
     fn a_measured_loader_tells_how_many_items_it_expects() {
-        let measured = |loader| profiled_loader(loader, Recorder::new(), "next");
+        let measured = |loader| profile_loader(loader, Recorder::new(), "next");
         assert_eq!(measured(loader(items(100))).expected_num_items(), Some(100));
         let unknown = measured(Arc::new(Unknown(loader(items(100)))));
         assert_eq!(unknown.expected_num_items(), None);
@@ -456,8 +457,9 @@ mod burn_0_23 {
             let result = common::training(directory.path())
                 .grads_accumulation(3)
                 .metric_train(failing)
-                .profiled(recorder)
-                .launch(common::learner(1e-2));
+                .profiler(recorder)
+                .launch(common::learner(1e-2))
+                .unwrap();
             (result.model.weights(), result.error.unwrap().to_string())
         };
         let recorder = Recorder::new();

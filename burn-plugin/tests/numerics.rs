@@ -19,14 +19,14 @@ fn fit(
     accumulation: Option<usize>,
 ) -> LearningResult<Mlp> {
     let directory = tempfile::tempdir().unwrap();
-    let mut training = training(directory.path()).profiler(profiler).unwrap();
+    let mut training = training(directory.path()).profiler(profiler);
     if let Some(strategy) = strategy {
         training = training.with_training_strategy(TrainingStrategy::Default(strategy));
     }
     if let Some(accumulation) = accumulation {
         training = training.grads_accumulation(accumulation);
     }
-    let result = training.metrics((LossMetric::new(),)).launch(learner(1e-2));
+    let result = training.metrics((LossMetric::new(),)).launch(learner(1e-2)).unwrap();
     assert!(result.error.is_none());
     result
 }
@@ -106,8 +106,8 @@ fn a_fit_ends_with_the_sentence_before_the_numbers_get_into_the_parameters() {
     let profiler = Arc::new(NumericsProfiler::new().every(0).stop_on_nan(true));
     let result = training_on(directory.path(), loader(spoilt))
         .profiler(profiler.clone())
-        .unwrap()
-        .launch(learner(1e-2));
+        .launch(learner(1e-2))
+        .unwrap();
     let reason = result.interrupted.unwrap().reason.unwrap();
     let sentence = "the profiler stopped the training: in step 2 the loss is not finite: 1 infinite of 1 numbers";
     // Behind it stands where it was called, if debug information says so.

@@ -21,7 +21,7 @@ fn a_panic_in_a_step_is_reported_and_goes_on() {
     let mut bad = items(100);
     bad[40] = PANIC;
     let recorder = Recorder::new();
-    let training = training_on(directory.path(), loader(bad)).profiler(recorder.clone()).unwrap();
+    let training = training_on(directory.path(), loader(bad)).profiler(recorder.clone());
     let panic = catch_unwind(AssertUnwindSafe(|| training.launch(learner(1e-2)))).err().unwrap();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"a step that panics"));
     assert_eq!(recorder.calls("[TrainStep]Mlp.training_step"), 3);
@@ -36,7 +36,7 @@ fn a_panic_leaves_the_report_in_its_file() {
     let mut bad = items(100);
     bad[40] = PANIC;
     let profiler = SimpleProfiler::new().dirpath(directory.path()).filename("run");
-    let training = training_on(directory.path(), loader(bad)).profiler(profiler).unwrap();
+    let training = training_on(directory.path(), loader(bad)).profiler(profiler);
     assert!(catch_unwind(AssertUnwindSafe(|| training.launch(learner(1e-2)))).is_err());
     let report = std::fs::read_to_string(directory.path().join("fit-run.txt")).unwrap();
     assert!(report.contains("FIT Profiler Report"), "{report}");
@@ -48,8 +48,8 @@ fn reports_say_which_burn_it_is_and_what_it_trains_on() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let profiler = Arc::new(SimpleProfiler::new());
-    let training = training(directory.path()).profiler(profiler.clone()).unwrap();
-    training.launch(learner(1e-2));
+    let training = training(directory.path()).profiler(profiler.clone());
+    training.launch(learner(1e-2)).unwrap();
     let report = profiler.report().unwrap();
     let [burn] = &report.header().frameworks[..] else { panic!("{:?}", report.header()) };
     assert_eq!((burn.name.as_str(), burn.version.as_deref()), ("burn", Some("0.22")));
@@ -63,8 +63,8 @@ fn an_error_of_a_loader_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let recorder = Recorder::new();
     let loader = hooked_loader(50, || Err(DatasetError::new(std::io::Error::other("bad disk"))));
-    let training = training_on(directory.path(), loader).profiler(recorder.clone()).unwrap();
-    let result = training.launch(learner(1e-2));
+    let training = training_on(directory.path(), loader).profiler(recorder.clone());
+    let result = training.launch(learner(1e-2)).unwrap();
     assert!(result.error.unwrap().to_string().contains("bad disk"));
     recorder.assert_balanced();
     assert_eq!(recorder.calls("run_training_batch"), 3, "batches before the one that fails");
@@ -77,8 +77,8 @@ fn ctrl_c_ends_the_fit_after_the_batch_with_a_report_if_asked_to() {
     let directory = tempfile::tempdir().unwrap();
     let recorder = Recorder::new();
     let loader = hooked_loader(20, interrupt);
-    let training = training_on(directory.path(), loader).profiler(recorder.clone()).unwrap();
-    let result = training.on_interrupt(Interrupt::Return).launch(learner(1e-2));
+    let training = training_on(directory.path(), loader).profiler(recorder.clone());
+    let result = training.on_interrupt(Interrupt::Return).launch(learner(1e-2)).unwrap();
     let reason = result.interrupted.unwrap().reason;
     assert_eq!(reason.as_deref(), Some(mlprof_burn::INTERRUPTED));
     recorder.assert_balanced();
@@ -97,8 +97,8 @@ fn ctrl_c_ends_a_fit_without_a_profiler_too_if_asked_to() {
         Ok(())
     };
     let training = training_on(directory.path(), hooked_loader(20, interrupt_and_wait));
-    let training = training.num_epochs(1000).profiler(None::<&str>).unwrap();
-    let result = training.on_interrupt(Interrupt::Return).launch(learner(1e-2));
+    let training = training.num_epochs(1000).profiler(None::<&str>);
+    let result = training.on_interrupt(Interrupt::Return).launch(learner(1e-2)).unwrap();
     let reason = result.interrupted.unwrap().reason;
     assert_eq!(reason.as_deref(), Some(mlprof_burn::INTERRUPTED));
 }
@@ -111,7 +111,7 @@ fn a_directory_that_cannot_be_written_does_not_stop_the_training() {
     std::fs::write(&file, "").unwrap();
     let profiler = SimpleProfiler::new().dirpath(file.join("below")).filename("run");
     let training = training(directory.path()).metrics((LossMetric::new(),));
-    let result = training.profiler(profiler).unwrap().launch(learner(1e-2));
+    let result = training.profiler(profiler).launch(learner(1e-2)).unwrap();
     assert!(result.error.is_none() && result.interrupted.is_none());
 }
 
@@ -120,7 +120,7 @@ fn the_simple_profiler_counts_what_happened() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let profiler = SimpleProfiler::new().dirpath(directory.path()).filename("run");
-    training(directory.path()).profiler(profiler).unwrap().launch(learner(1e-2));
+    training(directory.path()).profiler(profiler).launch(learner(1e-2)).unwrap();
     let report = std::fs::read_to_string(directory.path().join("fit-run.txt")).unwrap();
     let row = report.lines().find(|line| line.contains("Optimizer.step")).unwrap();
     let calls = row.split('|').nth(3).unwrap().trim();

@@ -193,7 +193,7 @@ impl PolicyLearner for Agent {
     fn train(&mut self, batch: LearnerTransitionBatch<Walker>) -> RLTrainOutput<(), Weights> {
         let output = self.policy.net.forward(batch.states.0);
         let loss = MseLoss::new().forward(output, batch.rewards, Reduction::Mean);
-        let gradients = GradientsParams::from_grads(loss.backward_profiled(), &self.policy.net);
+        let gradients = GradientsParams::from_grads(loss.profile_backward(), &self.policy.net);
         self.policy.net = self.optimizer.step(1e-3, self.policy.net.clone(), gradients);
         RLTrainOutput { policy: self.policy.state(), item: () }
     }
@@ -228,7 +228,7 @@ fn train(
 ) -> Vec<u32> {
     let walk = || Walk { position: 0.0, steps: 0 };
     let config = OffPolicyConfig::new().with_train_batch_size(8).with_eval_interval(20);
-    let strategy = RLStrategies::OffPolicyStrategy(profile(config)).profiled(recorder);
+    let strategy = RLStrategies::OffPolicyStrategy(profile(config)).profiler(recorder).unwrap();
     let result = RLTraining::new(directory, walk)
         .with_application_logger(None)
         .with_inference_device(Device::flex())

@@ -72,7 +72,7 @@ fn every_training_batch_is_a_step_and_validation_is_between_them() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let steps = Arc::new(Steps::default());
-    training(directory.path()).profiler(steps.clone()).unwrap().launch(learner(1e-2));
+    training(directory.path()).profiler(steps.clone()).launch(learner(1e-2)).unwrap();
     assert_eq!(steps.counts(), (14, 2), "7 batches and a validation in each of 2 epochs");
     assert_eq!(steps.is_paused.load(Ordering::Relaxed), 0);
     assert!(Steps::seen(&steps.while_paused, "validation_step"));
@@ -91,9 +91,9 @@ fn several_devices_take_a_step_together() {
     let strategy = ExecutionStrategy::MultiDevice(devices, MultiDeviceOptim::OptimMainDevice);
     training(directory.path())
         .profiler(steps.clone())
-        .unwrap()
         .with_training_strategy(strategy.into())
-        .launch(learner(1e-2));
+        .launch(learner(1e-2))
+        .unwrap();
     assert_eq!(steps.counts(), (8, 2), "50 items for each device, in 4 batches");
 }
 
@@ -104,9 +104,9 @@ fn every_test_batch_is_a_step() {
     let steps = Arc::new(Steps::default());
     EvaluatorBuilder::new(directory.path())
         .profiler(steps.clone())
-        .unwrap()
         .with_application_logger(None)
         .build(Mlp::new(&Device::flex()))
+        .unwrap()
         .eval("test", loader(items(32)));
     assert_eq!(steps.counts(), (2, 0));
 }
@@ -128,7 +128,7 @@ fn the_tensor_profiler_follows_its_schedule_and_says_why_there_are_no_ops() {
             let batches = names.filter(|event| event.action.name() == "run_training_batch");
             told.lock().unwrap().push((cycle.steps.clone(), batches.count()));
         });
-    training(directory.path()).profiler(profiler).unwrap().launch(learner(1e-2));
+    training(directory.path()).profiler(profiler).launch(learner(1e-2)).unwrap();
     assert_eq!(*recorded.lock().unwrap(), [(4..6, 2), (10..12, 2)]);
     let report = std::fs::read_to_string(directory.path().join("fit-run.txt")).unwrap();
     assert!(report.contains("no ops of Device<Flex"), "{report}");

@@ -22,8 +22,8 @@ fn burns_spans_are_rows() {
         .num_epochs(2)
         .metrics((LossMetric::new(),))
         .profiler(recorder.clone())
-        .unwrap()
-        .launch(learner(1e-2));
+        .launch(learner(1e-2))
+        .unwrap();
     assert!(result.error.is_none());
     recorder.assert_balanced();
     let (train, valid) = (14, 4);

@@ -12,7 +12,7 @@
 //! use mlprof_candle::prelude::*;
 //!
 //! /// Learns y = 2x + 1.
-//! struct Line { vars: VarMap, layer: Profiled<Linear> }
+//! struct Line { vars: VarMap, layer: ProfiledLayer<Linear> }
 //!
 //! impl TrainModule for Line {
 //!     type Batch = (Tensor, Tensor);
@@ -35,12 +35,12 @@
 //!
 //! let vars = VarMap::new();
 //! let vb = seeded_var_builder(&vars, 42, DType::F32, &Device::Cpu);
-//! let layer = vb.pp("layer").profiled(|vb| linear(1, 1, vb))?; // [module]Linear: layer
+//! let layer = vb.pp("layer").profile_layer(|vb| linear(1, 1, vb))?; // [module]Linear: layer
 //! let mut line = Line { layer, vars };
 //!
 //! let x = Tensor::from_vec(vec![-1f32, 0., 1., 2.], (4, 1), &Device::Cpu)?;
 //! let batches = vec![(x.clone(), ((x * 2.)? + 1.)?); 25];
-//! let mut trainer = Trainer::new().max_epochs(8).gradient_clip_val(1.0).profiler("simple")?;
+//! let mut trainer = Trainer::new().max_epochs(8).gradient_clip_val(1.0).profiler("simple");
 //! let outcome = trainer.fit(&mut line, &batches, Some(&batches))?; // prints FIT Profiler Report
 //! assert_eq!((outcome.epochs, outcome.steps), (8, 200));
 //! assert!(outcome.metrics["val_loss"] < 0.01, "{outcome:?}");
@@ -55,13 +55,13 @@
 //!
 //! | write | to measure |
 //! |---|---|
-//! | [`AdamW::new(…)?.profiled()`](ProfileOptimizer::profiled) | `backward` and `Optimizer.step` of any `candle_nn::Optimizer` |
-//! | [`loss.backward_profiled()?`](ProfiledBackward::backward_profiled) | `backward` |
-//! | [`vb.profiled(\|vb\| linear(64, 10, vb))?`](ProfileBuilder) | each forward of a layer, as `[module]Linear: encoder.head` |
-//! | [`layer.profiled("encoder.head")`](ProfileModule), [`profiled_t`](ProfileModuleT) | the same of a layer, closure or `Sequential` that exists; of an [`RNN`](ProfileRnn), too |
-//! | [`Profiled::measure`] | a forward that is no `Module`'s |
+//! | [`AdamW::new(…)?.profile_optimizer()`](ProfileOptimizerExt::profile_optimizer) | `backward` and `Optimizer.step` of any `candle_nn::Optimizer` |
+//! | [`loss.profile_backward()?`](ProfileBackwardExt::profile_backward) | `backward` |
+//! | [`vb.profile_layer(\|vb\| linear(64, 10, vb))?`](ProfileBuilderExt) | each forward of a layer, as `[module]Linear: encoder.head` |
+//! | [`layer.profile_layer("encoder.head")`](ProfileLayerExt), [`profile_layer_t`](ProfileLayerTExt) | the same of a layer, closure or `Sequential` that exists; of an [`RNN`](ProfileRnnExt), too |
+//! | [`ProfiledLayer::measure`] | a forward that is no `Module`'s |
 //! | [`profile!`](mlprof_core::profile!), [`#[profiled]`](mlprof_core::prelude::profiled) | anything else |
-//! | [`tell_batch`] | for the profiler of numbers: which batch a step has learned from |
+//! | [`record_batch`] | for the profiler of numbers: which batch a step has learned from |
 //!
 //! # Host time is not device time
 //!
@@ -107,12 +107,13 @@ pub use init::{detached_var_builder, seed_device, seeded_var_builder, vars_by_na
 #[cfg(feature = "tracing")]
 pub use mlprof_core::tracing_layer::{self, ProfilerLayer};
 pub use module::{
-    ModulePath, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileRnn, Profiled, ProfiledT,
+    ModulePath, ProfileBuilderExt, ProfileLayerExt, ProfileLayerTExt, ProfileRnnExt, ProfiledLayer,
+    ProfiledLayerT,
 };
-pub use numerics::tell_batch;
+pub use numerics::record_batch;
 pub use optimizer::CandleOptimizer;
-pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
-pub use transfer::ToDevice;
+pub use profiled_optimizer::{ProfileBackwardExt, ProfileOptimizerExt, ProfiledOptimizer};
+pub use transfer::MoveTo;
 pub use weights::{load_weights, saved_weights};
 
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
@@ -154,10 +155,10 @@ pub mod prelude {
     #[cfg(feature = "tracing")]
     pub use crate::ProfilerLayer;
     pub use crate::{
-        CandleOptimizer, ProfileBuilder, ProfileModule, ProfileModuleT, ProfileOptimizer,
-        ProfileRnn, Profiled, ProfiledBackward, ProfiledOptimizer, ProfiledT, ToDevice,
-        detached_var_builder, load_weights, saved_weights, seed_device, seeded_var_builder,
-        tell_batch, vars_by_name,
+        CandleOptimizer, MoveTo, ProfileBackwardExt, ProfileBuilderExt, ProfileLayerExt,
+        ProfileLayerTExt, ProfileOptimizerExt, ProfileRnnExt, ProfiledLayer, ProfiledLayerT,
+        ProfiledOptimizer, detached_var_builder, load_weights, record_batch, saved_weights,
+        seed_device, seeded_var_builder, vars_by_name,
     };
     #[cfg(feature = "cuda")]
     pub use mlprof_cuda::DeviceProfilerExt;

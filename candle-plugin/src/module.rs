@@ -8,7 +8,7 @@ use mlprof_core::names::short_type_name;
 use crate::{evaluation, framework, numerics};
 
 mlprof_core::layer_wrappers! {
-    /// `.profiled(path)` for every [`Module`]: layers, closures, a `Sequential` and what is put in it.
+    /// `.profile_layer(path)` for every [`Module`]: layers, closures, a `Sequential` and what is put in it.
     /// `path` is text, or the `VarBuilder` that the layer was built with.
     ///
     /// ```
@@ -18,15 +18,15 @@ mlprof_core::layer_wrappers! {
     ///
     /// # let vb = VarBuilder::zeros(DType::F32, &Device::Cpu).pp("decoder");
     /// let net = seq()
-    ///     .add(linear(64, 10, vb.pp("head"))?.profiled(vb.pp("head"))) // [module]Linear: decoder.head
-    ///     .add((|x: &Tensor| x.relu()).profiled("activation")); // [module]closure: activation
+    ///     .add(linear(64, 10, vb.pp("head"))?.profile_layer(vb.pp("head"))) // [module]Linear: decoder.head
+    ///     .add((|x: &Tensor| x.relu()).profile_layer("activation")); // [module]closure: activation
     /// # let x = Tensor::zeros((2, 64), DType::F32, &Device::Cpu)?;
     /// assert_eq!(net.forward(&x)?.dims(), [2, 10]);
     /// # Ok::<(), candle_core::Error>(())
     /// ```
-    ProfileModule for Module;
+    ProfileLayerExt for Module;
 
-    /// `.profiled_t(path)` for layers that behave differently while training, such as `Dropout` and
+    /// `.profile_layer_t(path)` for layers that behave differently while training, such as `Dropout` and
     /// `BatchNorm`: [`ModuleT`] instead of [`Module`].
     ///
     /// ```
@@ -34,14 +34,14 @@ mlprof_core::layer_wrappers! {
     /// use candle_nn::Dropout;
     /// use mlprof_candle::prelude::*;
     ///
-    /// let dropout = Dropout::new(0.5).profiled_t("encoder.dropout"); // [module]Dropout: encoder.dropout
+    /// let dropout = Dropout::new(0.5).profile_layer_t("encoder.dropout"); // [module]Dropout: encoder.dropout
     /// # let x = Tensor::ones((2, 64), DType::F32, &Device::Cpu)?;
     /// assert_eq!(dropout.forward_t(&x, false)?.dims(), [2, 64]);
     /// # Ok::<(), candle_core::Error>(())
     /// ```
-    ProfileModuleT for ModuleT;
+    ProfileLayerTExt for ModuleT;
 
-    /// `.profiled(path)` for every [`RNN`]: [`LSTM`](candle_nn::LSTM) and [`GRU`](candle_nn::GRU), which
+    /// `.profile_layer(path)` for every [`RNN`]: [`LSTM`](candle_nn::LSTM) and [`GRU`](candle_nn::GRU), which
     /// are no [`Module`]s. Each `seq`, `seq_init` and `step` is a forward.
     ///
     /// ```
@@ -50,13 +50,13 @@ mlprof_core::layer_wrappers! {
     /// use mlprof_candle::prelude::*;
     ///
     /// # let vb = VarBuilder::zeros(DType::F32, &Device::Cpu).pp("encoder");
-    /// let lstm = lstm(8, 16, Default::default(), vb.pp("lstm"))?.profiled(vb.pp("lstm"));
+    /// let lstm = lstm(8, 16, Default::default(), vb.pp("lstm"))?.profile_layer(vb.pp("lstm"));
     /// # let x = Tensor::zeros((2, 5, 8), DType::F32, &Device::Cpu)?;
     /// let states = lstm.seq(&x)?; // [module]LSTM: encoder.lstm
     /// assert_eq!(lstm.states_to_tensor(&states)?.dims(), [2, 5, 16]);
     /// # Ok::<(), candle_core::Error>(())
     /// ```
-    ProfileRnn for RNN;
+    ProfileRnnExt for RNN;
 
     /// A layer whose forwards the active profiler measures. It is a [`Module`] or an [`RNN`] if the
     /// layer is one; the layer itself is reached through it. A forward that is neither's is measured by
@@ -64,7 +64,7 @@ mlprof_core::layer_wrappers! {
     ///
     /// ```
     /// # use candle_core::{Device, Result, Tensor};
-    /// # use mlprof_candle::Profiled;
+    /// # use mlprof_candle::ProfiledLayer;
     /// struct Attention;
     /// impl Attention {
     ///     fn forward(&self, queries: &Tensor, keys: &Tensor) -> Result<Tensor> {
@@ -72,7 +72,7 @@ mlprof_core::layer_wrappers! {
     ///     }
     /// }
     ///
-    /// let attention = Profiled::new(Attention, "block.attention");
+    /// let attention = ProfiledLayer::new(Attention, "block.attention");
     /// # let x = Tensor::zeros((2, 4), candle_core::DType::F32, &Device::Cpu)?;
     /// let scores = attention.measure(|attention| attention.forward(&x, &x))?;
     /// # assert_eq!(scores.dims(), [2, 2]);
@@ -81,7 +81,7 @@ mlprof_core::layer_wrappers! {
     ///
     /// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it. *Cost*: the name
     /// is made once, here; without an active profiler each forward costs one relaxed load more.
-    Profiled, announced by framework::declare(), named by short_type_name;
+    ProfiledLayer, announced by framework::declare(), named by short_type_name;
 }
 
 impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {
@@ -90,7 +90,7 @@ impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {
     }
 }
 
-/// `vb.pp("head").profiled(|vb| linear(64, 10, vb))`: a layer that is built and measured under the
+/// `vb.pp("head").profile_layer(|vb| linear(64, 10, vb))`: a layer that is built and measured under the
 /// same path.
 ///
 /// ```
@@ -100,20 +100,20 @@ impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {
 ///
 /// # let vb = VarBuilder::zeros(DType::F32, &Device::Cpu);
 /// let vb = vb.pp("decoder");
-/// let norm = vb.pp("norm").profiled_t(|vb| batch_norm(64, 1e-5, vb))?; // [module]BatchNorm: decoder.norm
-/// let head = vb.pp("head").profiled(|vb| linear(64, 10, vb))?; // [module]Linear: decoder.head
+/// let norm = vb.pp("norm").profile_layer_t(|vb| batch_norm(64, 1e-5, vb))?; // [module]BatchNorm: decoder.norm
+/// let head = vb.pp("head").profile_layer(|vb| linear(64, 10, vb))?; // [module]Linear: decoder.head
 /// # let x = Tensor::zeros((2, 64), DType::F32, &Device::Cpu)?;
 /// assert_eq!(head.forward(&norm.forward_t(&x, false)?)?.dims(), [2, 10]);
 /// # Ok::<(), candle_core::Error>(())
 /// ```
-pub trait ProfileBuilder: Sized {
+pub trait ProfileBuilderExt: Sized + builder::Sealed {
     /// What `make` makes of this builder; its forwards are measured as `[module]{type}: {path}`.
     ///
     /// # Errors
     ///
     /// What `make` returns.
     #[track_caller]
-    fn profiled<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<Profiled<M>>;
+    fn profile_layer<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<ProfiledLayer<M>>;
 
     /// The same for layers that behave differently while training.
     ///
@@ -121,23 +121,31 @@ pub trait ProfileBuilder: Sized {
     ///
     /// What `make` returns.
     #[track_caller]
-    fn profiled_t<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<ProfiledT<M>>;
+    fn profile_layer_t<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<ProfiledLayerT<M>>;
 }
 
-impl<B: Backend> ProfileBuilder for VarBuilderArgs<'_, B> {
+/// Keeps other crates from implementing [`ProfileBuilderExt`].
+mod builder {
+    use super::{Backend, VarBuilderArgs};
+
+    pub trait Sealed {}
+    impl<B: Backend> Sealed for VarBuilderArgs<'_, B> {}
+}
+
+impl<B: Backend> ProfileBuilderExt for VarBuilderArgs<'_, B> {
     #[track_caller]
-    fn profiled<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<Profiled<M>> {
+    fn profile_layer<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<ProfiledLayer<M>> {
         let path = self.prefix();
-        Ok(Profiled::new(make(self)?, path))
+        Ok(ProfiledLayer::new(make(self)?, path))
     }
 
     #[track_caller]
-    fn profiled_t<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<ProfiledT<M>> {
-        self.profiled(make).map(ProfiledT)
+    fn profile_layer_t<M>(self, make: impl FnOnce(Self) -> Result<M>) -> Result<ProfiledLayerT<M>> {
+        self.profile_layer(make).map(ProfiledLayerT)
     }
 }
 
-impl<M> Profiled<M> {
+impl<M> ProfiledLayer<M> {
     /// As [`measure`](Self::measure), of a forward that makes one tensor of another: whose numbers
     /// [`NumericsProfiler`](mlprof_core::NumericsProfiler) looks at then.
     ///
@@ -157,14 +165,14 @@ impl<M> Profiled<M> {
     }
 }
 
-impl<M: Module> Module for Profiled<M> {
+impl<M: Module> Module for ProfiledLayer<M> {
     #[inline]
     fn forward(&self, input: &Tensor) -> Result<Tensor> {
         self.measure_output(input, |layer| layer.forward(input))
     }
 }
 
-impl<M: RNN> Profiled<M> {
+impl<M: RNN> ProfiledLayer<M> {
     /// The states as one tensor are a recurrent layer's output.
     #[inline]
     fn tell_states(&self, input: &Tensor, states: &[M::State]) {
@@ -172,7 +180,7 @@ impl<M: RNN> Profiled<M> {
     }
 }
 
-impl<M: RNN> RNN for Profiled<M> {
+impl<M: RNN> RNN for ProfiledLayer<M> {
     type State = M::State;
 
     fn zero_state(&self, batch_dim: usize) -> Result<M::State> {
@@ -205,7 +213,7 @@ impl<M: RNN> RNN for Profiled<M> {
     }
 }
 
-impl<M: ModuleT> ModuleT for ProfiledT<M> {
+impl<M: ModuleT> ModuleT for ProfiledLayerT<M> {
     #[inline]
     fn forward_t(&self, input: &Tensor, train: bool) -> Result<Tensor> {
         self.0.measure_output(input, |layer| layer.forward_t(input, train))
@@ -224,18 +232,18 @@ mod tests {
         let name = |action: Action| action.name();
         let vb = VarBuilder::zeros(DType::F32, &Device::Cpu);
         let linear = |vb: VarBuilder<'_>| candle_nn::linear(2, 2, vb).expect("zeros are found");
-        let head = linear(vb.pp("net").pp("head")).profiled(vb.pp("net").pp("head"));
+        let head = linear(vb.pp("net").pp("head")).profile_layer(vb.pp("net").pp("head"));
         assert_eq!(name(head.action), "[module]Linear: net.head");
         assert_eq!(
-            name(linear(vb.pp("a")).profiled("own name").action),
+            name(linear(vb.pp("a")).profile_layer("own name").action),
             "[module]Linear: own name"
         );
-        assert_eq!(name(linear(vb.pp("a")).profiled(&vb).action), "[module]Linear");
+        assert_eq!(name(linear(vb.pp("a")).profile_layer(&vb).action), "[module]Linear");
         let closure = |x: &Tensor| x.relu();
-        assert_eq!(name(closure.profiled("act").action), "[module]closure: act");
-        assert_eq!(name(Tensor::relu.profiled("act").action), "[module]relu: act");
-        assert_eq!(name(candle_nn::seq().profiled("net").action), "[module]Sequential: net");
-        let boxed = Profiled::new(Box::new(1), "x");
+        assert_eq!(name(closure.profile_layer("act").action), "[module]closure: act");
+        assert_eq!(name(Tensor::relu.profile_layer("act").action), "[module]relu: act");
+        assert_eq!(name(candle_nn::seq().profile_layer("net").action), "[module]Sequential: net");
+        let boxed = ProfiledLayer::new(Box::new(1), "x");
         assert_eq!(name(boxed.action), "[module]Box: x");
     }
 }

@@ -11,8 +11,8 @@ use crate::memory::OptimizerMemory;
 use crate::named_vars::NamedVars;
 use crate::{actions, framework, numerics};
 
-/// `.profiled()` for every optimizer of candle.
-pub trait ProfileOptimizer: Optimizer {
+/// `.profile_optimizer()` for every optimizer of candle.
+pub trait ProfileOptimizerExt: Optimizer + sealed::Optimizer {
     /// This optimizer, with its steps measured by the active profiler.
     ///
     /// ```
@@ -22,18 +22,26 @@ pub trait ProfileOptimizer: Optimizer {
     ///
     /// # let weight = Var::new(&[1f32, 2.], &Device::Cpu)?;
     /// # let vars = vec![weight.clone()];
-    /// let mut optimizer = AdamW::new_lr(vars, 1e-3)?.profiled();
+    /// let mut optimizer = AdamW::new_lr(vars, 1e-3)?.profile_optimizer();
     /// # let loss = weight.sqr()?.sum_all()?;
     /// optimizer.backward_step(&loss)?; // two rows: backward, Optimizer.step
     /// # Ok::<(), candle_core::Error>(())
     /// ```
-    fn profiled(self) -> ProfiledOptimizer<Self> {
+    fn profile_optimizer(self) -> ProfiledOptimizer<Self> {
         framework::declare();
         ProfiledOptimizer { optimizer: self, waits_for: None, memory: OptimizerMemory::default() }
     }
 }
 
-impl<O: Optimizer> ProfileOptimizer for O {}
+impl<O: Optimizer> ProfileOptimizerExt for O {}
+
+/// Keeps other crates from implementing the extension traits.
+mod sealed {
+    pub trait Optimizer {}
+    impl<O: candle_nn::Optimizer> Optimizer for O {}
+    pub trait Backward {}
+    impl Backward for candle_core::Tensor {}
+}
 
 /// An optimizer whose steps the active profiler measures. It is an [`Optimizer`] itself and takes
 /// the place of the one inside; everything else of that one is reached through it.
@@ -48,7 +56,7 @@ impl<O: Optimizer> ProfileOptimizer for O {}
 ///
 /// *Memory*: one that is made by `ProfiledOptimizer::<AdamW>::new(vars, config)` labels variables and the
 /// optimizer's state for a profiler of the host's memory, as [`CandleOptimizer`](crate::CandleOptimizer)
-/// does. Of an optimizer that was there before `.profiled()` neither is known: candle's show them to
+/// does. Of an optimizer that was there before `.profile_optimizer()` neither is known: candle's show them to
 /// nobody.
 #[derive(Debug)]
 pub struct ProfiledOptimizer<O> {
@@ -84,7 +92,7 @@ impl<O: Optimizer> Optimizer for ProfiledOptimizer<O> {
         vars.iter().for_each(|var| framework::trains_on(var.device()));
         let named = NamedVars::of(vars.clone());
         let (optimizer, memory) = OptimizerMemory::of(&named, || O::new(vars, config));
-        Ok(ProfiledOptimizer { memory, ..optimizer?.profiled() })
+        Ok(ProfiledOptimizer { memory, ..optimizer?.profile_optimizer() })
     }
 
     fn step(&mut self, gradients: &GradStore) -> Result<()> {
@@ -132,31 +140,31 @@ impl<O> DerefMut for ProfiledOptimizer<O> {
     }
 }
 
-/// `loss.backward_profiled()`: backward as an action of its own.
+/// `loss.profile_backward()`: backward as an action of its own.
 ///
 /// ```
 /// # use candle_core::{Device, Var};
 /// use mlprof_candle::prelude::*;
 ///
 /// let weight = Var::new(3f32, &Device::Cpu)?;
-/// let gradients = weight.sqr()?.backward_profiled()?;
+/// let gradients = weight.sqr()?.profile_backward()?;
 /// assert_eq!(gradients.get(&weight).expect("reached").to_scalar::<f32>()?, 6.);
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
 /// *What it measures*: on a CPU the work; on CUDA and Metal the time to queue it. *Cost* without an
 /// active profiler: one relaxed load.
-pub trait ProfiledBackward {
+pub trait ProfileBackwardExt: sealed::Backward {
     /// [`Tensor::backward`], measured as `backward` by the active profiler.
     ///
     /// # Errors
     ///
     /// As [`Tensor::backward`].
-    fn backward_profiled(&self) -> Result<GradStore>;
+    fn profile_backward(&self) -> Result<GradStore>;
 }
 
-impl ProfiledBackward for Tensor {
-    fn backward_profiled(&self) -> Result<GradStore> {
+impl ProfileBackwardExt for Tensor {
+    fn profile_backward(&self) -> Result<GradStore> {
         let _scope = profile!(actions::BACKWARD);
         numerics::tell_loss(self);
         self.backward()

@@ -10,7 +10,7 @@ use candle_core::{Device, Result, Tensor};
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
-/// use mlprof_candle::ToDevice;
+/// use mlprof_candle::MoveTo;
 ///
 /// let batch = (Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?, Tensor::new(&[0u32, 1], &Device::Cpu)?);
 /// let (images, classes) = batch.move_to(&Device::Cpu)?;
@@ -19,7 +19,7 @@ use candle_core::{Device, Result, Tensor};
 /// ```
 ///
 /// *What it costs*: the copy. From the host to CUDA or Metal candle waits for it.
-pub trait ToDevice: Sized {
+pub trait MoveTo: Sized {
     /// The same on `device`.
     ///
     /// # Errors
@@ -28,19 +28,19 @@ pub trait ToDevice: Sized {
     fn move_to(self, device: &Device) -> Result<Self>;
 }
 
-impl ToDevice for Tensor {
+impl MoveTo for Tensor {
     fn move_to(self, device: &Device) -> Result<Self> {
         self.to_device(device)
     }
 }
 
-impl<T: ToDevice> ToDevice for Vec<T> {
+impl<T: MoveTo> MoveTo for Vec<T> {
     fn move_to(self, device: &Device) -> Result<Self> {
         self.into_iter().map(|part| part.move_to(device)).collect()
     }
 }
 
-impl<T: ToDevice> ToDevice for Option<T> {
+impl<T: MoveTo> MoveTo for Option<T> {
     fn move_to(self, device: &Device) -> Result<Self> {
         self.map(|part| part.move_to(device)).transpose()
     }
@@ -48,7 +48,7 @@ impl<T: ToDevice> ToDevice for Option<T> {
 
 macro_rules! tuples {
     ($(($($part:ident)+))+) => {$(
-        impl<$($part: ToDevice),+> ToDevice for ($($part,)+) {
+        impl<$($part: MoveTo),+> MoveTo for ($($part,)+) {
             #[expect(non_snake_case, reason = "the parts are named as their types")]
             fn move_to(self, device: &Device) -> Result<Self> {
                 let ($($part,)+) = self;

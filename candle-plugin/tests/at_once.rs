@@ -38,7 +38,7 @@ impl TrainModule for Learner {
 fn fit(count: usize, meet: &Barrier) -> Arc<SimpleProfiler> {
     let profiler = Arc::new(SimpleProfiler::new().dirpath(std::env::temp_dir()));
     let mut trainer = Trainer::new().max_epochs(1).progress_bar(false);
-    trainer = trainer.profiler(profiler.clone()).expect("a profiler");
+    trainer = trainer.profiler(profiler.clone());
     let mut learner = Learner(Net::new().expect("a net"));
     meet.wait();
     let data = batches(count).expect("batches");
@@ -59,7 +59,7 @@ fn train(count: usize, meet: &Barrier) -> Result<Arc<SimpleProfiler>> {
         }
     }));
     let net = Net::new()?;
-    let mut optimizer = AdamW::new_lr(vars_by_name(&net.vars), 0.01)?.profiled();
+    let mut optimizer = AdamW::new_lr(vars_by_name(&net.vars), 0.01)?.profile_optimizer();
     for batch in loaded {
         optimizer.backward_step(&net.loss(&batch)?)?;
     }

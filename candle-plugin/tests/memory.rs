@@ -85,7 +85,7 @@ fn what_adamw_keeps_is_known_from_the_beginning_of_a_recording() -> Result<()> {
     // It was there before, and shows its state to nobody.
     let (vars, layer) = net()?;
     let loss = || layer.forward(&x)?.sqr()?.mean_all();
-    let mut optimizer = AdamW::new(vars_by_name(&vars), config())?.profiled();
+    let mut optimizer = AdamW::new(vars_by_name(&vars), config())?.profile_optimizer();
     let (timeline, notes) = third_step(|| optimizer.backward_step(&loss()?))?;
     assert_eq!(level(&timeline, MemoryCategory::OptimizerState), (0, 0));
     assert_eq!(notes.len(), 1, "{notes:?}");

@@ -29,13 +29,13 @@ fn a_measured_optimizer_trains_bit_by_bit_as_a_plain_one() -> Result<()> {
     let untrained = Net::new()?.bits()?;
     let plain = train(|vars| AdamW::new_lr(vars, 0.01))?;
     assert_ne!(plain, untrained);
-    let silent = train(|vars| Ok(AdamW::new_lr(vars, 0.01)?.profiled()))?;
+    let silent = train(|vars| Ok(AdamW::new_lr(vars, 0.01)?.profile_optimizer()))?;
     assert_eq!(silent, plain, "without a profiler");
 
     let profiler = Arc::new(SimpleProfiler::new());
     let active = activate(profiler.clone());
     let measured =
-        train(|vars| Ok(AdamW::new_lr(vars, 0.01)?.profiled().synchronize(&Device::Cpu)))?;
+        train(|vars| Ok(AdamW::new_lr(vars, 0.01)?.profile_optimizer().synchronize(&Device::Cpu)))?;
     drop(active);
     assert_eq!(measured, plain, "with one");
     for row in ["backward", "Optimizer.step", HIDDEN_ROW, OUT_ROW] {
@@ -61,12 +61,12 @@ fn the_optimizer_inside_can_be_reached() -> Result<()> {
 fn every_forward_of_every_layer_is_counted() -> Result<()> {
     let _turn = take_turn();
     let net = seq()
-        .add((|x: &Tensor| x * 2.0).profiled("double"))
-        .add(candle_nn::func(|x| x + 1.0).profiled("add"))
+        .add((|x: &Tensor| x * 2.0).profile_layer("double"))
+        .add(candle_nn::func(|x| x + 1.0).profile_layer("add"))
         .add_fn(Tensor::relu)
-        .profiled("net");
-    let dropout = Dropout::new(0.5).profiled_t("dropout");
-    let attention = Profiled::new(vec![1.0], "attention");
+        .profile_layer("net");
+    let dropout = Dropout::new(0.5).profile_layer_t("dropout");
+    let attention = ProfiledLayer::new(vec![1.0], "attention");
     let x = Tensor::new(&[-1f32, 0., 1.], &Device::Cpu)?;
     let profiler = Arc::new(SimpleProfiler::new());
     let active = activate(profiler.clone());
@@ -95,8 +95,8 @@ fn every_forward_of_every_layer_is_counted() -> Result<()> {
 fn recurrent_layers_are_rows_too() -> Result<()> {
     let _turn = take_turn();
     let vb = VarBuilder::zeros(DType::F32, &Device::Cpu).pp("encoder");
-    let lstm = vb.pp("lstm").profiled(|vb| candle_nn::lstm(3, 4, Default::default(), vb))?;
-    let gru = candle_nn::gru(3, 4, Default::default(), vb.pp("gru"))?.profiled(vb.pp("gru"));
+    let lstm = vb.pp("lstm").profile_layer(|vb| candle_nn::lstm(3, 4, Default::default(), vb))?;
+    let gru = candle_nn::gru(3, 4, Default::default(), vb.pp("gru"))?.profile_layer(vb.pp("gru"));
     let x = Tensor::ones((2, 5, 3), DType::F32, &Device::Cpu)?;
     let profiler = Arc::new(SimpleProfiler::new());
     let active = activate(profiler.clone());
@@ -115,7 +115,7 @@ fn recurrent_layers_are_rows_too() -> Result<()> {
 #[test]
 fn a_failing_layer_is_counted_and_its_error_returned() -> Result<()> {
     let _turn = take_turn();
-    let layer = (|x: &Tensor| x.matmul(x)).profiled("square");
+    let layer = (|x: &Tensor| x.matmul(x)).profile_layer("square");
     let profiler = Arc::new(SimpleProfiler::new());
     let active = activate(profiler.clone());
     let wide = Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?;
@@ -129,10 +129,10 @@ fn a_failing_layer_is_counted_and_its_error_returned() -> Result<()> {
 fn backward_alone_is_measured() -> Result<()> {
     let _turn = take_turn();
     let weight = Var::new(3f32, &Device::Cpu)?;
-    let mut optimizer = SGD::new(vec![weight.clone()], 0.5)?.profiled();
+    let mut optimizer = SGD::new(vec![weight.clone()], 0.5)?.profile_optimizer();
     let profiler = Arc::new(SimpleProfiler::new());
     let active = activate(profiler.clone());
-    let gradients = (weight.sqr()? * 0.5)?.backward_profiled()?;
+    let gradients = (weight.sqr()? * 0.5)?.profile_backward()?;
     assert_eq!((calls(&profiler, "backward"), calls(&profiler, "Optimizer.step")), (1, 0));
     optimizer.step(&gradients)?;
     drop(active);

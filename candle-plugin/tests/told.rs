@@ -10,8 +10,8 @@ use mlprof_core::Report;
 /// The notes of a report in which four steps of a loop of one's own were recorded.
 fn notes(profiler: TensorProfiler) -> Result<Vec<String>> {
     let weight = Var::ones((3, 4), DType::F32, &Device::Cpu)?;
-    let mut optimizer = SGD::new(vec![weight.clone()], 0.1)?.profiled();
-    let layer = Linear::new(weight.as_tensor().clone(), None).profiled("layer");
+    let mut optimizer = SGD::new(vec![weight.clone()], 0.1)?.profile_optimizer();
+    let layer = Linear::new(weight.as_tensor().clone(), None).profile_layer("layer");
     let input = Tensor::ones((2, 4), DType::F32, &Device::Cpu)?;
     let profiler = Arc::new(profiler.export_trace(false));
     let active = activate(profiler.clone());

@@ -78,7 +78,7 @@ fn trainer() -> Trainer {
 fn counts_are_what_the_loop_must_do() -> Result<()> {
     let _turn = take_turn();
     let profiler = Arc::new(SimpleProfiler::new());
-    let mut trainer = trainer().accumulate_grad_batches(2).profiler(profiler.clone())?;
+    let mut trainer = trainer().accumulate_grad_batches(2).profiler(profiler.clone());
     let mut learner = Learner::new()?;
     let outcome = trainer.fit(&mut learner, &batches(5)?, Some(&batches(2)?))?;
     // Of 5 batches per epoch: 2 + 2 + 1.
@@ -135,7 +135,7 @@ fn a_closure_may_lend_its_data() -> Result<()> {
     let profiler = Arc::new(SimpleProfiler::new());
     let mut learner = Learner::new()?;
     let outcome =
-        trainer().profiler(Some(profiler.clone()))?.fit(&mut learner, &train, Some(&val))?;
+        trainer().profiler(Some(profiler.clone())).fit(&mut learner, &train, Some(&val))?;
     assert_eq!((outcome.epochs, outcome.steps, learner.losses.len()), (3, 18, 18));
     // 6 batches and the end of them, in each of three epochs.
     let next = "[_TrainingEpochLoop].train_dataloader_next";
@@ -168,7 +168,7 @@ fn an_error_of_the_model_comes_back_after_the_report() -> Result<()> {
     let _turn = take_turn();
     let directory = tempfile::tempdir()?;
     let profiler = SimpleProfiler::new().dirpath(directory.path()).filename("run");
-    let mut trainer = trainer().profiler(profiler)?;
+    let mut trainer = trainer().profiler(profiler);
     let mut learner = Learner { fails_at: Some(7), ..Learner::new()? };
     let error = trainer.fit(&mut learner, &batches(5)?, None).expect_err("shapes do not fit");
     assert!(matches!(error, TrainError::Module { hook: "training_step", .. }), "{error}");
@@ -198,7 +198,7 @@ fn loss_curves_are_identical_with_and_without_a_profiler() -> Result<()> {
         let mut learner = Learner::new()?;
         let mut trainer = trainer().gradient_clip_val(0.2);
         if let Some(name) = profiler {
-            trainer = trainer.profiler(name)?;
+            trainer = trainer.profiler(name);
         }
         trainer.fit(&mut learner, &batches(20)?, Some(&batches(2)?))?;
         Ok((learner.losses.clone(), learner.net.bits()?))

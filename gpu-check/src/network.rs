@@ -7,7 +7,7 @@ use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
 use burn::optim::{GradientsParams, ModuleOptimizer, SgdConfig};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, DeviceIndex, Distribution, Tensor};
-use mlprof_burn::ProfiledBackward;
+use mlprof_burn::ProfileBackwardExt;
 
 /// The first GPU, with derivatives.
 pub fn device() -> Device {
@@ -92,7 +92,7 @@ impl<M: Forward> Training<M> {
         let Some(model) = self.model.take() else { return };
         let made = model.forward(self.batch.clone());
         let loss = MseLoss::new().forward(made, self.wanted.clone(), Reduction::Mean);
-        let gradients = GradientsParams::from_grads(loss.backward_profiled(), &model);
+        let gradients = GradientsParams::from_grads(loss.profile_backward(), &model);
         self.model = Some(self.optimizer.step(1e-3, model, gradients));
     }
 }

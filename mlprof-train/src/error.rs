@@ -17,6 +17,12 @@ pub enum TrainError {
     /// A setting, or two together, make no sense. Nothing was run.
     #[error("{0}")]
     Setting(String),
+    /// The profiler cannot be chosen. Nothing was run.
+    #[error("cannot choose the profiler")]
+    Profiler {
+        /// The reason, such as an unknown name.
+        source: mlprof_core::Error,
+    },
     /// A method of the module failed.
     #[error("{hook} failed{place}: {source}")]
     Module {

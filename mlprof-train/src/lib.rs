@@ -46,7 +46,7 @@
 //!     }
 //! }
 //!
-//! let mut trainer = Trainer::new().max_epochs(3).profiler("simple")?.progress_bar(false);
+//! let mut trainer = Trainer::new().max_epochs(3).profiler("simple").progress_bar(false);
 //! let mut number = Number::default();
 //! let outcome = trainer.fit(&mut number, &vec![(); 20], None)?; // prints FIT Profiler Report
 //! assert_eq!((outcome.epochs, outcome.steps), (3, 60));

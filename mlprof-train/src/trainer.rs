@@ -19,8 +19,7 @@ use super::settings::Settings;
 use super::state::TrainerState;
 use mlprof_core::names::short_type_name;
 use mlprof_core::{
-    Interrupt, IntoProfiler, PassThroughProfiler, Profiler, RunContext, Session, Stage,
-    UnknownProfiler,
+    Error, Interrupt, IntoProfiler, PassThroughProfiler, Profiler, RunContext, Session, Stage,
 };
 use mlprof_events::clock::Stopwatch;
 
@@ -32,7 +31,8 @@ use mlprof_events::clock::Stopwatch;
 pub struct Trainer {
     pub(super) settings: Settings,
     callbacks: Vec<Box<dyn Callback + Send>>,
-    profiler: Arc<dyn Profiler>,
+    /// The chosen profiler, or the error that the next stage returns.
+    profiler: Result<Arc<dyn Profiler>, Error>,
     run: RunContext,
 }
 
@@ -49,7 +49,7 @@ impl Trainer {
         Self {
             settings: Settings::default(),
             callbacks: Vec::new(),
-            profiler: Arc::new(PassThroughProfiler),
+            profiler: Ok(Arc::new(PassThroughProfiler)),
             run: RunContext::from_environment(),
         }
     }
@@ -58,12 +58,12 @@ impl Trainer {
     /// the environment says (`MLPROF_PROFILER`, see [`IntoProfiler`]) takes its place, and measures also
     /// where this is not called.
     ///
-    /// # Errors
-    ///
-    /// [`UnknownProfiler`] for a name that is none.
-    pub fn profiler(mut self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
-        self.profiler = profiler.into_profiler()?;
-        Ok(self)
+    /// A profiler that cannot be chosen is an error of the next stage: [`fit`](Self::fit) returns
+    /// [`TrainError::Profiler`] for an unknown name.
+    #[must_use]
+    pub fn profiler(mut self, profiler: impl IntoProfiler) -> Self {
+        self.profiler = profiler.into_profiler();
+        self
     }
 
     /// Ends the fit after so many epochs; 1000 by default, without limit if there is a
@@ -315,13 +315,13 @@ impl Trainer {
         body: impl FnOnce(&mut Run<'_, M>) -> Result<T, TrainError>,
     ) -> Result<T, TrainError> {
         let settings = self.settings.resolved().map_err(TrainError::Setting)?;
+        let profiler = self.profiler.clone().map_err(|source| TrainError::Profiler { source })?;
         let mut run = self.run.clone();
         if run.log_dir.is_none() {
             run.log_dir.clone_from(&self.settings.checkpoint_dir);
         }
         run.seed = self.settings.seed.or(run.seed);
-        let session = Session::begin(self.profiler.clone(), stage, &run)
-            .on_interrupt(self.settings.interrupt);
+        let session = Session::begin(profiler, stage, &run).on_interrupt(self.settings.interrupt);
         // The environment may have one where the program has none.
         let profiler = session.profiler();
         let progress = (self.settings.shows_progress && run.rank == 0)

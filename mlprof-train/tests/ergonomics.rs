@@ -58,7 +58,7 @@ fn a_name_may_be_borrowed_from_anywhere() {
 #[test]
 fn a_trainer_takes_a_boxed_profiler() {
     let profiler: Box<dyn Profiler> = Box::new(SimpleProfiler::new());
-    let mut trainer = Trainer::new().profiler(profiler).expect("a profiler").progress_bar(false);
+    let mut trainer = Trainer::new().profiler(profiler).progress_bar(false);
     trainer.predict(&mut Triple::default(), &inputs(1)).expect("predicted");
 }
 

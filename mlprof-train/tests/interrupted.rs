@@ -31,7 +31,7 @@ impl Callback for CtrlC {
 fn train_without_a_word_about_signals(profiler: Option<SimpleProfiler>) {
     let mut trainer = trainer().callback(CtrlC);
     if let Some(profiler) = profiler {
-        trainer = trainer.profiler(profiler).expect("a profiler");
+        trainer = trainer.profiler(profiler);
     }
     trainer.fit(&mut Triple::default(), &inputs(10), None).expect("no error");
     println!("saves the model");
@@ -83,7 +83,6 @@ fn ctrl_c_ends_after_the_batch_with_a_checkpoint_if_asked_to() {
     let mut triple = Triple::default();
     let mut trainer = trainer()
         .profiler(watched.profiler.clone())
-        .expect("a profiler")
         .on_interrupt(Interrupt::Return)
         .callback(CtrlC)
         .checkpoint_dir(directory.path());

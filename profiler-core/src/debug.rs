@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
     use crate::PassThroughProfiler;
-    use crate::nvtx::EmitNvtx;
+    use crate::nvtx::EmitNvtxExt;
 
     #[test]
     fn every_profiler_of_mlprof_prints_its_name() {

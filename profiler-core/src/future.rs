@@ -92,7 +92,7 @@ impl<F: fmt::Debug> fmt::Debug for ProfiledFuture<F> {
 
 pin_project! {
     /// A future whose scopes belong to one training, on whatever thread it is polled and dropped;
-    /// made by [`BindFuture::bound_to`].
+    /// made by [`BindFutureExt::bound_to`].
     #[must_use = "futures do nothing unless they are awaited"]
     pub struct BoundFuture<F> {
         binding: Binding,
@@ -131,7 +131,7 @@ impl<F: fmt::Debug> fmt::Debug for BoundFuture<F> {
 }
 
 /// Adds [`bound_to`](Self::bound_to) to all futures.
-pub trait BindFuture: Future + Sized {
+pub trait BindFutureExt: Future + Sized + sealed::Sealed {
     /// Binds this future to `training`: its scopes belong to that training, on whatever thread an
     /// executor polls it, between all awaits and when it is dropped.
     ///
@@ -140,7 +140,7 @@ pub trait BindFuture: Future + Sized {
     /// [`Binding::current`].
     ///
     /// ```standalone_crate
-    /// use mlprof_core::{BindFuture, Binding, Profiler, SimpleProfiler, activate, profile};
+    /// use mlprof_core::{BindFutureExt, Binding, Profiler, SimpleProfiler, activate, profile};
     /// use std::sync::Arc;
     ///
     /// async fn train(profiler: Arc<SimpleProfiler>) {
@@ -167,7 +167,13 @@ pub trait BindFuture: Future + Sized {
     }
 }
 
-impl<F: Future> BindFuture for F {}
+impl<F: Future> BindFutureExt for F {}
+
+/// Keeps other crates from implementing the extension trait.
+mod sealed {
+    pub trait Sealed {}
+    impl<F: Future> Sealed for F {}
+}
 
 /// Stands for the value of an `async fn` in a branch that is never taken.
 #[doc(hidden)]

@@ -1,21 +1,21 @@
-//! What the plugins of frameworks whose layers are traits have in common: `.profiled(path)`.
+//! What the plugins of frameworks whose layers are traits have in common: `.profile_layer(path)`.
 
-/// Makes `ModulePath`, the traits with `.profiled(path)`, and the layers that they return, `Profiled`
-/// and `ProfiledT`. For plugins, not for programs.
+/// Makes `ModulePath`, the traits with `.profile_layer(path)`, and the layers that they return, `ProfiledLayer`
+/// and `ProfiledLayerT`. For plugins, not for programs.
 ///
 /// A macro, because a plugin may give its framework's traits only to types of its own: it says which
 /// traits these are, what to call when a layer is wrapped, and how a type is named, and then writes the
-/// forwards, which differ from framework to framework, by `Profiled::measure`.
+/// forwards, which differ from framework to framework, by `ProfiledLayer::measure`.
 ///
 /// The documentation comes from the plugin, for its examples are in the framework's words.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! layer_wrappers {
     (
-        $(#[$module_doc:meta])* ProfileModule for $Module:ident;
-        $(#[$module_t_doc:meta])* ProfileModuleT for $ModuleT:ident;
-        $(#[$rnn_doc:meta])* ProfileRnn for $Rnn:ident;
-        $(#[$profiled_doc:meta])* Profiled, announced by $announce:expr, named by $type_name:ident;
+        $(#[$module_doc:meta])* ProfileLayerExt for $Module:ident;
+        $(#[$module_t_doc:meta])* ProfileLayerTExt for $ModuleT:ident;
+        $(#[$rnn_doc:meta])* ProfileRnnExt for $Rnn:ident;
+        $(#[$profiled_doc:meta])* ProfiledLayer, announced by $announce:expr, named by $type_name:ident;
     ) => {
         /// Where a layer is in its model: a text such as `"encoder.head"`, or what the framework made
         /// the layer's variables with.
@@ -42,50 +42,62 @@ macro_rules! layer_wrappers {
             }
         }
 
+        /// Keeps other crates from implementing the extension traits.
+        mod sealed {
+            use super::{$Module, $ModuleT, $Rnn};
+
+            pub trait Layer {}
+            impl<M: $Module> Layer for M {}
+            pub trait LayerT {}
+            impl<M: $ModuleT> LayerT for M {}
+            pub trait Recurrent {}
+            impl<M: $Rnn> Recurrent for M {}
+        }
+
         $(#[$module_doc])*
-        pub trait ProfileModule: $Module + Sized {
+        pub trait ProfileLayerExt: $Module + Sized + sealed::Layer {
             /// The same layer, each of its forwards measured as `[module]{type}: {path}` by the active
             /// profiler.
             #[track_caller]
-            fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
-                Profiled::new(self, path)
+            fn profile_layer(self, path: impl ModulePath) -> ProfiledLayer<Self> {
+                ProfiledLayer::new(self, path)
             }
         }
 
-        impl<M: $Module> ProfileModule for M {}
+        impl<M: $Module> ProfileLayerExt for M {}
 
         $(#[$module_t_doc])*
-        pub trait ProfileModuleT: $ModuleT + Sized {
+        pub trait ProfileLayerTExt: $ModuleT + Sized + sealed::LayerT {
             /// The same layer, each of its forwards measured as `[module]{type}: {path}` by the active
             /// profiler.
             #[track_caller]
-            fn profiled_t(self, path: impl ModulePath) -> ProfiledT<Self> {
-                ProfiledT(Profiled::new(self, path))
+            fn profile_layer_t(self, path: impl ModulePath) -> ProfiledLayerT<Self> {
+                ProfiledLayerT(ProfiledLayer::new(self, path))
             }
         }
 
-        impl<M: $ModuleT> ProfileModuleT for M {}
+        impl<M: $ModuleT> ProfileLayerTExt for M {}
 
         $(#[$rnn_doc])*
-        pub trait ProfileRnn: $Rnn + Sized {
+        pub trait ProfileRnnExt: $Rnn + Sized + sealed::Recurrent {
             /// The same layer, each of its forwards measured as `[module]{type}: {path}` by the active
             /// profiler.
             #[track_caller]
-            fn profiled(self, path: impl ModulePath) -> Profiled<Self> {
-                Profiled::new(self, path)
+            fn profile_layer(self, path: impl ModulePath) -> ProfiledLayer<Self> {
+                ProfiledLayer::new(self, path)
             }
         }
 
-        impl<M: $Rnn> ProfileRnn for M {}
+        impl<M: $Rnn> ProfileRnnExt for M {}
 
         $(#[$profiled_doc])*
         #[derive(Debug, Clone)]
-        pub struct Profiled<M> {
+        pub struct ProfiledLayer<M> {
             layer: M,
             action: $crate::Action,
         }
 
-        impl<M> Profiled<M> {
+        impl<M> ProfiledLayer<M> {
             /// A layer of any kind at `path`: use [`measure`](Self::measure) if none of the framework's
             /// traits has its forward.
             #[track_caller]
@@ -109,7 +121,7 @@ macro_rules! layer_wrappers {
             }
         }
 
-        impl<M> ::std::ops::Deref for Profiled<M> {
+        impl<M> ::std::ops::Deref for ProfiledLayer<M> {
             type Target = M;
 
             fn deref(&self) -> &M {
@@ -117,26 +129,26 @@ macro_rules! layer_wrappers {
             }
         }
 
-        impl<M> ::std::ops::DerefMut for Profiled<M> {
+        impl<M> ::std::ops::DerefMut for ProfiledLayer<M> {
             fn deref_mut(&mut self) -> &mut M {
                 &mut self.layer
             }
         }
 
         /// A layer that differs between training and evaluation, measured: what
-        /// [`profiled_t`](ProfileModuleT::profiled_t) makes. A type of its own, since a layer's type may
+        /// [`profile_layer_t`](ProfileLayerTExt::profile_layer_t) makes. A type of its own, since a layer's type may
         /// have both traits.
         #[derive(Debug, Clone)]
-        pub struct ProfiledT<M>(Profiled<M>);
+        pub struct ProfiledLayerT<M>(ProfiledLayer<M>);
 
-        impl<M> ProfiledT<M> {
+        impl<M> ProfiledLayerT<M> {
             /// The layer inside.
             pub fn into_inner(self) -> M {
                 self.0.into_inner()
             }
         }
 
-        impl<M> ::std::ops::Deref for ProfiledT<M> {
+        impl<M> ::std::ops::Deref for ProfiledLayerT<M> {
             type Target = M;
 
             fn deref(&self) -> &M {
@@ -144,7 +156,7 @@ macro_rules! layer_wrappers {
             }
         }
 
-        impl<M> ::std::ops::DerefMut for ProfiledT<M> {
+        impl<M> ::std::ops::DerefMut for ProfiledLayerT<M> {
             fn deref_mut(&mut self) -> &mut M {
                 &mut self.0
             }

@@ -28,7 +28,7 @@
 //! | see every op of a few training steps, with shapes, memory and a trace | [`TensorProfiler`] |
 //! | see what every action allocates, and who allocated what is alive | [`allocation::AllocationProfiler`] |
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
-//! | run several trainings at once, each with its profiler | [`Binding`], [`bound`], [`BindFuture`] |
+//! | run several trainings at once, each with its profiler | [`Binding`], [`bound`], [`BindFutureExt`] |
 //! | let a user choose by name | [`IntoProfiler`] |
 //! | measure with several profilers at once | [`Several`], `"simple+tensor"` |
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
@@ -54,6 +54,7 @@ mod device_time;
 pub mod driver_library;
 mod dynamic_library;
 mod environment;
+mod error;
 mod forked_child;
 pub mod future;
 mod guarded;
@@ -87,7 +88,8 @@ pub use activate::activate;
 pub use active::let_go;
 pub use active::{Activated, ActiveScope, Binding, Bound, active, bound};
 pub use advanced::AdvancedProfiler;
-pub use future::BindFuture;
+pub use error::{Error, PROFILER_NAMES};
+pub use future::BindFutureExt;
 pub use interrupt::Interrupt;
 #[doc(hidden)]
 pub use mlprof_events::evaluation::Evaluation;
@@ -109,7 +111,9 @@ pub use pass_through::PassThroughProfiler;
 #[doc(hidden)]
 pub use profiler::Internals;
 pub use profiler::{Inner, NeverStarted, ProfiledIterator, Profiler, ProfilerExt, Scope};
-pub use select::{IntoProfiler, PROFILER_NAMES, UnknownProfiler};
+pub use select::IntoProfiler;
+#[doc(hidden)]
+pub use select::resolve;
 pub use session::Session;
 pub use several::Several;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};

@@ -66,12 +66,11 @@ macro_rules! profile_scope {
 }
 pub use profile_scope;
 
-pub use crate::nvtx::EmitNvtx;
+pub use crate::nvtx::EmitNvtxExt;
 pub use crate::tensor::{Schedule, TraceFormat};
 pub use crate::{
-    AdvancedProfiler, BindFuture, Binding, Interrupt, IntoProfiler, NumericsProfiler,
-    PassThroughProfiler, Profiler, ProfilerExt, Several, SimpleProfiler, TensorProfiler,
-    UnknownProfiler, activate,
+    AdvancedProfiler, BindFutureExt, Binding, Interrupt, IntoProfiler, NumericsProfiler,
+    PassThroughProfiler, Profiler, ProfilerExt, Several, SimpleProfiler, TensorProfiler, activate,
 };
 /// ```
 /// use mlprof_core::prelude::*;

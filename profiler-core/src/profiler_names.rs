@@ -1,79 +1,19 @@
 //! The names that profilers are selected by, and texts of several.
 
-use std::fmt;
 use std::sync::Arc;
 
-use crate::nvtx::{EmitNvtx, NvtxProfiler};
+use crate::nvtx::{EmitNvtxExt, NvtxProfiler};
 use crate::several::Several;
 use crate::{
-    AdvancedProfiler, NumericsProfiler, PassThroughProfiler, Profiler, SimpleProfiler,
+    AdvancedProfiler, Error, NumericsProfiler, PassThroughProfiler, Profiler, SimpleProfiler,
     TensorProfiler,
 };
-
-/// The names that a profiler can be selected by, in any mixture of upper and lower case. `"pytorch"`
-/// is Lightning's name for what is `"tensor"` here. Several are joined by `+`: `"simple+nvtx"`.
-pub const PROFILER_NAMES: [&str; 7] =
-    ["simple", "advanced", "tensor", "pytorch", "numerics", "nvtx", "none"];
 
 /// What stands between several names.
 const JOINED_BY: char = '+';
 
-/// No profiler has this name, or a text of several names one twice.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-pub struct UnknownProfiler {
-    /// What was asked for.
-    pub name: String,
-}
-
-mlprof_events::debug_as_display!(UnknownProfiler);
-
-impl fmt::Display for UnknownProfiler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let asked = &self.name;
-        let within = |part: &str| match part == asked.trim() {
-            true => String::new(),
-            false => format!(" (in {asked:?})"),
-        };
-        let choices = PROFILER_NAMES.map(|name| format!("{name:?}")).join(", ");
-        match find_wrong(asked) {
-            Some(Wrong::Repeated(part)) => write!(
-                f,
-                "{part:?} names a profiler that was named before{}: name each one once; there are \
-                 {choices}",
-                within(part)
-            ),
-            Some(Wrong::Unknown(part)) => write!(
-                f,
-                "there is no profiler named {part:?}{}: use one of {choices}, several joined by \
-                 {JOINED_BY:?}, None, or a profiler of your own",
-                within(part)
-            ),
-            // Made by hand, of a name that there is.
-            None => write!(f, "there is no profiler named {asked:?} here"),
-        }
-    }
-}
-
-/// What keeps a text from naming profilers.
-enum Wrong<'text> {
-    Unknown(&'text str),
-    Repeated(&'text str),
-}
-
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     text.split(JOINED_BY).map(str::trim)
-}
-
-fn find_wrong(text: &str) -> Option<Wrong<'_>> {
-    let mut known = Vec::new();
-    for part in parts(text) {
-        let Some(which) = Named::of(part) else { return Some(Wrong::Unknown(part)) };
-        if known.contains(&which) {
-            return Some(Wrong::Repeated(part));
-        }
-        known.push(which);
-    }
-    None
 }
 
 /// What the names say.
@@ -112,28 +52,37 @@ impl Named {
     }
 }
 
-/// Says what is wrong with a name, or with several.
-pub(crate) fn check(text: &str) -> Result<(), UnknownProfiler> {
-    match find_wrong(text) {
-        Some(_) => Err(UnknownProfiler { name: text.to_owned() }),
-        None => Ok(()),
-    }
+/// Checks a name, or several joined by `+`.
+pub(crate) fn check(text: &str) -> Result<(), Error> {
+    check_parts(text, |name| {
+        Err(Error::UnknownProfiler { name: name.to_owned(), text: text.to_owned() })
+    })
 }
 
 /// Refuses several names joined by `+` of which two name one profiler. Unknown names pass.
-pub(crate) fn check_repeated(text: &str) -> Result<(), UnknownProfiler> {
-    let mut known: Vec<Named> = Vec::new();
-    for which in parts(text).filter_map(Named::of) {
-        if known.contains(&which) {
-            return Err(UnknownProfiler { name: text.to_owned() });
+pub(crate) fn check_repeated(text: &str) -> Result<(), Error> {
+    check_parts(text, |_unknown| Ok(()))
+}
+
+fn check_parts(text: &str, unknown: impl Fn(&str) -> Result<(), Error>) -> Result<(), Error> {
+    let mut known = Vec::new();
+    for name in parts(text) {
+        match Named::of(name) {
+            None => unknown(name)?,
+            Some(which) if known.contains(&which) => {
+                return Err(Error::RepeatedProfiler {
+                    name: name.to_owned(),
+                    text: text.to_owned(),
+                });
+            }
+            Some(which) => known.push(which),
         }
-        known.push(which);
     }
     Ok(())
 }
 
 /// The profiler of a name, or of several that are joined by `+`.
-pub(crate) fn by_name(text: &str) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+pub(crate) fn by_name(text: &str) -> Result<Arc<dyn Profiler>, Error> {
     check(text)?;
     let named = || parts(text).filter_map(Named::of);
     let measuring = named().filter(|one| !matches!(one, Named::Nvtx | Named::None));
@@ -149,8 +98,8 @@ pub(crate) fn by_name(text: &str) -> Result<Arc<dyn Profiler>, UnknownProfiler> 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::Interest;
     use crate::ProfilerExt;
+    use crate::{Interest, PROFILER_NAMES};
 
     fn interest(text: &str) -> Interest {
         by_name(text).unwrap_or_else(|error| panic!("{error}")).interest()

@@ -4,27 +4,25 @@ use std::sync::Arc;
 
 use crate::environment;
 use crate::guarded::guarded;
-pub use crate::profiler_names::{PROFILER_NAMES, UnknownProfiler};
 use crate::profiler_names::{by_name, check_repeated};
 use crate::several::Several;
 use crate::spliced::with_run;
 use crate::watcher::with_watcher;
-use crate::{PassThroughProfiler, Profiler};
+use crate::{Error, PassThroughProfiler, Profiler};
 
 /// Whatever can be passed to `.profiler(…)` of a trainer: a name (`&str`, `String`), a profiler
 /// (owned, in an `Arc` or as a `Box<dyn Profiler>`), an `Option` of any of these, of which `None`
 /// measures nothing, or several of them: names joined by `+`, an array, a `Vec`, or a tuple.
 /// [`Several`] says how they go together.
 ///
-/// What is chosen is also where the environment is asked: with `MLPROF_PROFILER=simple`, or any other name
-/// or names, that measures in place of whatever is passed, `None` included; `MLPROF_PROFILER=none` turns
-/// measuring off. `MLPROF_DIRPATH`, `MLPROF_FILENAME` and `MLPROF_SCHEDULE`
-/// (`wait=1,warmup=1,active=3,repeat=2,skip_first=10`) take the place of what any profiler was told by
-/// the methods of these names. A line on standard error says so, once in a process. What cannot be read is
-/// said, too, and the program's own choice then holds. A profiler that the program
-/// [activates](crate::activate) itself is left alone.
-///
-/// In a process of [`mlprof run`](crate::spliced) the profiler of that run measures, too.
+/// Converting reads nothing but the argument. Trainers and [`Session`](crate::Session) then read the
+/// environment: `MLPROF_PROFILER=simple`, or any other name or names, measures in place of whatever was
+/// passed, `None` included; `MLPROF_PROFILER=none` turns measuring off. `MLPROF_DIRPATH`,
+/// `MLPROF_FILENAME` and `MLPROF_SCHEDULE` (`wait=1,warmup=1,active=3,repeat=2,skip_first=10`) take the
+/// place of the profilers' settings of these names. A line on standard error reports it, once in a
+/// process. For a value that cannot be read, a line on standard error says so and the program's own
+/// choice holds. A profiler that the program [activates](crate::activate) itself is left alone. In a
+/// process of `mlprof run` the profiler of that run measures, too.
 ///
 /// ```
 /// use mlprof_core::{IntoProfiler, SimpleProfiler};
@@ -38,7 +36,7 @@ use crate::{PassThroughProfiler, Profiler};
 /// (SimpleProfiler::new().detailed(), Some("advanced")).into_profiler()?;
 /// let error = "smiple".into_profiler().expect_err("a typo");
 /// assert!(error.to_string().contains(r#""simple", "advanced", "tensor", "pytorch", "numerics", "nvtx", "none""#));
-/// # Ok::<(), mlprof_core::UnknownProfiler>(())
+/// # Ok::<(), mlprof_core::Error>(())
 /// ```
 ///
 /// A bare `None` does not say what it is an option of; the compiler wants `None::<&str>`. The name
@@ -53,8 +51,9 @@ pub trait IntoProfiler {
     ///
     /// # Errors
     ///
-    /// [`UnknownProfiler`] for a name that is none of [`PROFILER_NAMES`].
-    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler>;
+    /// [`Error`] for a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES), or that is
+    /// there twice.
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error>;
 
     /// Adds the names that this selects profilers by, so that a list can refuse one that is there
     /// twice.
@@ -64,40 +63,42 @@ pub trait IntoProfiler {
     }
 }
 
-/// What measures where the program has chosen `own`: what the environment says in its place, and
-/// besides what `mlprof run` has given this process, and who watches from outside.
-fn measured(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
+/// Returns the profiler that measures where the program has chosen `own`: what the environment names
+/// in its place, and besides the profilers of `mlprof run` and of watchers from outside. Sessions call
+/// it, and plugins whose frameworks ask for the profiler before a session begins.
+#[doc(hidden)]
+pub fn resolve(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     let chosen = with_run(guarded(environment::over(own)));
     with_watcher(&chosen).unwrap_or(chosen)
 }
 
 impl<P: Profiler + 'static> IntoProfiler for P {
-    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Ok(measured(Arc::new(self)))
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
+        Ok(Arc::new(self))
     }
 }
 
 impl<P: Profiler + 'static> IntoProfiler for Arc<P> {
-    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Ok(measured(self))
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
+        Ok(self)
     }
 }
 
 impl IntoProfiler for Box<dyn Profiler> {
-    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Arc::<dyn Profiler>::from(self).into_profiler()
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
+        Ok(Arc::from(self))
     }
 }
 
 impl IntoProfiler for Arc<dyn Profiler> {
-    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        Ok(measured(self))
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
+        Ok(self)
     }
 }
 
 impl IntoProfiler for &str {
-    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
-        by_name(self).map(measured)
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
+        by_name(self)
     }
 
     fn add_names(&self, names: &mut Vec<String>) {
@@ -106,7 +107,7 @@ impl IntoProfiler for &str {
 }
 
 impl IntoProfiler for String {
-    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
         self.as_str().into_profiler()
     }
 
@@ -116,7 +117,7 @@ impl IntoProfiler for String {
 }
 
 impl IntoProfiler for &String {
-    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
         self.as_str().into_profiler()
     }
 
@@ -127,7 +128,7 @@ impl IntoProfiler for &String {
 
 /// `None` measures nothing.
 impl<P: IntoProfiler> IntoProfiler for Option<P> {
-    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
         match self {
             Some(profiler) => profiler.into_profiler(),
             None => PassThroughProfiler::new().into_profiler(),
@@ -141,7 +142,7 @@ impl<P: IntoProfiler> IntoProfiler for Option<P> {
 
 /// All of them; an empty one measures nothing. A name may be there once.
 impl<P: IntoProfiler> IntoProfiler for Vec<P> {
-    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
         refuse_repeated_names(&self)?;
         let parts: Result<Vec<_>, _> = self.into_iter().map(P::into_profiler).collect();
         Several::of(parts?).into_profiler()
@@ -154,7 +155,7 @@ impl<P: IntoProfiler> IntoProfiler for Vec<P> {
 
 /// All of them; an empty one measures nothing. A name may be there once.
 impl<P: IntoProfiler, const N: usize> IntoProfiler for [P; N] {
-    fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+    fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
         Vec::from(self).into_profiler()
     }
 
@@ -164,7 +165,7 @@ impl<P: IntoProfiler, const N: usize> IntoProfiler for [P; N] {
 }
 
 /// Refuses a list with a name that is there twice, as the names joined by `+` would be.
-fn refuse_repeated_names(profilers: &impl IntoProfiler) -> Result<(), UnknownProfiler> {
+fn refuse_repeated_names(profilers: &impl IntoProfiler) -> Result<(), Error> {
     let mut names = Vec::new();
     profilers.add_names(&mut names);
     check_repeated(&names.join("+"))
@@ -175,7 +176,7 @@ macro_rules! several_types {
     ($($type:ident $part:ident),+) => {
         /// All of them. A name may be there once.
         impl<$($type: IntoProfiler),+> IntoProfiler for ($($type,)+) {
-            fn into_profiler(self) -> Result<Arc<dyn Profiler>, UnknownProfiler> {
+            fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
                 refuse_repeated_names(&self)?;
                 let ($($part,)+) = self;
                 vec![$($part.into_profiler()?),+].into_profiler()
@@ -196,12 +197,16 @@ several_types!(A first, B second, C third, D fourth);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nvtx::EmitNvtx;
+    use crate::nvtx::EmitNvtxExt;
     use crate::{AdvancedProfiler, Interest, ProfilerExt, SimpleProfiler};
 
     /// What was chosen, told by what it is interested in, or what keeps it from being a profiler.
-    fn chosen(profiler: impl IntoProfiler) -> Result<Interest, UnknownProfiler> {
+    fn chosen(profiler: impl IntoProfiler) -> Result<Interest, Error> {
         profiler.into_profiler().map(|profiler| profiler.interest())
+    }
+
+    fn unknown(name: &str) -> Error {
+        Error::UnknownProfiler { name: name.to_owned(), text: name.to_owned() }
     }
 
     #[test]
@@ -218,10 +223,7 @@ mod tests {
         let shared: Arc<dyn Profiler> = Arc::new(AdvancedProfiler::new());
         assert_eq!(chosen(Some(shared)), advanced);
         assert_eq!(chosen(None::<Arc<dyn Profiler>>), nothing);
-        assert_eq!(
-            chosen(Some(String::from("smiple"))),
-            Err(UnknownProfiler { name: "smiple".into() })
-        );
+        assert_eq!(chosen(Some(String::from("smiple"))), Err(unknown("smiple")));
     }
 
     #[test]
@@ -247,7 +249,7 @@ mod tests {
         let own: Arc<dyn Profiler> = Arc::new(AdvancedProfiler::new());
         assert_eq!(chosen((shared(), own, "none", [shared()])), both);
         assert_eq!(chosen([""; 0]), Ok(Interest::NONE));
-        assert_eq!(chosen(["simple", "smiple"]), Err(UnknownProfiler { name: "smiple".into() }));
+        assert_eq!(chosen(["simple", "smiple"]), Err(unknown("smiple")));
         let boxed = || -> Box<dyn Profiler> { Box::new(AdvancedProfiler::new()) };
         assert_eq!(chosen((boxed(), SimpleProfiler::new(), Some(boxed()))), both);
         let one = shared();
@@ -257,9 +259,10 @@ mod tests {
 
     #[test]
     fn a_name_that_is_in_a_list_twice_is_refused_as_in_a_text() {
-        let refused = |profiler: Result<Interest, UnknownProfiler>, name: &str| {
+        let refused = |profiler: Result<Interest, Error>, name: &str| {
             let error = profiler.expect_err("a name is there twice");
-            assert_eq!(error.to_string(), UnknownProfiler { name: name.into() }.to_string());
+            let Error::RepeatedProfiler { text, .. } = &error else { panic!("{error}") };
+            assert_eq!(text, name);
             assert!(error.to_string().contains("named before"), "{error}");
         };
         refused(chosen(["simple", "simple"]), "simple+simple");

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use crate::active::RunningLoop;
 use crate::interrupt::{self, Interrupt, PendingReport, Terminating, Watch};
+use crate::select::resolve;
 use crate::watcher::{self, with_watcher};
-use crate::{
-    Activated, IntoProfiler, Profiler, ProfilerExt, RunContext, Stage, UnknownProfiler, activate,
-};
+use crate::{Activated, Error, IntoProfiler, Profiler, ProfilerExt, RunContext, Stage, activate};
 
 /// Keeps a profiler active for a stage and delivers its report when dropped, also while a panic
 /// unwinds, and before a signal ends the process. What a training loop holds from the beginning of
@@ -87,18 +86,18 @@ impl Session {
     ///
     /// let of_command_line: Option<String> = std::env::args().nth(1);
     /// let session = Session::try_begin(of_command_line, Stage::Fit, &RunContext::default())?;
-    /// # Ok::<(), mlprof_core::UnknownProfiler>(())
+    /// # Ok::<(), mlprof_core::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`UnknownProfiler`] for a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES).
+    /// [`Error`] for a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES).
     pub fn try_begin(
         profiler: impl IntoProfiler,
         stage: Stage,
         run: &RunContext,
-    ) -> Result<Self, UnknownProfiler> {
-        Ok(Self::of(profiler.into_profiler()?, stage, run))
+    ) -> Result<Self, Error> {
+        Ok(Self::of(resolve(profiler.into_profiler()?), stage, run))
     }
 
     fn of(profiler: Arc<dyn Profiler>, stage: Stage, run: &RunContext) -> Self {
@@ -239,7 +238,7 @@ mod tests {
         assert_eq!(report.header.stage, Some(Stage::Predict));
         assert!(report.actions.iter().any(|row| row.action == "predict"), "{report:?}");
         let error = Session::try_begin("smiple", Stage::Fit, &run).err();
-        assert_eq!(error.map(|error| error.name).as_deref(), Some("smiple"));
+        assert!(matches!(error, Some(Error::UnknownProfiler { name, .. }) if name == "smiple"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use mlprof_core::future::BoundFuture;
 use mlprof_core::{
-    BindFuture, Binding, RunContext, Session, SimpleProfiler, Stage, activate, profile,
+    BindFutureExt, Binding, RunContext, Session, SimpleProfiler, Stage, activate, profile,
 };
 
 /// What is active belongs to the whole process: these tests take turns.

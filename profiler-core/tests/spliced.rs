@@ -141,7 +141,7 @@ fn what_ops_return_is_looked_at(wanted: &dyn Fn() -> u32) {
     assert_eq!(rows, [("op_output", 1), ("backward_op_output", 1)]);
 }
 
-/// `.profiled()` on an optimizer in whose `step` there is a hook.
+/// `.profile_optimizer()` on an optimizer in whose `step` there is a hook.
 fn an_action_that_the_program_has_open_is_not_opened_again() {
     const STEP: u32 = 4;
     let step = site(STEP, "optimizer_step");

@@ -16,9 +16,9 @@
 //!         let store = nn::VarStore::new(device);
 //!         let root = &store.root();
 //!         let layers = nn::seq()
-//!             .add(nn::linear(root / "hidden", 4, 16, Default::default()).profiled("hidden"))
+//!             .add(nn::linear(root / "hidden", 4, 16, Default::default()).profile_layer("hidden"))
 //!             .add_fn(|input| input.relu())
-//!             .add(nn::linear(root / "out", 16, 3, Default::default()).profiled("out"));
+//!             .add(nn::linear(root / "out", 16, 3, Default::default()).profile_layer("out"));
 //!         Self { store, layers }
 //!     }
 //! }
@@ -73,7 +73,7 @@
 //! let classes = inputs.narrow(1, 0, 3).argmax(1, false); // the largest of the first three
 //! let train = TensorLoader::new(inputs, classes, 20)?.shuffled();
 //!
-//! let mut trainer = Trainer::new().max_epochs(20).seed(42).profiler("simple")?;
+//! let mut trainer = Trainer::new().max_epochs(20).seed(42).profiler("simple");
 //! let outcome = trainer.fit(&mut net, &train, Some(&train))?; // prints FIT Profiler Report
 //! assert_eq!(outcome.steps, 20 * 15);
 //! assert!(outcome.metrics["accuracy"] > 0.9);
@@ -81,16 +81,16 @@
 //! ```
 //!
 //! The report has a row for everything that the trainer does (see [`mlprof_train`]), one
-//! for each forward of a layer that is [`profiled`](ProfileModule), and one for whatever else the
+//! for each forward of a layer that is [`profiled`](ProfileLayerExt), and one for whatever else the
 //! program opens with [`profile!`](mlprof_core::profile!) or `#[profiled]`.
 //!
 //! | to | use |
 //! |---|---|
 //! | train under the trainer | [`TchOptimizer`], [`TensorLoader`] or any other [`DataLoader`](mlprof_train::DataLoader) |
-//! | measure a loop of one's own | [`ProfileOptimizer`], [`ProfiledBackward`], [`Session`](mlprof_core::Session) |
-//! | see the layers of a model | [`ProfileModule`], [`ProfileModuleT`], [`ProfileRnn`] |
+//! | measure a loop of one's own | [`ProfileOptimizerExt`], [`ProfileBackwardExt`], [`Session`](mlprof_core::Session) |
+//! | see the layers of a model | [`ProfileLayerExt`], [`ProfileLayerTExt`], [`ProfileRnnExt`] |
 //! | move batches to a device | [`MoveTo`] |
-//! | say, for the profiler of numbers, which batch a step has learned from | [`tell_batch`] |
+//! | say, for the profiler of numbers, which batch a step has learned from | [`record_batch`] |
 //! | see the ops of a loop that uses nothing of this crate | `use mlprof_tch as _;`, see [`ops`] |
 //! | measure device time on the host | [`TchOptimizer::synchronize`], [`ProfiledOptimizer::synchronize`], [`synchronize`] |
 //!
@@ -116,7 +116,7 @@
 //! # rusttorch
 //!
 //! rusttorch 0.4 is built on tch 0.26 and uses its tensors, so this crate works beside it. Ops are
-//! recorded, forward and backward, [`ProfiledBackward`] measures the backward pass of its losses, and
+//! recorded, forward and backward, [`ProfileBackwardExt`] measures the backward pass of its losses, and
 //! [`saved_weights`] takes the variables of its models. Its layers and optimizers are types of its
 //! own: [`profile!`](mlprof_core::profile!) around `forward` and `try_step` measures them. Give
 //! rusttorch `default-features = false` where it should not download libtorch.
@@ -144,10 +144,12 @@ mod saved;
 pub use device::{MoveTo, synchronize};
 pub use grad_scaler::GradScaler;
 pub use loader::TensorLoader;
-pub use module::{ModulePath, ProfileModule, ProfileModuleT, ProfileRnn, Profiled, ProfiledT};
-pub use numerics::tell_batch;
+pub use module::{
+    ModulePath, ProfileLayerExt, ProfileLayerTExt, ProfileRnnExt, ProfiledLayer, ProfiledLayerT,
+};
+pub use numerics::record_batch;
 pub use optimizer::TchOptimizer;
-pub use profiled_optimizer::{ProfileOptimizer, ProfiledBackward, ProfiledOptimizer};
+pub use profiled_optimizer::{ProfileBackwardExt, ProfileOptimizerExt, ProfiledOptimizer};
 pub use saved::{load_weights, saved_weights};
 
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their
@@ -173,9 +175,9 @@ pub use mlprof_train as train;
 /// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro.
 pub mod prelude {
     pub use crate::{
-        GradScaler, MoveTo, ProfileModule, ProfileModuleT, ProfileOptimizer, ProfileRnn, Profiled,
-        ProfiledBackward, ProfiledOptimizer, ProfiledT, TchOptimizer, TensorLoader, load_weights,
-        saved_weights, tell_batch,
+        GradScaler, MoveTo, ProfileBackwardExt, ProfileLayerExt, ProfileLayerTExt,
+        ProfileOptimizerExt, ProfileRnnExt, ProfiledLayer, ProfiledLayerT, ProfiledOptimizer,
+        TchOptimizer, TensorLoader, load_weights, record_batch, saved_weights,
     };
     #[cfg(feature = "cuda")]
     pub use mlprof_cuda::DeviceProfilerExt;

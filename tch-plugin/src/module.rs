@@ -7,7 +7,7 @@ use tch::nn::{Module, ModuleT, Path, RNN};
 use crate::numerics;
 
 mlprof_core::layer_wrappers! {
-    /// `layer.profiled(path)` for every [`tch::nn::Module`]: each forward is a row
+    /// `layer.profile_layer(path)` for every [`tch::nn::Module`]: each forward is a row
     /// `[module]{type}: {path}` of the active profiler.
     ///
     /// ```
@@ -17,10 +17,10 @@ mlprof_core::layer_wrappers! {
     /// let store = nn::VarStore::new(Device::Cpu);
     /// let root = &store.root();
     /// let net = nn::seq()
-    ///     .add(nn::linear(root / "hidden", 64, 32, Default::default()).profiled(root / "hidden"))
+    ///     .add(nn::linear(root / "hidden", 64, 32, Default::default()).profile_layer(root / "hidden"))
     ///     .add_fn(|input| input.relu())
-    ///     .add(nn::linear(root / "out", 32, 10, Default::default()).profiled("out"))
-    ///     .profiled(root); // `[module]Sequential`: the whole of it
+    ///     .add(nn::linear(root / "out", 32, 10, Default::default()).profile_layer("out"))
+    ///     .profile_layer(root); // `[module]Sequential`: the whole of it
     /// # let profiler = std::sync::Arc::new(SimpleProfiler::new());
     /// # let active = activate(profiler.clone());
     /// # let input = tch::Tensor::zeros([1, 64], (tch::Kind::Float, Device::Cpu));
@@ -34,14 +34,14 @@ mlprof_core::layer_wrappers! {
     /// *What it measures*: forward alone (backward runs through the whole model at once); on a CPU the
     /// work, on an accelerator the time to queue it. *Cost* without an active profiler: one relaxed
     /// load; the name is made once, here.
-    ProfileModule for Module;
+    ProfileLayerExt for Module;
 
-    /// `layer.profiled_t(path)` for every [`tch::nn::ModuleT`]: layers that differ between training and
-    /// evaluation, such as [`BatchNorm`](tch::nn::BatchNorm). As [`ProfileModule`].
-    ProfileModuleT for ModuleT;
+    /// `layer.profile_layer_t(path)` for every [`tch::nn::ModuleT`]: layers that differ between training and
+    /// evaluation, such as [`BatchNorm`](tch::nn::BatchNorm). As [`ProfileLayerExt`].
+    ProfileLayerTExt for ModuleT;
 
-    /// `layer.profiled(path)` for every [`tch::nn::RNN`]: [`LSTM`](tch::nn::LSTM) and
-    /// [`GRU`](tch::nn::GRU), which are no [`Module`]s. As [`ProfileModule`]; each `seq`, `seq_init` and
+    /// `layer.profile_layer(path)` for every [`tch::nn::RNN`]: [`LSTM`](tch::nn::LSTM) and
+    /// [`GRU`](tch::nn::GRU), which are no [`Module`]s. As [`ProfileLayerExt`]; each `seq`, `seq_init` and
     /// `step` is a forward.
     ///
     /// ```
@@ -51,11 +51,11 @@ mlprof_core::layer_wrappers! {
     ///
     /// let store = nn::VarStore::new(Device::Cpu);
     /// let path = store.root() / "lstm";
-    /// let lstm = nn::lstm(&path, 8, 16, Default::default()).profiled(&path); // [module]LSTM: lstm
+    /// let lstm = nn::lstm(&path, 8, 16, Default::default()).profile_layer(&path); // [module]LSTM: lstm
     /// let (output, _state) = lstm.seq(&Tensor::zeros([2, 5, 8], FLOAT_CPU));
     /// assert_eq!(output.size(), [2, 5, 16]);
     /// ```
-    ProfileRnn for RNN;
+    ProfileRnnExt for RNN;
 
     /// A layer whose forwards the active profiler measures. It is a [`Module`] or an [`RNN`] if the
     /// layer is one; the layer itself is reached through it. A forward that is neither's is measured by
@@ -63,7 +63,7 @@ mlprof_core::layer_wrappers! {
     ///
     /// ```
     /// use tch::{Tensor, kind::FLOAT_CPU};
-    /// use mlprof_tch::Profiled;
+    /// use mlprof_tch::ProfiledLayer;
     ///
     /// struct Attention;
     /// impl Attention {
@@ -72,12 +72,12 @@ mlprof_core::layer_wrappers! {
     ///     }
     /// }
     ///
-    /// let attention = Profiled::new(Attention, "block.attention"); // [module]Attention: block.attention
+    /// let attention = ProfiledLayer::new(Attention, "block.attention"); // [module]Attention: block.attention
     /// let x = Tensor::zeros([2, 4], FLOAT_CPU);
     /// let scores = attention.measure(|attention| attention.forward(&x, &x));
     /// assert_eq!(scores.size(), [2, 2]);
     /// ```
-    Profiled, announced by crate::ops::install(), named by type_name;
+    ProfiledLayer, announced by crate::ops::install(), named by type_name;
 }
 
 impl ModulePath for Path<'_> {
@@ -86,7 +86,7 @@ impl ModulePath for Path<'_> {
     }
 }
 
-impl<M> Profiled<M> {
+impl<M> ProfiledLayer<M> {
     /// As [`measure`](Self::measure), of a forward that makes one tensor of another: whose numbers
     /// [`NumericsProfiler`](mlprof_core::NumericsProfiler) looks at then.
     #[inline]
@@ -97,14 +97,14 @@ impl<M> Profiled<M> {
     }
 }
 
-impl<M: Module> Module for Profiled<M> {
+impl<M: Module> Module for ProfiledLayer<M> {
     #[inline]
     fn forward(&self, input: &Tensor) -> Tensor {
         self.measure_output(input, |layer| layer.forward(input))
     }
 }
 
-impl<M: RNN> RNN for Profiled<M> {
+impl<M: RNN> RNN for ProfiledLayer<M> {
     type State = M::State;
 
     fn zero_state(&self, batch_dim: i64) -> M::State {
@@ -131,7 +131,7 @@ impl<M: RNN> RNN for Profiled<M> {
     }
 }
 
-impl<M: ModuleT> ModuleT for ProfiledT<M> {
+impl<M: ModuleT> ModuleT for ProfiledLayerT<M> {
     #[inline]
     fn forward_t(&self, input: &Tensor, train: bool) -> Tensor {
         self.0.measure_output(input, |layer| layer.forward_t(input, train))
@@ -177,8 +177,11 @@ mod tests {
         assert_eq!(ModulePath::path(&path), "encoder.3");
         assert_eq!(ModulePath::path("encoder.3"), "encoder.3");
         let linear = || nn::linear(store.root(), 2, 2, Default::default());
-        assert_eq!(linear().profiled(&path).action.name(), "[module]Linear: encoder.3");
-        assert_eq!(linear().profiled(store.root()).action.name(), "[module]Linear");
-        assert_eq!(linear().profiled(String::from("a b:")).action.name(), "[module]Linear: a b:");
+        assert_eq!(linear().profile_layer(&path).action.name(), "[module]Linear: encoder.3");
+        assert_eq!(linear().profile_layer(store.root()).action.name(), "[module]Linear");
+        assert_eq!(
+            linear().profile_layer(String::from("a b:")).action.name(),
+            "[module]Linear: a b:"
+        );
     }
 }

@@ -24,7 +24,7 @@ use crate::{numerics, ops};
 ///
 /// let store = nn::VarStore::new(Device::Cpu);
 /// let layer = nn::linear(store.root(), 2, 1, Default::default());
-/// let mut optimizer = nn::Sgd::default().build(&store, 0.1)?.profiled();
+/// let mut optimizer = nn::Sgd::default().build(&store, 0.1)?.profile_optimizer();
 ///
 /// let profiler = Arc::new(SimpleProfiler::new());
 /// let active = activate(profiler.clone());
@@ -161,47 +161,55 @@ impl DerefMut for ProfiledOptimizer {
     }
 }
 
-/// `optimizer.profiled()` for [`tch::nn::Optimizer`].
-pub trait ProfileOptimizer {
-    /// The same optimizer, measured by the active profiler. See [`ProfiledOptimizer`].
-    fn profiled(self) -> ProfiledOptimizer;
+/// Keeps other crates from implementing the extension traits.
+mod sealed {
+    pub trait Optimizer {}
+    impl Optimizer for tch::nn::Optimizer {}
+    pub trait Backward {}
+    impl Backward for tch::Tensor {}
 }
 
-impl ProfileOptimizer for Optimizer {
-    fn profiled(self) -> ProfiledOptimizer {
+/// `optimizer.profile_optimizer()` for [`tch::nn::Optimizer`].
+pub trait ProfileOptimizerExt: sealed::Optimizer {
+    /// The same optimizer, measured by the active profiler. See [`ProfiledOptimizer`].
+    fn profile_optimizer(self) -> ProfiledOptimizer;
+}
+
+impl ProfileOptimizerExt for Optimizer {
+    fn profile_optimizer(self) -> ProfiledOptimizer {
         ops::install();
         ProfiledOptimizer { optimizer: self, synchronizes: false }
     }
 }
 
-/// `loss.backward_profiled()`: backward as an action of its own.
+/// `loss.profile_backward()`: backward as an action of its own.
 ///
 /// *What it measures*: on a CPU the work; on an accelerator the time to queue it
 /// ([`synchronize`] waits for the work). *Cost* without an active profiler: one relaxed load.
-pub trait ProfiledBackward {
+pub trait ProfileBackwardExt: sealed::Backward {
     /// [`Tensor::backward`], measured as `backward` by the active profiler.
     ///
     /// # Panics
     ///
     /// As [`Tensor::backward`], where torch reports an error.
-    fn backward_profiled(&self);
+    fn profile_backward(&self);
 
-    /// [`backward_profiled`](Self::backward_profiled) with errors as values.
+    /// [`profile_backward`](Self::profile_backward) with errors as values.
     ///
     /// # Errors
     ///
     /// What torch says, such as a loss of more than one element.
-    fn f_backward_profiled(&self) -> Result<(), TchError>;
+    fn f_profile_backward(&self) -> Result<(), TchError>;
 }
 
-impl ProfiledBackward for Tensor {
-    fn backward_profiled(&self) {
+impl ProfileBackwardExt for Tensor {
+    fn profile_backward(&self) {
         let _scope = profile!(BACKWARD);
         numerics::tell_loss(self);
         self.backward();
     }
 
-    fn f_backward_profiled(&self) -> Result<(), TchError> {
+    fn f_profile_backward(&self) -> Result<(), TchError> {
         let _scope = profile!(BACKWARD);
         numerics::tell_loss(self);
         self.f_backward()

@@ -77,7 +77,7 @@ fn transposed_convolutions_multiply_each_place_of_their_input() {
         let size = |size: u64| size.cast_signed();
         let (from, to) = (size(inputs), size(outputs));
         let layer = nn::conv_transpose2d(store.root(), from, to, size(kernel), config);
-        let layer = layer.profiled("up");
+        let layer = layer.profile_layer("up");
         let images = Tensor::rand([size(batch), from, size(height), size(width)], FLOAT_CPU);
         let images = images.set_requires_grad(true);
         let counted = count(|| layer.forward(&images));
@@ -113,8 +113,8 @@ fn recurrent_layers_count_each_product_once() {
                 bidirectional: is_bidirectional,
                 ..Default::default()
             };
-            let lstm = nn::lstm(store.root(), inputs, hidden, config).profiled("lstm");
-            let gru = nn::gru(store.root(), inputs, hidden, config).profiled("gru");
+            let lstm = nn::lstm(store.root(), inputs, hidden, config).profile_layer("lstm");
+            let gru = nn::gru(store.root(), inputs, hidden, config).profile_layer("gru");
             if kind == Kind::Double {
                 store.double();
             }

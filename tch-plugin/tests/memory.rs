@@ -104,16 +104,16 @@ fn what_an_optimizer_kept_before_the_recording_is_there_from_its_beginning() {
     let loss = || layer.forward(&input).square().mean(Kind::Float);
     let parameters = (8 * 64 + 64) * 4;
 
-    let mut adam = nn::Adam::default().build(&store, 0.1).expect("valid").profiled();
+    let mut adam = nn::Adam::default().build(&store, 0.1).expect("valid").profile_optimizer();
     let kept = state_over_time(2, || adam.backward_step(&loss()));
     assert!(!kept.is_empty() && kept.iter().all(|bytes| *bytes == 2 * parameters), "{kept:?}");
 
     let momentum = nn::Sgd { momentum: 0.9, ..nn::Sgd::default() };
-    let mut sgd = momentum.build(&store, 0.1).expect("valid").profiled();
+    let mut sgd = momentum.build(&store, 0.1).expect("valid").profile_optimizer();
     let kept = state_over_time(2, || sgd.backward_step(&loss()));
     assert!(!kept.is_empty() && kept.iter().all(|bytes| *bytes == parameters), "{kept:?}");
 
-    let mut plain = nn::Sgd::default().build(&store, 0.1).expect("valid").profiled();
+    let mut plain = nn::Sgd::default().build(&store, 0.1).expect("valid").profile_optimizer();
     assert_eq!(state_over_time(2, || plain.backward_step(&loss())), [0; 0], "it keeps nothing");
 }
 
@@ -122,7 +122,7 @@ fn batches_and_the_variables_of_a_loop_of_ones_own_are_known_too() {
     let _turn = turn();
     let store = nn::VarStore::new(Device::Cpu);
     let layer = nn::linear(store.root(), 8, 1, Default::default());
-    let mut optimizer = nn::Sgd::default().build(&store, 0.1).expect("valid").profiled();
+    let mut optimizer = nn::Sgd::default().build(&store, 0.1).expect("valid").profile_optimizer();
     let mut place = 0;
     let recorded = record(all().profile_memory(true), || {
         let batch = Tensor::rand([16, 8], FLOAT_CPU).move_to(Device::Cpu).expect("it is there");

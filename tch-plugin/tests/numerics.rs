@@ -45,8 +45,8 @@ fn numbers(numbers: &[f32]) -> Tensor {
 #[test]
 fn a_logarithm_of_0_is_named_with_its_module_step_and_line() {
     let _turn = turn();
-    let logarithm = nn::func(|x| x.relu().log()).profiled("logarithm");
-    let double = nn::func(|x| x * 2.0).profiled("double");
+    let logarithm = nn::func(|x| x.relu().log()).profile_layer("logarithm");
+    let double = nn::func(|x| x * 2.0).profile_layer("double");
     let report = watched(4, |step| {
         let output = logarithm.forward(&numbers(&[2.0, 2.0 - step as f32]));
         let _ = double.forward(&output);
@@ -66,7 +66,8 @@ fn a_logarithm_of_0_is_named_with_its_module_step_and_line() {
 #[test]
 fn a_division_by_a_variance_of_0_is_named() {
     let _turn = turn();
-    let normal = nn::func(|x| (x - x.mean(Kind::Float)) / x.var(false).sqrt()).profiled("normal");
+    let normal =
+        nn::func(|x| (x - x.mean(Kind::Float)) / x.var(false).sqrt()).profile_layer("normal");
     let report = watched(3, |step| {
         let _ = normal.forward(&numbers(&[1.0, 1.0, if step == 1 { 1.0 } else { 2.0 }]));
     });
@@ -78,7 +79,7 @@ fn a_division_by_a_variance_of_0_is_named() {
 #[test]
 fn a_number_that_a_gradient_makes_is_named_in_the_module_of_its_forward_op() {
     let _turn = turn();
-    let root = nn::func(|x| x.sqrt()).profiled("root");
+    let root = nn::func(|x| x.sqrt()).profile_layer("root");
     let parameter = Tensor::from_slice(&[4_f32, 1.0]).set_requires_grad(true);
     let report = watched(3, |step| {
         let input = &parameter * numbers(&[1.0, if step == 1 { 0.0 } else { 1.0 }]);
@@ -94,8 +95,9 @@ fn a_learning_rate_that_explodes_is_named_where_numbers_get_too_large() {
     let _turn = turn();
     let store = VarStore::new(Device::Cpu);
     let path = store.root() / "layer";
-    let layer = nn::linear(&path, 2, 1, Default::default()).profiled(&path);
-    let mut optimizer = nn::Sgd::default().build(&store, 1e20).expect("an optimizer").profiled();
+    let layer = nn::linear(&path, 2, 1, Default::default()).profile_layer(&path);
+    let mut optimizer =
+        nn::Sgd::default().build(&store, 1e20).expect("an optimizer").profile_optimizer();
     let report = watched(3, |_| {
         let output = layer.forward(&Tensor::ones([3, 2], FLOAT_CPU));
         optimizer.backward_step(&(output - 1.0).square().mean(Kind::Float));
@@ -110,7 +112,7 @@ fn a_learning_rate_that_explodes_is_named_where_numbers_get_too_large() {
 #[test]
 fn without_ops_the_next_step_names_the_op() {
     let _turn = turn();
-    let logarithm = nn::func(|x| x.log()).profiled("logarithm");
+    let logarithm = nn::func(|x| x.log()).profile_layer("logarithm");
     let run = |steps| {
         under(NumericsProfiler::new().every(0), steps, |step| {
             let _ = logarithm.forward(&numbers(&[2.0, 1.0 - step as f32]));
@@ -131,7 +133,7 @@ fn without_ops_the_next_step_names_the_op() {
 fn nothing_is_named_where_the_next_step_begins_with_nan() {
     let _turn = turn();
     let mut parameter = numbers(&[1.0]);
-    let double = nn::func(|x| x * 2.0).profiled("double");
+    let double = nn::func(|x| x * 2.0).profile_layer("double");
     let report = under(NumericsProfiler::new().every(0), 4, |step| {
         if step == 1 {
             parameter = numbers(&[f32::NAN]);
@@ -196,7 +198,7 @@ fn a_cast_to_16_bits_is_named_whatever_was_in_the_memory_it_fills() {
 fn what_ops_make_is_told_and_not_what_they_hand_on() {
     let _turn = turn();
     let layer = nn::linear(VarStore::new(Device::Cpu).root(), 3, 2, Default::default());
-    let layer = layer.profiled("layer");
+    let layer = layer.profile_layer("layer");
     let report = under(NumericsProfiler::new().every(1).ops(true), 2, |_| {
         let output = layer.forward(&Tensor::ones([4, 3], FLOAT_CPU));
         let _ = output.view([2, 4]).tr().contiguous().empty_like();
@@ -231,11 +233,11 @@ fn learning_is_the_same_to_the_last_bit_and_two_runs_are() {
         let store = VarStore::new(Device::Cpu);
         let root = store.root();
         let net = nn::seq()
-            .add(nn::linear(&root / "a", 4, 8, Default::default()).profiled("a"))
+            .add(nn::linear(&root / "a", 4, 8, Default::default()).profile_layer("a"))
             .add_fn(|x| x.shallow_clone().relu_().dropout(0.5, true))
-            .add(nn::linear(&root / "b", 8, 3, Default::default()).profiled("b"));
+            .add(nn::linear(&root / "b", 8, 3, Default::default()).profile_layer("b"));
         let mut optimizer =
-            nn::Adam::default().build(&store, 1e-2).expect("an optimizer").profiled();
+            nn::Adam::default().build(&store, 1e-2).expect("an optimizer").profile_optimizer();
         let mut step = |_| {
             let loss = net.forward(&Tensor::rand([16, 4], FLOAT_CPU)).square().mean(Kind::Float);
             optimizer.backward_step(&loss);

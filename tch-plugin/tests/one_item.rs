@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use mlprof_core::prelude::*;
 use mlprof_core::tensor::GroupBy;
-use mlprof_tch::prelude::ProfiledBackward;
+use mlprof_tch::prelude::ProfileBackwardExt;
 use tch::{Device, Kind, Tensor};
 
 #[test]
-fn a_loop_with_backward_profiled_has_ops() {
+fn a_loop_with_profile_backward_has_ops() {
     let weight = Tensor::ones([3, 3], (Kind::Float, Device::Cpu)).set_requires_grad(true);
     let profiler = Arc::new(TensorProfiler::new().without_schedule());
     let active = activate(profiler.clone());
     for _ in 0..3 {
-        weight.matmul(&weight).sum(Kind::Float).backward_profiled();
+        weight.matmul(&weight).sum(Kind::Float).profile_backward();
         profiler.step();
     }
     profiler.teardown(None);

@@ -107,7 +107,7 @@ fn a_list_of_more_tensors_than_fit_on_the_stack_is_whole() {
 fn ops_lie_in_the_actions_and_layers_around_them() {
     let _turn = turn();
     let store = nn::VarStore::new(Device::Cpu);
-    let layer = nn::linear(store.root(), 2, 2, Default::default()).profiled("head");
+    let layer = nn::linear(store.root(), 2, 2, Default::default()).profile_layer("head");
     let recorded = record(all(), || {
         let _scope = profile!("forward");
         let _ = layer.forward(&square(2));

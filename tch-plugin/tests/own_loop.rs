@@ -50,7 +50,7 @@ fn a_profiled_optimizer_moves_weights_to_the_same_bits() {
         let mut optimizer = nn::Adam::default()
             .build(&net.store, 0.01)
             .expect("valid")
-            .profiled()
+            .profile_optimizer()
             .synchronize(true);
         let mut work = || {
             optimizer.backward_step(&net.loss(&batches[0]));
@@ -58,7 +58,7 @@ fn a_profiled_optimizer_moves_weights_to_the_same_bits() {
             optimizer.backward_step_clip_norm(&net.loss(&batches[2]), 0.01);
             optimizer.set_lr(0.5); // of the optimizer inside
             optimizer.zero_grad();
-            net.loss(&batches[0]).backward_profiled();
+            net.loss(&batches[0]).profile_backward();
             optimizer.clip_grad_norm(0.1);
             optimizer.clip_grad_value(0.01);
             optimizer.step();
@@ -78,8 +78,8 @@ fn backward_gives_torchs_error_back() {
     let _turn = turn();
     let several = Tensor::ones([3], FLOAT_CPU).set_requires_grad(true) * 2.0;
     let [_, backward, ..] = measured(ACTIONS, || {
-        assert!(several.f_backward_profiled().is_err());
-        several.sum(tch::Kind::Float).f_backward_profiled().expect("a scalar");
+        assert!(several.f_profile_backward().is_err());
+        several.sum(tch::Kind::Float).f_profile_backward().expect("a scalar");
     });
     assert_eq!(backward, 2, "a failed one, too");
 }
@@ -89,15 +89,16 @@ fn layers_are_rows_wherever_they_are_built_in() {
     let _turn = turn();
     let store = nn::VarStore::new(Device::Cpu);
     let root = &store.root();
-    let conv = |name| nn::conv2d(root / name, 1, 1, 3, Default::default()).profiled(root / name);
+    let conv =
+        |name| nn::conv2d(root / name, 1, 1, 3, Default::default()).profile_layer(root / name);
     let norm = nn::batch_norm2d(root / "norm", 1, Default::default());
     let block = nn::seq_t()
         .add(conv("first"))
-        .add(norm.profiled_t(root / "norm"))
+        .add(norm.profile_layer_t(root / "norm"))
         .add_fn(|input| input.relu())
-        .add(nn::func_t(|input, train| input.dropout(0.5, train)).profiled_t("dropout"))
-        .profiled_t("block");
-    let net = nn::seq().add(conv("a")).add(nn::seq().add(conv("b")).profiled("inner"));
+        .add(nn::func_t(|input, train| input.dropout(0.5, train)).profile_layer_t("dropout"))
+        .profile_layer_t("block");
+    let net = nn::seq().add(conv("a")).add(nn::seq().add(conv("b")).profile_layer("inner"));
     let input = Tensor::ones([1, 1, 8, 8], FLOAT_CPU);
     let rows = [
         "[module]SequentialT: block",
@@ -126,8 +127,8 @@ fn recurrent_layers_are_rows_too() {
     let _turn = turn();
     let store = nn::VarStore::new(Device::Cpu);
     let root = &store.root();
-    let lstm = nn::lstm(root / "lstm", 3, 4, Default::default()).profiled(root / "lstm");
-    let gru = nn::gru(root / "gru", 3, 4, Default::default()).profiled("gru");
+    let lstm = nn::lstm(root / "lstm", 3, 4, Default::default()).profile_layer(root / "lstm");
+    let gru = nn::gru(root / "gru", 3, 4, Default::default()).profile_layer("gru");
     let input = Tensor::ones([2, 5, 3], FLOAT_CPU);
     let counts = measured(["[module]LSTM: lstm", "[module]GRU: gru"], || {
         let (output, _) = lstm.seq(&input);

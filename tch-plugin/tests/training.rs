@@ -108,8 +108,7 @@ fn counts_are_what_the_loop_must_do() {
         .max_epochs(3)
         .accumulate_grad_batches(2)
         .num_sanity_val_steps(0)
-        .profiler(profiler.clone() as Arc<dyn Profiler>)
-        .expect("a profiler");
+        .profiler(profiler.clone() as Arc<dyn Profiler>);
     let mut net = Net::new();
     trainer.fit(&mut net, &loader(50, 10), Some(&loader(20, 10))).expect("it runs");
     let report = profiler.snapshot();
@@ -151,9 +150,9 @@ fn profilers_change_no_bit_of_a_training() {
     assert_eq!(without.0.len(), 24);
     assert_ne!(without.0.first(), without.0.last(), "it learned");
     let simple = trainer().profiler(quiet_simple(&directory) as Arc<dyn Profiler>);
-    assert_eq!(run(simple.expect("a profiler")), without);
+    assert_eq!(run(simple), without);
     let advanced = AdvancedProfiler::new().dirpath(directory.path()).filename("advanced");
-    assert_eq!(run(trainer().profiler(advanced).expect("a profiler")), without);
+    assert_eq!(run(trainer().profiler(advanced)), without);
 }
 
 #[test]
@@ -272,8 +271,7 @@ fn a_misfit_in_a_step_ends_the_fit_after_its_report() {
     for panics in [false, true] {
         let directory = tempfile::tempdir().expect("temporary directory");
         let profiler: Arc<SimpleProfiler> = quiet_simple(&directory);
-        let mut trainer =
-            trainer().profiler(profiler.clone() as Arc<dyn Profiler>).expect("a profiler");
+        let mut trainer = trainer().profiler(profiler.clone() as Arc<dyn Profiler>);
         let mut module = Faulty { net: Net::new(), panics, batches: 0 };
         let data = loader(20, 4);
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

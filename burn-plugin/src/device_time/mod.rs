@@ -53,7 +53,7 @@ impl<'queue> From<&mlprof_cuda::Stream<'queue>> for Queue<'queue> {
 }
 
 /// Regions of burn's devices for every profiler, owned or behind `Arc<dyn Profiler>`.
-pub trait DeviceProfilerExt: Profiler {
+pub trait DeviceProfilerExt: Profiler + sealed::Sealed {
     /// Measures from here until the guard is dropped, on the host like
     /// [`profile`](ProfilerExt::profile), and on the device: from the first work that the thread hands to
     /// it from here on to the last. Bind it to a name.
@@ -101,6 +101,12 @@ pub trait DeviceProfilerExt: Profiler {
 }
 
 impl<P: Profiler + ?Sized> DeviceProfilerExt for P {}
+
+/// Keeps other crates from implementing the extension trait.
+mod sealed {
+    pub trait Sealed {}
+    impl<P: super::Profiler + ?Sized> Sealed for P {}
+}
 
 /// [`DeviceProfilerExt::profile_device`] for the [active](mlprof_core::activate) profiler. *Cost*: one
 /// relaxed load where no profiler is active.

@@ -18,7 +18,7 @@ use burn::train::{
     EvaluatorComponentTypesMarker, InferenceStep,
 };
 use mlprof_core::{
-    Action, Interrupt, IntoProfiler, Profiler, ProfilerExt, RunContext, Stage, UnknownProfiler,
+    Action, Error, Interrupt, IntoProfiler, Profiler, ProfilerExt, RunContext, Stage,
 };
 
 use crate::actions;
@@ -39,7 +39,7 @@ pub trait ModelUnderTest: Module + InferenceStep + Display + 'static {}
 impl<M: Module + InferenceStep + Display + 'static> ModelUnderTest for M {}
 
 /// Adds [`profiler`](Self::profiler) to burn's [`EvaluatorBuilder`].
-pub trait ProfileEvaluation<M: ModelUnderTest>: Sized {
+pub trait ProfileEvaluationExt<M: ModelUnderTest>: Sized + sealed::Evaluation {
     /// Profiles this evaluation: with `"simple"`, `"advanced"`, a profiler of your own, or not at
     /// all (`"none"`, `None`).
     ///
@@ -54,35 +54,15 @@ pub trait ProfileEvaluation<M: ModelUnderTest>: Sized {
     /// but the loader and the model, whose type is part of the builder's. So nothing that burn's own
     /// type can hold would see a step begin or end; a function that has to return burn's
     /// [`EvaluatorBuilder`] or [`Evaluator`] is left as it is, and what it returned is profiled:
-    /// [`evaluator.profiled("simple").eval(…)`](ProfileEvaluator::profiled).
+    /// [`evaluator.profiler("simple")?.eval(…)`](ProfileEvaluatorExt::profiler).
     ///
-    /// # Errors
-    ///
-    /// [`UnknownProfiler`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
-    fn profiler(
-        self,
-        profiler: impl IntoProfiler,
-    ) -> Result<ProfiledEvaluatorBuilder<M>, UnknownProfiler>;
-
-    /// [`profiler`](Self::profiler) for a name that is written in the program: without a `?`. With
-    /// `None` it is the same type, so that a choice needs no second one:
-    /// `builder.profiled(is_verbose.then_some("simple"))`.
-    ///
-    /// # Panics
-    ///
-    /// For a name that is not one of [`mlprof_core::PROFILER_NAMES`].
-    #[track_caller]
-    fn profiled(self, profiler: impl IntoProfiler) -> ProfiledEvaluatorBuilder<M> {
-        match self.profiler(profiler) {
-            Ok(builder) => builder,
-            Err(error) => panic!("{error}"),
-        }
-    }
+    /// A profiler that cannot be chosen is an error of [`build`](ProfiledEvaluatorBuilder::build).
+    fn profiler(self, profiler: impl IntoProfiler) -> ProfiledEvaluatorBuilder<M>;
 }
 
 /// Adds [`profiler`](Self::profiler) to burn's [`Evaluator`]: to one that was built without.
-pub trait ProfileEvaluator<M: ModelUnderTest>: Sized {
-    /// Profiles this evaluation, as [`ProfileEvaluation::profiler`] does, and needs nothing of how it
+pub trait ProfileEvaluatorExt<M: ModelUnderTest>: Sized + sealed::Evaluation {
+    /// Profiles this evaluation, as [`ProfileEvaluationExt::profiler`] does, and needs nothing of how it
     /// was built:
     ///
     /// ```no_run
@@ -99,8 +79,9 @@ pub trait ProfileEvaluator<M: ModelUnderTest>: Sized {
     /// #     model: M,
     /// #     loader: Arc<dyn DataLoader<<M as InferenceStep>::Input>>,
     /// #     is_verbose: bool,
-    /// # ) {
-    /// evaluator(model).profiled(is_verbose.then_some("simple")).eval("test", loader);
+    /// # ) -> Result<(), mlprof_burn::Error> {
+    /// evaluator(model).profiler(is_verbose.then_some("simple"))?.eval("test", loader);
+    /// # Ok(())
     /// # }
     /// ```
     ///
@@ -110,29 +91,12 @@ pub trait ProfileEvaluator<M: ModelUnderTest>: Sized {
     ///
     /// # Errors
     ///
-    /// [`UnknownProfiler`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
-    fn profiler(self, profiler: impl IntoProfiler)
-    -> Result<ProfiledEvaluator<M>, UnknownProfiler>;
-
-    /// [`profiler`](Self::profiler) for a name that is written in the program: without a `?`.
-    ///
-    /// # Panics
-    ///
-    /// For a name that is not one of [`mlprof_core::PROFILER_NAMES`], before anything is evaluated.
-    #[track_caller]
-    fn profiled(self, profiler: impl IntoProfiler) -> ProfiledEvaluator<M> {
-        match self.profiler(profiler) {
-            Ok(evaluator) => evaluator,
-            Err(error) => panic!("{error}"),
-        }
-    }
+    /// [`Error`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
+    fn profiler(self, profiler: impl IntoProfiler) -> Result<ProfiledEvaluator<M>, Error>;
 }
 
-impl<M: ModelUnderTest> ProfileEvaluator<M> for Evaluator<EvaluatorComponentTypesMarker<M>> {
-    fn profiler(
-        self,
-        profiler: impl IntoProfiler,
-    ) -> Result<ProfiledEvaluator<M>, UnknownProfiler> {
+impl<M: ModelUnderTest> ProfileEvaluatorExt<M> for Evaluator<EvaluatorComponentTypesMarker<M>> {
+    fn profiler(self, profiler: impl IntoProfiler) -> Result<ProfiledEvaluator<M>, Error> {
         Ok(ProfiledEvaluator {
             evaluator: Built::AsBurnDoes(self),
             profiler: profiler.into_profiler()?,
@@ -142,22 +106,29 @@ impl<M: ModelUnderTest> ProfileEvaluator<M> for Evaluator<EvaluatorComponentType
     }
 }
 
-impl<M: ModelUnderTest> ProfileEvaluation<M> for TestBuilder<M> {
-    fn profiler(
-        self,
-        profiler: impl IntoProfiler,
-    ) -> Result<ProfiledEvaluatorBuilder<M>, UnknownProfiler> {
-        let profiler = profiler.into_profiler()?;
+impl<M: ModelUnderTest> ProfileEvaluationExt<M> for TestBuilder<M> {
+    fn profiler(self, profiler: impl IntoProfiler) -> ProfiledEvaluatorBuilder<M> {
+        let profiler = profiler.into_profiler();
         let interrupt = Interrupt::Terminate;
-        Ok(ProfiledEvaluatorBuilder { builder: self, profiler, log_dir: None, interrupt })
+        ProfiledEvaluatorBuilder { builder: self, profiler, log_dir: None, interrupt }
     }
+}
+
+/// Keeps other crates from implementing the extension traits.
+mod sealed {
+    use super::{Evaluator, EvaluatorComponentTypesMarker, ModelUnderTest, TestBuilder};
+
+    pub trait Evaluation {}
+    impl<M: ModelUnderTest> Evaluation for TestBuilder<M> {}
+    impl<M: ModelUnderTest> Evaluation for Evaluator<EvaluatorComponentTypesMarker<M>> {}
 }
 
 /// An [`EvaluatorBuilder`] with a profiler: the same settings, the same result.
 #[must_use = "an evaluation does nothing until it is built and run"]
 pub struct ProfiledEvaluatorBuilder<M: ModelUnderTest> {
     builder: TestBuilder<M>,
-    profiler: Arc<dyn Profiler>,
+    /// The chosen profiler, or the error that `build` returns.
+    profiler: Result<Arc<dyn Profiler>, Error>,
     log_dir: Option<PathBuf>,
     interrupt: Interrupt,
 }
@@ -233,13 +204,18 @@ impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
     }
 
     /// As [`EvaluatorBuilder::build`].
-    pub fn build(self, model: M) -> ProfiledEvaluator<M> {
-        ProfiledEvaluator {
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] for a profiler that cannot be chosen, such as a name that is not one of
+    /// [`mlprof_core::PROFILER_NAMES`].
+    pub fn build(self, model: M) -> Result<ProfiledEvaluator<M>, Error> {
+        Ok(ProfiledEvaluator {
+            profiler: self.profiler?,
             evaluator: Built::WithSteps(self.builder.build(TestModel::new(model))),
-            profiler: self.profiler,
             log_dir: self.log_dir,
             interrupt: self.interrupt,
-        }
+        })
     }
 }
 
@@ -289,14 +265,16 @@ impl<M: ModelUnderTest> ProfiledEvaluator<M> {
         run.log_dir = self.log_dir;
         // Outlives the session: a report must not be cut short by the signal that asked for it.
         let stop = StopSignal::new(self.interrupt);
-        let _session = begin_session(self.profiler.clone(), Stage::Test, &run, self.interrupt);
-        if !self.profiler.is_enabled() && self.interrupt == Interrupt::Terminate {
+        let session = begin_session(self.profiler, Stage::Test, &run, self.interrupt);
+        // The environment may have another one measure.
+        let profiler = session.profiler().clone();
+        if !profiler.is_enabled() && self.interrupt == Interrupt::Terminate {
             return self.evaluator.eval_all(splits);
         }
         let all = Action::new(actions::RUN_TEST_EVALUATION);
-        let _all = OpenAction::start(&self.profiler, all);
+        let _all = OpenAction::start(&profiler, all);
         let hooks = LoaderHooks {
-            profiler: self.profiler,
+            profiler,
             iter: Some(Action::new(actions::TEST_DATALOADER)),
             next: Action::new(actions::TEST_NEXT),
             batch: Some(Action::new(actions::RUN_TEST_BATCH)),

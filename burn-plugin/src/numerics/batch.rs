@@ -21,14 +21,14 @@ use crate::ops::unseen;
 /// let device = Device::flex();
 /// let images = Tensor::<2>::from_floats([[0.0, 1.0]], &device);
 /// let classes = Tensor::<1, Int>::from_ints([3], &device);
-/// mlprof_burn::tell_batch("images", &images);
-/// mlprof_burn::tell_batch("classes", &classes);
+/// mlprof_burn::record_batch("images", &images);
+/// mlprof_burn::record_batch("classes", &classes);
 /// ```
 ///
 /// *Cost* if nobody wants to know: one relaxed load; else, in recorded steps, a batch of integers, or on a device, is copied to the
 /// host's memory, which waits for that device. In steps that are only watched a batch that is on a device is not looked at.
 #[inline]
-pub fn tell_batch<const D: usize, K: Basic + 'static>(name: &str, tensor: &Tensor<D, K>) {
+pub fn record_batch<const D: usize, K: Basic + 'static>(name: &str, tensor: &Tensor<D, K>) {
     if is_wanted() {
         let tensor: &dyn TensorNumbers = &BatchNumbers { tensor, copy: OnceCell::new() };
         hook::tensor(&ObservedTensor { role: TensorRole::Batch, name, tensor, input: None });

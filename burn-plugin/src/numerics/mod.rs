@@ -19,7 +19,7 @@ use burn::tensor::Tensor;
 use mlprof_core::hook::{self, ObservedTensor, TensorNumbers, TensorRole};
 use mlprof_core::{Action, Interest};
 
-pub use batch::tell_batch;
+pub use batch::record_batch;
 #[cfg(feature = "autodiff")]
 pub(crate) use parameters::StepTold;
 #[cfg(feature = "autodiff")]

@@ -10,7 +10,7 @@ use mlprof_core::report::numerics::{NumericsReport, StatisticsReader};
 use mlprof_core::{NumericsProfiler, ProfilerExt, activate};
 
 use super::*;
-use crate::{ProfileModule, ProfiledBackward};
+use crate::{ProfileBackwardExt, ProfileLayerExt};
 
 fn range(device: &Device) -> Tensor<2> {
     Tensor::<1, burn::tensor::Int>::arange(0..12, device).float().reshape([3, 4])
@@ -113,9 +113,9 @@ fn a_step_tells_of_outputs_the_loss_gradients_parameters_and_updates() {
     let before = weights(&net);
     let report = record(|| {
         let features =
-            net.body[0].profiled_forward("body.0", Tensor::ones([4, 3], &device), Linear::forward);
-        let scores: Tensor<2> = net.head.profiled("head", |head| head.forward(features));
-        let gradients = scores.square().mean().backward_profiled();
+            net.body[0].profile_forward("body.0", Tensor::ones([4, 3], &device), Linear::forward);
+        let scores: Tensor<2> = net.head.profile_layer("head", |head| head.forward(features));
+        let gradients = scores.square().mean().profile_backward();
         let gradients = GradientsParams::from_grads(gradients, &net);
         let told = StepTold::begin::<Net, _>(|| &net, &[&gradients]);
         net = optimizer.step(0.5, net.clone(), gradients);
@@ -151,8 +151,8 @@ fn the_layer_that_makes_the_first_nan_is_named_with_what_it_was_given() {
     let active = activate(profiler.clone());
     for step in 0..3 {
         let input = Tensor::<1>::from_floats([2.0, 1.0 - step as f32], &device);
-        let output = layer.profiled_forward("double", input, |_, input| input * 2.0);
-        let _ = layer.profiled_forward("logarithm", output, |_, input: Tensor<1>| input.log());
+        let output = layer.profile_forward("double", input, |_, input| input * 2.0);
+        let _ = layer.profile_forward("logarithm", output, |_, input: Tensor<1>| input.log());
         profiler.step();
     }
     drop(active);
@@ -168,11 +168,11 @@ fn layers_with_several_outputs_tell_of_the_first_and_others_are_named_in_a_note(
     let lstm = LstmConfig::new(3, 2, true).init(&device);
     let report = record(|| {
         let input = Tensor::<3>::ones([4, 5, 3], &device);
-        let (output, _) = lstm.profiled("lstm", |lstm| lstm.forward(input, None));
+        let (output, _) = lstm.profile_layer("lstm", |lstm| lstm.forward(input, None));
         assert_eq!(output.dims(), [4, 5, 2]);
         let pair = || (Tensor::<2>::ones([1, 6], &device), Tensor::<2>::ones([1, 7], &device));
-        let _ = lstm.profiled("pair", |_| pair());
-        assert_eq!(lstm.profiled("number", |_| 7), 7);
+        let _ = lstm.profile_layer("pair", |_| pair());
+        assert_eq!(lstm.profile_layer("number", |_| 7), 7);
     });
     let shapes: Vec<_> = report.tensors.iter().map(|row| (&*row.name, &*row.shape)).collect();
     let expected: [(&str, &[u64]); 2] =
@@ -195,7 +195,7 @@ fn a_loss_is_told_of_once() {
     };
     let report = record(|| {
         let told = output();
-        let _ = told.loss.backward_profiled();
+        let _ = told.loss.profile_backward();
         tell_loss_of(&told);
         tell_loss_of(&output());
         tell_loss_of(&"no output of burn's");

@@ -1,7 +1,7 @@
 //! Tensor ops of burn on CubeCL devices (wgpu, CUDA, ROCm, Metal, …): feature `cubecl`, beside burn's feature `fusion`,
 //! through which burn reports its ops.
 //!
-//! [`.profiler(…)`](crate::ProfileTraining::profiler) installs it for the devices of a training or an
+//! [`.profiler(…)`](crate::ProfileTrainingExt::profiler) installs it for the devices of a training or an
 //! evaluation; a loop of your own calls [`install`]. It costs nothing until a profiler wants ops, as
 //! the Tensor profiler does in the active steps of its schedule.
 //!
@@ -30,8 +30,8 @@
 //! # Forward and backward
 //!
 //! An op is backward if it was called inside
-//! [`backward_profiled`](crate::ProfiledBackward::backward_profiled), or if it is one that only
-//! backward has (`burn::conv2d_weight_backward`). burn does not say more: without `backward_profiled`
+//! [`profile_backward`](crate::ProfileBackwardExt::profile_backward), or if it is one that only
+//! backward has (`burn::conv2d_weight_backward`). burn does not say more: without `profile_backward`
 //! the other ops of `TrainStep::step` all count as forward.
 //!
 //! # Device time
@@ -63,11 +63,11 @@
 //! # Modules
 //!
 //! burn's modules have no hook around their forward, and its visitors see parameters, not calls.
-//! [`layer.profiled("conv1", |layer| layer.forward(…))`][profiled] attributes the ops of a forward to
+//! [`layer.profile_layer("conv1", |layer| layer.forward(…))`][profile_layer] attributes the ops of a forward to
 //! the layer: they are in its row of the module view. `profile!` or `#[profile]` do the same for any
 //! other piece of code, as an action or a function.
 //!
-//! [profiled]: crate::ProfileModule::profiled
+//! [profile_layer]: crate::ProfileLayerExt::profile_layer
 
 #[cfg(feature = "cubecl")]
 mod actions;

@@ -31,7 +31,9 @@ use crate::ops;
 use crate::processor::profiled_processor;
 use crate::session::{OpenAction, StageSettings};
 use crate::stop::StopSignal;
-pub use profile::ProfileStrategy;
+pub use profile::ProfileStrategyExt;
+#[cfg(feature = "rl")]
+pub(crate) use profile::sealed;
 use run::FitRun;
 
 /// Which loop runs.
@@ -298,8 +300,8 @@ impl<M: LearnerModel> Drop for ProfiledStrategy<M> {
     fn drop(&mut self) {
         if self.begins_session.borrow().is_some() && !std::thread::panicking() {
             say(
-                "mlprof: nothing was measured: a training was not launched after .profiled(…), or \
-                 got another training strategy, which is profiled itself: strategy.profiled(…)",
+                "mlprof: nothing was measured: a training was not launched after .profiler(…), or \
+                 got another training strategy, which is profiled itself: strategy.profiler(…)",
             );
         }
     }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use burn::train::{LearnerModel, TrainingStrategy};
-use mlprof_core::{IntoProfiler, ProfilerExt, UnknownProfiler};
+use mlprof_core::{Error, IntoProfiler, ProfilerExt, resolve};
 
 use super::ProfiledStrategy;
 use crate::session::StageSettings;
 
 /// Adds [`profiler`](Self::profiler) to burn's strategies: to [`TrainingStrategy`], and with the feature
 /// `rl` to that of reinforcement learning.
-pub trait ProfileStrategy: Sized {
+pub trait ProfileStrategyExt: Sized + sealed::Strategy {
     /// Profiles the training that gets this strategy, with `"simple"`, `"advanced"`, a profiler of your
     /// own, or not at all (`"none"`, `None`): the same loop on the same devices, measured, or your own as
     /// a whole with its loaders. Nothing is lost, and no type is another:
@@ -25,11 +25,12 @@ pub trait ProfileStrategy: Sized {
     /// #     train: TrainLoader<M>,
     /// #     valid: ValidLoader<M>,
     /// #     my_strategy: CustomLearningStrategy<M>,
-    /// # ) {
-    /// let strategy = TrainingStrategy::Custom(my_strategy).profiled("simple");
+    /// # ) -> Result<(), mlprof_burn::Error> {
+    /// let strategy = TrainingStrategy::Custom(my_strategy).profiler("simple")?;
     /// SupervisedTraining::new("/tmp/run", train, valid)
     ///     .with_training_strategy(strategy)
     ///     .launch(learner); // prints FIT Profiler Report
+    /// # Ok(())
     /// # }
     /// ```
     ///
@@ -37,8 +38,8 @@ pub trait ProfileStrategy: Sized {
     ///
     /// # Errors
     ///
-    /// [`UnknownProfiler`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
-    fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
+    /// [`Error`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
+    fn profiler(self, profiler: impl IntoProfiler) -> Result<Self, Error> {
         self.profiler_with(profiler, StageSettings::new())
     }
 
@@ -51,7 +52,7 @@ pub trait ProfileStrategy: Sized {
     ///
     /// # fn profiled<M: LearnerModel>(
     /// #     strategy: TrainingStrategy<M>,
-    /// # ) -> Result<TrainingStrategy<M>, UnknownProfiler> {
+    /// # ) -> Result<TrainingStrategy<M>, mlprof_burn::Error> {
     /// let settings = StageSettings::new().on_interrupt(Interrupt::Return).log_dir("/tmp/run");
     /// strategy.profiler_with("simple", settings)
     /// # }
@@ -59,39 +60,33 @@ pub trait ProfileStrategy: Sized {
     ///
     /// # Errors
     ///
-    /// [`UnknownProfiler`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
+    /// [`Error`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
     fn profiler_with(
         self,
         profiler: impl IntoProfiler,
         settings: StageSettings,
-    ) -> Result<Self, UnknownProfiler>;
-
-    /// [`profiler`](Self::profiler) for a name that is written in the program: without a `?`.
-    ///
-    /// # Panics
-    ///
-    /// For a name that is not one of [`mlprof_core::PROFILER_NAMES`], before anything is trained.
-    #[must_use]
-    #[track_caller]
-    fn profiled(self, profiler: impl IntoProfiler) -> Self {
-        match self.profiler(profiler) {
-            Ok(strategy) => strategy,
-            Err(error) => panic!("{error}"),
-        }
-    }
+    ) -> Result<Self, Error>;
 }
 
-impl<M: LearnerModel> ProfileStrategy for TrainingStrategy<M> {
+impl<M: LearnerModel> ProfileStrategyExt for TrainingStrategy<M> {
     fn profiler_with(
         self,
         profiler: impl IntoProfiler,
         settings: StageSettings,
-    ) -> Result<Self, UnknownProfiler> {
-        let profiler = profiler.into_profiler()?;
+    ) -> Result<Self, Error> {
+        let profiler = resolve(profiler.into_profiler()?);
         if !profiler.is_enabled() {
             return Ok(self);
         }
         let strategy = ProfiledStrategy::with_session(Some(self), profiler, settings);
         Ok(Self::Custom(Arc::new(strategy)))
     }
+}
+
+/// Keeps other crates from implementing the extension trait.
+pub(crate) mod sealed {
+    use burn::train::{LearnerModel, TrainingStrategy};
+
+    pub trait Strategy {}
+    impl<M: LearnerModel> Strategy for TrainingStrategy<M> {}
 }

@@ -4,7 +4,7 @@ mod metrics;
 mod profile;
 
 pub use metrics::{MetricTuple, TextMetricTuple};
-pub use profile::ProfileTraining;
+pub use profile::ProfileTrainingExt;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,14 +22,13 @@ use burn::train::{
     LearnerModel, LearningResult, SupervisedTraining, TrainStep, TrainingStrategy,
 };
 use mlprof_core::{
-    Interrupt, IntoProfiler, PassThroughProfiler, Profiler, ProfilerExt, RunContext, Stage,
-    UnknownProfiler,
+    Error, Interrupt, IntoProfiler, PassThroughProfiler, Profiler, ProfilerExt, RunContext, Stage,
 };
 
 use crate::metric::ProfiledMetric;
 use crate::progress::ProfiledProgressLogger;
 use crate::renderer::ProfiledRenderer;
-use crate::session::{begin_session, listening};
+use crate::session::begin_session;
 use crate::stop::StopSignal;
 use crate::strategy::{Loop, ProfiledStrategy};
 
@@ -38,7 +37,8 @@ use crate::strategy::{Loop, ProfiledStrategy};
 #[must_use = "a training does nothing until it is launched"]
 pub struct ProfiledTraining<M: LearnerModel> {
     training: SupervisedTraining<M>,
-    profiler: Arc<dyn Profiler>,
+    /// The chosen profiler, or the error that `launch` returns.
+    profiler: Result<Arc<dyn Profiler>, Error>,
     strategy: Option<TrainingStrategy<M>>,
     gradient_checkpointing: bool,
     log_dir: Option<PathBuf>,
@@ -61,11 +61,11 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     /// #     train: TrainLoader<M>,
     /// #     valid: ValidLoader<M>,
     /// #     strategy: TrainingStrategy<M>,
-    /// # ) -> Result<(), UnknownProfiler> {
+    /// # ) -> Result<(), mlprof_burn::Error> {
     /// ProfiledTraining::new("/tmp/run", train, valid)
     ///     .with_training_strategy(strategy)
-    ///     .profiler("simple")?
-    ///     .launch(learner); // runs the strategy, and prints FIT Profiler Report
+    ///     .profiler("simple")
+    ///     .launch(learner)?; // runs the strategy, and prints FIT Profiler Report
     /// # Ok(())
     /// # }
     /// ```
@@ -74,12 +74,11 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         train: Arc<dyn DataLoader<<M as TrainStep>::Input>>,
         valid: Arc<dyn DataLoader<<M as InferenceStep>::Input>>,
     ) -> Self {
-        let none = None::<&str>.into_profiler();
-        let none = none.unwrap_or_else(|_| Arc::new(PassThroughProfiler::new()));
-        Self::of(SupervisedTraining::new(directory, train, valid), none)
+        let none = Arc::new(PassThroughProfiler::new());
+        Self::of(SupervisedTraining::new(directory, train, valid), Ok(none))
     }
 
-    fn of(training: SupervisedTraining<M>, profiler: Arc<dyn Profiler>) -> Self {
+    fn of(training: SupervisedTraining<M>, profiler: Result<Arc<dyn Profiler>, Error>) -> Self {
         Self {
             training,
             profiler,
@@ -93,14 +92,11 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     }
 
     /// Profiles this training with another profiler than before: `"simple"`, `"advanced"`, a profiler of
-    /// your own, or none (`"none"`, `None`). All settings are kept.
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownProfiler`] for a name that is not one of [`mlprof_core::PROFILER_NAMES`].
-    pub fn profiler(mut self, profiler: impl IntoProfiler) -> Result<Self, UnknownProfiler> {
-        self.profiler = profiler.into_profiler()?;
-        Ok(self)
+    /// your own, or none (`"none"`, `None`). All settings are kept. A profiler that cannot be chosen is an
+    /// error of [`launch`](Self::launch).
+    pub fn profiler(mut self, profiler: impl IntoProfiler) -> Self {
+        self.profiler = profiler.into_profiler();
+        self
     }
 
     /// Trains, and delivers the profiler's report at the end, however the training ends: after
@@ -111,26 +107,34 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     /// Ctrl-C does what [`on_interrupt`](Self::on_interrupt) says.
     ///
     /// Weights, metrics and checkpoints are those that burn's own loop gives.
-    pub fn launch(self, learner: Learner<M>) -> LearningResult<M> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] for a profiler that cannot be chosen, such as a name that is not one of
+    /// [`mlprof_core::PROFILER_NAMES`]. Nothing has run then.
+    pub fn launch(self, learner: Learner<M>) -> Result<LearningResult<M>, Error> {
+        let profiler = self.profiler?;
         let mut run = RunContext::from_environment();
         run.log_dir = self.log_dir;
         run.seed = self.seed;
         // Outlives the session: a report must not be cut short by the signal that asked for it.
         let stop = StopSignal::new(self.interrupt).with_interrupter(self.training.interrupter());
-        let _session = begin_session(self.profiler.clone(), Stage::Fit, &run, self.interrupt);
-        if !self.profiler.is_enabled() {
+        let session = begin_session(profiler, Stage::Fit, &run, self.interrupt);
+        // The environment may have another one measure.
+        let profiler = session.profiler().clone();
+        if !profiler.is_enabled() {
             let _following = stop.follow();
-            return with_settings(self.training, self.strategy, self.gradient_checkpointing)
-                .launch(learner);
+            let training = with_settings(self.training, self.strategy, self.gradient_checkpointing);
+            return Ok(training.launch(learner));
         }
         let which = Loop {
             strategy: self.strategy,
             gradient_checkpointing: self.gradient_checkpointing,
             measures_event_thread: self.measures_event_thread,
         };
-        let strategy = ProfiledStrategy::new(which, self.profiler, stop);
+        let strategy = ProfiledStrategy::new(which, profiler, stop);
         let strategy = TrainingStrategy::Custom(Arc::new(strategy));
-        self.training.with_training_strategy(strategy).launch(learner)
+        Ok(self.training.with_training_strategy(strategy).launch(learner))
     }
 
     /// What the first Ctrl-C (or SIGTERM, or SIGHUP) does. By default it ends the process, as without
@@ -148,9 +152,9 @@ impl<M: LearnerModel> ProfiledTraining<M> {
     /// forbids it. What is in the way is said on standard error, and the training goes on.
     ///
     /// *Cost*: some nanoseconds per action, and a lock that nobody else holds per step.
-    pub fn live(mut self, listens: bool) -> Self {
+    pub fn live(self, listens: bool) -> Self {
         if listens {
-            self.profiler = listening(self.profiler);
+            mlprof_core::watcher::listen();
         }
         self
     }

@@ -22,7 +22,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::{
     InferenceStep, Learner, RegressionOutput, SupervisedTraining, TrainOutput, TrainStep,
 };
-use mlprof_burn::ProfiledBackward;
+use mlprof_burn::ProfileBackwardExt;
 use mlprof_core::{Action, NeverStarted, Observation, Profiler, RunContext, Stage};
 
 /// Tests of one program share the active profiler, burn's random numbers and the signals: one at a
@@ -264,7 +264,7 @@ impl TrainStep for Mlp {
         let is_nan = batch.x.clone().sum().into_scalar::<f32>().is_nan();
         assert!(!is_nan, "a step that panics");
         let output = self.forward(batch);
-        TrainOutput::new(self, output.loss.backward_profiled(), output)
+        TrainOutput::new(self, output.loss.profile_backward(), output)
     }
 }
 

@@ -155,14 +155,14 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Result<Tensor>
 /// ```
 /// # use candle_core::{Device, Tensor};
 /// # let (images, classes) = (Tensor::new(&[[0f32, 1.]], &Device::Cpu)?, Tensor::new(&[3u32], &Device::Cpu)?);
-/// mlprof_candle::tell_batch("images", &images);
-/// mlprof_candle::tell_batch("classes", &classes);
+/// mlprof_candle::record_batch("images", &images);
+/// mlprof_candle::record_batch("classes", &classes);
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 ///
 /// *Cost* if nobody wants to know: one relaxed load; else as for any other tensor, and a hash in recorded steps.
 #[inline]
-pub fn tell_batch(name: &str, tensor: &Tensor) {
+pub fn record_batch(name: &str, tensor: &Tensor) {
     if is_wanted() {
         tell(TensorRole::Batch, name, tensor, None);
     }

@@ -118,8 +118,8 @@ fn a_step_tells_of_outputs_the_loss_gradients_parameters_and_updates() {
     let profiler = Arc::new(NumericsProfiler::new().every(1));
     let vars = VarMap::new();
     let vb = seeded_var_builder(&vars, 1, DType::F32, &Device::Cpu);
-    let head: Profiled<Linear> =
-        vb.pp("head").profiled(|vb| candle_nn::linear(3, 2, vb)).expect("a layer");
+    let head: ProfiledLayer<Linear> =
+        vb.pp("head").profile_layer(|vb| candle_nn::linear(3, 2, vb)).expect("a layer");
     let mut optimizer =
         CandleOptimizer::<SGD>::new(vars_by_name(&vars), 0.5).expect("an optimizer");
     let before = optimizer.vars()[1].to_vec2::<f32>().expect("numbers");
@@ -155,13 +155,13 @@ fn a_batch_is_told_of_or_what_the_first_layer_is_given() {
     let hashes = |tells: bool, kind: DType| {
         let folder = tempfile::tempdir().expect("a folder");
         let profiler = Arc::new(NumericsProfiler::new().every(1).dirpath(folder.path()));
-        let layer = (|x: &Tensor| x.relu()).profiled("layer");
+        let layer = (|x: &Tensor| x.relu()).profile_layer("layer");
         let active = activate(profiler.clone());
         let input = Tensor::new(&[1f32, 2., 0.5], &Device::Cpu).and_then(|it| it.to_dtype(kind));
         let input = input.expect("a tensor");
         if tells {
-            tell_batch("labels", &Tensor::new(&[7u32], &Device::Cpu).expect("a tensor"));
-            tell_batch("inputs", &input);
+            record_batch("labels", &Tensor::new(&[7u32], &Device::Cpu).expect("a tensor"));
+            record_batch("inputs", &input);
         }
         layer.forward(&input).and_then(|it| layer.forward(&it)).expect("a tensor");
         profiler.step();
@@ -190,7 +190,7 @@ fn recurrent_layers_tell_of_their_outputs() {
     let vb = seeded_var_builder(&vars, 1, DType::F32, &Device::Cpu);
     let lstm = candle_nn::lstm(3, 2, Default::default(), vb.pp("lstm")).expect("a layer");
     let gru = candle_nn::gru(3, 2, Default::default(), vb.pp("gru")).expect("a layer");
-    let (lstm, gru) = (lstm.profiled("lstm"), gru.profiled("gru"));
+    let (lstm, gru) = (lstm.profile_layer("lstm"), gru.profile_layer("gru"));
     let input = Tensor::ones((4, 5, 3), DType::F32, &Device::Cpu).expect("a tensor");
     let active = activate(profiler.clone());
     let states = lstm.seq(&input).expect("states");
@@ -216,8 +216,8 @@ fn recurrent_layers_tell_of_their_outputs() {
 #[test]
 fn the_layer_that_makes_the_first_nan_is_named() {
     let profiler = Arc::new(NumericsProfiler::new().every(0));
-    let logarithm = (|x: &Tensor| x.log()).profiled("logarithm");
-    let double = (|x: &Tensor| x * 2.0).profiled("double");
+    let logarithm = (|x: &Tensor| x.log()).profile_layer("logarithm");
+    let double = (|x: &Tensor| x * 2.0).profile_layer("double");
     let active = activate(profiler.clone());
     for step in 0..3 {
         let input = Tensor::new(&[2f32, 1.0 - step as f32], &Device::Cpu).expect("a tensor");
@@ -246,10 +246,10 @@ fn first_in_a_step(
     let vars = VarMap::new();
     let vb = seeded_var_builder(&vars, 1, DType::F32, &Device::Cpu);
     let layer = |name: &str| {
-        let layer = vb.pp(name).profiled(|vb| candle_nn::linear(3, 3, vb));
+        let layer = vb.pp(name).profile_layer(|vb| candle_nn::linear(3, 3, vb));
         layer.expect("a layer")
     };
-    let layers: [Profiled<Linear>; 3] = [layer("l1"), layer("l2"), layer("l3")];
+    let layers: [ProfiledLayer<Linear>; 3] = [layer("l1"), layer("l2"), layer("l3")];
     let optimizer = CandleOptimizer::<SGD>::new(vars_by_name(&vars), 0.5);
     let mut optimizer = optimizer.expect("an optimizer");
     let active = activate(profiler.clone());

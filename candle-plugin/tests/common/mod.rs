@@ -35,8 +35,8 @@ pub fn batches(count: usize) -> Result<Vec<Points>> {
 /// Two layers, both measured.
 pub struct Net {
     pub vars: VarMap,
-    hidden: Profiled<Linear>,
-    out: Profiled<Linear>,
+    hidden: ProfiledLayer<Linear>,
+    out: ProfiledLayer<Linear>,
 }
 
 impl Net {
@@ -44,8 +44,8 @@ impl Net {
         let vars = VarMap::new();
         let vb = seeded_var_builder(&vars, 7, DType::F32, &Device::Cpu);
         let vb = vb.pp("net");
-        let hidden = vb.pp("hidden").profiled(|vb| linear(2, 16, vb))?;
-        let out = vb.pp("out").profiled(|vb| linear(16, 2, vb))?;
+        let hidden = vb.pp("hidden").profile_layer(|vb| linear(2, 16, vb))?;
+        let out = vb.pp("out").profile_layer(|vb| linear(16, 2, vb))?;
         Ok(Self { vars, hidden, out })
     }
 

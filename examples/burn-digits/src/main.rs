@@ -96,7 +96,7 @@ fn fit(
     let train = loader(train, options.batch_size, Some(options.seed));
     let valid = loader(valid, options.batch_size, None);
     let training = SupervisedTraining::new(directory, train, valid)
-        .profiler(profiler.clone())?
+        .profiler(profiler.clone())
         .live(options.profiling.live)
         .seeded_with(options.seed)
         .metrics((LossMetric::new(), AccuracyMetric::new()))
@@ -105,7 +105,7 @@ fn fit(
     let rate = 2e-3 * Plant::of_learning_rate(plant);
     let net = DigitNet::seeded(options.seed, &device).plant(plant);
     let learner = Learner::new(net, AdamConfig::new().init(), ConstantLr::from(rate));
-    let result = training.launch(learner);
+    let result = training.launch(learner)?;
     if let Some(interruption) = &result.interrupted {
         let reason = interruption.reason.as_deref().unwrap_or("no reason given");
         return Err(format!("training ended early: {reason}").into());
@@ -122,10 +122,10 @@ fn evaluate(
     test: &[Digit],
 ) -> Result<(), Box<dyn Error>> {
     let result = EvaluatorBuilder::new(directory)
-        .profiler(profiler.clone())?
+        .profiler(profiler.clone())
         .metrics((LossMetric::new(), AccuracyMetric::new()))
         .renderer(Box::new(Progress::new()))
-        .build(model.clone())
+        .build(model.clone())?
         .eval("test", loader(test.to_vec(), options.batch_size, None));
     refuse(result.error.as_deref())
 }

@@ -12,7 +12,7 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Device, FloatDType, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use digits::Plant;
-use mlprof_burn::{ProfileModule, ProfiledBackward, tell_batch};
+use mlprof_burn::{ProfileBackwardExt, ProfileLayerExt, record_batch};
 use mlprof_core::prelude::profile;
 
 use crate::data::Batch;
@@ -79,8 +79,8 @@ impl DigitNet {
 
     fn features(&self, images: Tensor<4>, plant: Option<Plant>) -> Tensor<2> {
         let plant = Plant::of_conv2(plant);
-        let edges = relu(self.conv1.profiled_forward("conv1", images, Conv2d::forward));
-        let shapes = self.conv2.profiled_forward("conv2", edges, |conv, edges| match plant {
+        let edges = relu(self.conv1.profile_forward("conv1", images, Conv2d::forward));
+        let shapes = self.conv2.profile_forward("conv2", edges, |conv, edges| match plant {
             // As if its filters were: each side is padded alike.
             Some(Plant::Flipped) => conv.forward(edges.flip([2, 3])).flip([2, 3]),
             _ => planted(conv.forward(edges), plant),
@@ -90,10 +90,10 @@ impl DigitNet {
 
     fn classify(&self, features: Tensor<2>, plant: Option<Plant>) -> Tensor<2> {
         let plant = Plant::of_hidden(plant);
-        let hidden = self.hidden.profiled_forward("hidden", features, |layer, features| {
+        let hidden = self.hidden.profile_forward("hidden", features, |layer, features| {
             planted(layer.forward(features), plant)
         });
-        self.out.profiled_forward("out", relu(hidden), Linear::forward)
+        self.out.profile_forward("out", relu(hidden), Linear::forward)
     }
 
     fn loss(&self, scores: Tensor<2>, classes: Tensor<1, Int>) -> Tensor<1> {
@@ -117,13 +117,13 @@ impl TrainStep for DigitNet {
     type Output = ClassificationOutput;
 
     fn step(&self, batch: Batch) -> TrainOutput<ClassificationOutput> {
-        tell_batch("images", &batch.images);
-        tell_batch("classes", &batch.classes);
+        record_batch("images", &batch.images);
+        record_batch("classes", &batch.classes);
         let step = self.planted.steps.fetch_add(1, Ordering::Relaxed);
         let plant = Plant::in_step(self.planted.plant, step);
         let output = self.planted_classification(batch, plant);
         // `backward()`, with a row of its own in the report.
-        let gradients = output.loss.backward_profiled();
+        let gradients = output.loss.profile_backward();
         TrainOutput::new(self, gradients, output)
     }
 }

@@ -2,7 +2,7 @@
 
 use candle_core::{Device, Result, Tensor};
 use digits::{Digit, SIDE};
-use mlprof_candle::ToDevice;
+use mlprof_candle::MoveTo;
 
 /// Several digits as tensors.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl Batch {
     }
 }
 
-impl ToDevice for Batch {
+impl MoveTo for Batch {
     fn move_to(self, device: &Device) -> Result<Self> {
         Ok(Self { images: self.images.move_to(device)?, classes: self.classes.move_to(device)? })
     }

@@ -9,10 +9,10 @@ use crate::data::Batch;
 
 /// Two convolutions, pooling, two linear layers; each a row of the report.
 pub struct DigitNet {
-    conv1: Profiled<Conv2d>,
-    conv2: Profiled<Conv2d>,
-    hidden: Profiled<Linear>,
-    out: Profiled<Linear>,
+    conv1: ProfiledLayer<Conv2d>,
+    conv2: ProfiledLayer<Conv2d>,
+    hidden: ProfiledLayer<Linear>,
+    out: ProfiledLayer<Linear>,
 }
 
 /// What the convolutions and pooling leave of an image.
@@ -28,10 +28,10 @@ impl DigitNet {
         let config = Conv2dConfig { padding: 1, ..Conv2dConfig::default() };
         Ok(Self {
             // [module]Conv2d: conv1, and so on.
-            conv1: vb.pp("conv1").profiled(|vb| conv2d(1, 16, 3, config, vb))?,
-            conv2: vb.pp("conv2").profiled(|vb| conv2d(16, 32, 3, config, vb))?,
-            hidden: vb.pp("hidden").profiled(|vb| linear(FEATURES, 64, vb))?,
-            out: vb.pp("out").profiled(|vb| linear(64, CLASSES, vb))?,
+            conv1: vb.pp("conv1").profile_layer(|vb| conv2d(1, 16, 3, config, vb))?,
+            conv2: vb.pp("conv2").profile_layer(|vb| conv2d(16, 32, 3, config, vb))?,
+            hidden: vb.pp("hidden").profile_layer(|vb| linear(FEATURES, 64, vb))?,
+            out: vb.pp("out").profile_layer(|vb| linear(64, CLASSES, vb))?,
         })
     }
 

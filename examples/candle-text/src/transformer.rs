@@ -21,11 +21,11 @@ pub struct Config {
 
 /// `[batch, time]` character numbers to `[batch, time, vocabulary]` scores of what comes next.
 pub struct CharTransformer {
-    characters: Profiled<Embedding>,
-    positions: Profiled<Embedding>,
-    blocks: Vec<Profiled<Block>>,
-    norm: Profiled<LayerNorm>,
-    head: Profiled<Linear>,
+    characters: ProfiledLayer<Embedding>,
+    positions: ProfiledLayer<Embedding>,
+    blocks: Vec<ProfiledLayer<Block>>,
+    norm: ProfiledLayer<LayerNorm>,
+    head: ProfiledLayer<Linear>,
     context: usize,
 }
 
@@ -40,13 +40,13 @@ impl CharTransformer {
         let part = |name: &str| vb.pp(name);
         let blocks = (0..config.blocks).map(|number| {
             let vb = vb.pp("blocks").pp(number);
-            Ok(Block::new(config, &vb)?.profiled(&vb))
+            Ok(Block::new(config, &vb)?.profile_layer(&vb))
         });
         Ok(Self {
             characters: embedding(vocabulary, width, &part("characters"))?,
             positions: embedding(context, width, &part("positions"))?,
             blocks: blocks.collect::<Result<_>>()?,
-            norm: LayerNorm::new(width, &part("norm"))?.profiled(part("norm")),
+            norm: LayerNorm::new(width, &part("norm"))?.profile_layer(part("norm")),
             head: head(width, vocabulary, &part("head"))?,
             context,
         })
@@ -62,14 +62,14 @@ impl CharTransformer {
 /// away only slowly.
 const SMALL: Init = Init::Randn { mean: 0.0, stdev: 0.1 };
 
-fn embedding(count: usize, width: usize, vb: &VarBuilder<'_>) -> Result<Profiled<Embedding>> {
+fn embedding(count: usize, width: usize, vb: &VarBuilder<'_>) -> Result<ProfiledLayer<Embedding>> {
     let vectors = vb.get_with_hints((count, width), "weight", SMALL)?;
-    Ok(Embedding::new(vectors, width).profiled(vb))
+    Ok(Embedding::new(vectors, width).profile_layer(vb))
 }
 
-fn head(width: usize, vocabulary: usize, vb: &VarBuilder<'_>) -> Result<Profiled<Linear>> {
+fn head(width: usize, vocabulary: usize, vb: &VarBuilder<'_>) -> Result<ProfiledLayer<Linear>> {
     let weight = vb.get_with_hints((vocabulary, width), "weight", SMALL)?;
-    Ok(Linear::new(weight, None).profiled(vb))
+    Ok(Linear::new(weight, None).profile_layer(vb))
 }
 
 impl Module for CharTransformer {
@@ -87,23 +87,24 @@ impl Module for CharTransformer {
 
 /// Attention and MLP, each normalized before and added to what came in.
 struct Block {
-    attention_norm: Profiled<LayerNorm>,
-    attention: Profiled<SelfAttention>,
-    mlp_norm: Profiled<LayerNorm>,
-    mlp: Profiled<Mlp>,
+    attention_norm: ProfiledLayer<LayerNorm>,
+    attention: ProfiledLayer<SelfAttention>,
+    mlp_norm: ProfiledLayer<LayerNorm>,
+    mlp: ProfiledLayer<Mlp>,
 }
 
 impl Block {
     fn new(config: Config, vb: &VarBuilder<'_>) -> Result<Self> {
         let part = |name: &str| vb.pp(name);
         let norm = |name: &str| -> Result<_> {
-            Ok(LayerNorm::new(config.width, &part(name))?.profiled(part(name)))
+            Ok(LayerNorm::new(config.width, &part(name))?.profile_layer(part(name)))
         };
         Ok(Self {
             attention_norm: norm("attention_norm")?,
-            attention: SelfAttention::new(config, &part("attention"))?.profiled(part("attention")),
+            attention: SelfAttention::new(config, &part("attention"))?
+                .profile_layer(part("attention")),
             mlp_norm: norm("mlp_norm")?,
-            mlp: Mlp::new(config.width, &part("mlp"))?.profiled(part("mlp")),
+            mlp: Mlp::new(config.width, &part("mlp"))?.profile_layer(part("mlp")),
         })
     }
 }
@@ -117,8 +118,8 @@ impl Module for Block {
 
 /// Each character looks at those before it.
 struct SelfAttention {
-    queries_keys_values: Profiled<Linear>,
-    out: Profiled<Linear>,
+    queries_keys_values: ProfiledLayer<Linear>,
+    out: ProfiledLayer<Linear>,
     /// 0 where a character may look, and minus infinity where it may not.
     mask: Tensor,
     heads: usize,
@@ -130,8 +131,8 @@ impl SelfAttention {
         let all = vb.pp("queries_keys_values");
         let out = vb.pp("out");
         Ok(Self {
-            queries_keys_values: linear_no_bias(width, 3 * width, all.clone())?.profiled(&all),
-            out: linear_no_bias(width, width, out.clone())?.profiled(&out),
+            queries_keys_values: linear_no_bias(width, 3 * width, all.clone())?.profile_layer(&all),
+            out: linear_no_bias(width, width, out.clone())?.profile_layer(&out),
             mask: causal_mask(context, vb.device())?,
             heads,
         })
@@ -166,16 +167,16 @@ impl Module for SelfAttention {
 
 /// Two linear layers.
 struct Mlp {
-    widen: Profiled<Linear>,
-    narrow: Profiled<Linear>,
+    widen: ProfiledLayer<Linear>,
+    narrow: ProfiledLayer<Linear>,
 }
 
 impl Mlp {
     fn new(width: usize, vb: &VarBuilder<'_>) -> Result<Self> {
         let (widen, narrow) = (vb.pp("widen"), vb.pp("narrow"));
         Ok(Self {
-            widen: linear_no_bias(width, 4 * width, widen.clone())?.profiled(&widen),
-            narrow: linear_no_bias(4 * width, width, narrow.clone())?.profiled(&narrow),
+            widen: linear_no_bias(width, 4 * width, widen.clone())?.profile_layer(&widen),
+            narrow: linear_no_bias(4 * width, width, narrow.clone())?.profile_layer(&narrow),
         })
     }
 }

@@ -39,7 +39,7 @@ pub fn train_and_test<M: TrainModule>(
     profiler: &Arc<dyn Profiler>,
 ) -> Result<f64, Box<dyn Error>> {
     let mut trainer = Trainer::new()
-        .profiler(profiler.clone())?
+        .profiler(profiler.clone())
         .max_epochs(options.epochs)
         .seed(options.seed)
         .live(options.profiling.live);

@@ -110,7 +110,7 @@ fn train<M: ParallelModule<Batch: 'static>>(
     let mut module = make_module(options.seed, rank)?;
     let slow_data = arguments.slow_by(run, SlowAt::Data);
     let mut trainer = Trainer::new()
-        .profiler(profiler.clone())?
+        .profiler(profiler.clone())
         .max_epochs(options.epochs)
         .seed(options.seed)
         .run_context(run.clone());

@@ -68,8 +68,8 @@ impl TrainModule for Learner {
     }
 
     fn training_step(&mut self, batch: &Batch, trainer: &mut TrainerState) -> TrainResult<Tensor> {
-        tell_batch("images", &batch.images);
-        tell_batch("classes", &batch.classes);
+        record_batch("images", &batch.images);
+        record_batch("classes", &batch.classes);
         let plant = Plant::in_step(self.plant, trainer.global_step() as u64);
         Ok(self.net.planted_loss(batch, plant)?)
     }

@@ -2,7 +2,7 @@
 
 use digits::{CLASSES, Plant};
 use mlprof_core::prelude::profile;
-use mlprof_tch::{ProfileModule, Profiled};
+use mlprof_tch::{ProfileLayerExt, ProfiledLayer};
 use tch::nn::{self, Conv2D, ConvConfig, Linear, Module, Path};
 use tch::{Kind, TchError, Tensor};
 
@@ -11,10 +11,10 @@ use crate::Batch;
 /// Two convolutions, pooling, two linear layers; each a row of the report.
 #[derive(Debug)]
 pub struct DigitNet {
-    conv1: Profiled<Conv2D>,
-    conv2: Profiled<Conv2D>,
-    hidden: Profiled<Linear>,
-    out: Profiled<Linear>,
+    conv1: ProfiledLayer<Conv2D>,
+    conv2: ProfiledLayer<Conv2D>,
+    hidden: ProfiledLayer<Linear>,
+    out: ProfiledLayer<Linear>,
 }
 
 #[profile]
@@ -23,10 +23,10 @@ impl DigitNet {
     pub fn new(path: &Path<'_>) -> Self {
         let conv = |name: &str, input, output| {
             let config = ConvConfig { padding: 1, ..Default::default() };
-            nn::conv2d(path / name, input, output, 3, config).profiled(path / name)
+            nn::conv2d(path / name, input, output, 3, config).profile_layer(path / name)
         };
         let linear = |name: &str, input, output| {
-            nn::linear(path / name, input, output, Default::default()).profiled(path / name)
+            nn::linear(path / name, input, output, Default::default()).profile_layer(path / name)
         };
         Self {
             conv1: conv("conv1", 1, 16),

@@ -29,7 +29,7 @@ pub use mlprof_core::hook::{max_pending_regions, set_max_pending_regions};
 use mlprof_core::{Action, ActiveScope, Interest, Profiler, ProfilerExt, Scope};
 
 /// Regions of a device for every profiler, owned or behind `Arc<dyn Profiler>`.
-pub trait DeviceProfilerExt: Profiler {
+pub trait DeviceProfilerExt: Profiler + sealed::Sealed {
     /// Measures from here until the guard is dropped, on the host like
     /// [`profile`](ProfilerExt::profile), and on the device: from when `stream` comes to what is
     /// handed to it from here on until it has done all of that. Bind it to a name.
@@ -83,6 +83,12 @@ pub trait DeviceProfilerExt: Profiler {
 }
 
 impl<P: Profiler + ?Sized> DeviceProfilerExt for P {}
+
+/// Keeps other crates from implementing the extension trait.
+mod sealed {
+    pub trait Sealed {}
+    impl<P: super::Profiler + ?Sized> Sealed for P {}
+}
 
 /// [`DeviceProfilerExt::profile_device`] for the [active](mlprof_core::activate) profiler. *Cost*: one
 /// relaxed load when there is none.

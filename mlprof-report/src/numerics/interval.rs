@@ -89,7 +89,7 @@ impl FaultInterval {
                 };
                 format!(
                     "It is not known where it began: the gradients of {} are not finite, {rest}. Layers that are \
-                     .profiled(…) give the order",
+                     .profile_layer(…) give the order",
                     names(not_finite)
                 )
             }

@@ -41,7 +41,6 @@ impl Callback for Witness {}
 fn own_counts() -> Counts {
     let counter = Arc::new(Counter::default());
     let mut trainer = trainer().max_epochs(2).callback(Witness).profiler(counter.clone());
-    let trainer = trainer.as_mut().expect("a profiler");
     trainer.fit(&mut Triple::default(), &inputs(7), Some(&inputs(4))).expect("trained");
     let counts = counter.0.lock().expect("counts");
     counts.iter().map(|(name, calls)| (name.replace("]Triple.", "]Toy."), *calls)).collect()

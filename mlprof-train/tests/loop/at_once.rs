@@ -51,7 +51,7 @@ fn each_profiler_has_its_own_training_and_no_other() {
         let meet = meet.clone();
         thread::spawn(move || {
             let watched = Watched::new();
-            let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+            let mut trainer = trainer().profiler(watched.profiler.clone());
             meet.wait();
             trainer.fit(&mut Loud(Triple::default()), &loader(count), None).expect("trained");
             watched

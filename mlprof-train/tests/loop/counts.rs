@@ -23,7 +23,7 @@ fn unsized_inputs(number: usize) -> impl DataLoader<f64> {
 #[test]
 fn three_epochs_call_everything_as_often_as_they_must() {
     let watched = Watched::new();
-    let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let mut trainer = trainer().profiler(watched.profiler.clone());
     let mut triple = Triple { schedule: Some(LrInterval::Epoch), ..Triple::default() };
     let outcome = trainer.fit(&mut triple, &inputs(7), Some(&inputs(4))).expect("trained");
     assert_eq!((outcome.epochs, outcome.steps), (3, 21));
@@ -80,7 +80,7 @@ fn three_epochs_call_everything_as_often_as_they_must() {
 #[test]
 fn data_of_unknown_size_is_asked_once_more() {
     let watched = Watched::new();
-    let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let mut trainer = trainer().profiler(watched.profiler.clone());
     let mut triple = Triple::default();
     trainer.fit(&mut triple, &unsized_inputs(7), Some(&unsized_inputs(4))).expect("trained");
     assert_eq!(watched.calls(NEXT), 3 * 8);
@@ -94,7 +94,6 @@ fn limits_are_kept() {
     let watched = Watched::new();
     let mut trainer = trainer()
         .profiler(watched.profiler.clone())
-        .expect("a profiler")
         .limit_train_batches(0.5)
         .limit_val_batches(3)
         .num_sanity_val_steps(0);
@@ -108,8 +107,7 @@ fn limits_are_kept() {
 #[test]
 fn the_sanity_check_sees_no_more_than_validation_does() {
     let watched = Watched::new();
-    let mut trainer =
-        trainer().profiler(watched.profiler.clone()).expect("a profiler").limit_val_batches(1);
+    let mut trainer = trainer().profiler(watched.profiler.clone()).limit_val_batches(1);
     trainer.fit(&mut Triple::default(), &inputs(2), Some(&inputs(4))).expect("trained");
     assert_eq!(watched.calls("[SanityCheck][_EvaluationLoop].val_next"), 1);
 }
@@ -136,11 +134,8 @@ fn accumulation_steps_less_often_and_at_the_end_of_the_epoch() {
         [(Box::new(inputs(7)) as Box<dyn DataLoader<f64>>, 7), (Box::new(unsized_inputs(7)), 8)]
     {
         let watched = Watched::new();
-        let mut trainer = trainer()
-            .max_epochs(1)
-            .accumulate_grad_batches(3)
-            .profiler(watched.profiler.clone())
-            .expect("a profiler");
+        let mut trainer =
+            trainer().max_epochs(1).accumulate_grad_batches(3).profiler(watched.profiler.clone());
         let mut triple = Triple { schedule: Some(LrInterval::Step), ..Triple::default() };
         let outcome = trainer.fit(&mut triple, &*data, None).expect("trained");
         assert_eq!(outcome.steps, 3);
@@ -159,11 +154,7 @@ fn accumulation_steps_less_often_and_at_the_end_of_the_epoch() {
 #[test]
 fn max_steps_ends_in_the_middle_of_an_epoch() {
     let watched = Watched::new();
-    let mut trainer = trainer()
-        .max_epochs(10)
-        .max_steps(10)
-        .profiler(watched.profiler.clone())
-        .expect("a profiler");
+    let mut trainer = trainer().max_epochs(10).max_steps(10).profiler(watched.profiler.clone());
     let outcome = trainer.fit(&mut Triple::default(), &inputs(7), None).expect("trained");
     assert_eq!((outcome.epochs, outcome.steps), (1, 10));
     assert_eq!(outcome.stopped, mlprof_train::StopReason::MaxSteps);
@@ -174,11 +165,8 @@ fn max_steps_ends_in_the_middle_of_an_epoch() {
 #[test]
 fn on_an_accelerator_the_loss_is_read_now_and_then() {
     let watched = Watched::new();
-    let mut trainer = trainer()
-        .max_epochs(2)
-        .log_every_n_steps(3)
-        .profiler(watched.profiler.clone())
-        .expect("a profiler");
+    let mut trainer =
+        trainer().max_epochs(2).log_every_n_steps(3).profiler(watched.profiler.clone());
     let mut triple = Triple { waits: true, ..Triple::default() };
     let outcome = trainer.fit(&mut triple, &inputs(7), None).expect("trained");
     // After the 3rd, the 6th and the last batch of each epoch.
@@ -189,7 +177,7 @@ fn on_an_accelerator_the_loss_is_read_now_and_then() {
 #[test]
 fn each_stage_has_a_report_of_its_own() {
     let watched = Watched::new();
-    let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let mut trainer = trainer().profiler(watched.profiler.clone());
     let mut triple = Triple::default();
     trainer.fit(&mut triple, &inputs(3), None).expect("trained");
     trainer.validate(&mut triple, &inputs(2)).expect("validated");
@@ -229,7 +217,7 @@ fn loaders_hear_of_epoch_seed_and_rank() -> Result<()> {
 #[test]
 fn predictions_are_returned_in_order() {
     let watched = Watched::new();
-    let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let mut trainer = trainer().profiler(watched.profiler.clone());
     let mut triple = Triple::default();
     let (predictions, outcome) = trainer
         .predict_with(&mut triple, &inputs(3), |triple, input, trainer| {

@@ -8,7 +8,7 @@ use crate::toy::{Triple, inputs, trainer};
 
 fn losses_with(profiler: Arc<dyn Profiler>) -> Vec<f64> {
     let mut triple = Triple::default();
-    let mut trainer = trainer().profiler(profiler).expect("a profiler").gradient_clip_val(0.5);
+    let mut trainer = trainer().profiler(profiler).gradient_clip_val(0.5);
     trainer.fit(&mut triple, &inputs(20), Some(&inputs(3))).expect("trained");
     triple.losses
 }

@@ -76,7 +76,6 @@ fn a_fit_runs_its_hooks_in_lightnings_order() {
     let directory = tempfile::tempdir().expect("temporary directory");
     let mut trainer = trainer()
         .profiler(transcript.clone())
-        .expect("a profiler")
         .callback(Silent)
         .checkpoint_dir(directory.path())
         .max_epochs(1);
@@ -110,7 +109,7 @@ fn a_fit_runs_its_hooks_in_lightnings_order() {
 #[test]
 fn a_test_run_has_the_same_hooks_under_test_names() {
     let transcript = Arc::new(Transcript::default());
-    let mut trainer = trainer().profiler(transcript.clone()).expect("a profiler").callback(Silent);
+    let mut trainer = trainer().profiler(transcript.clone()).callback(Silent);
     trainer.test(&mut Triple::default(), &inputs(1)).expect("tested");
     let block = validation(0)
         .replace("validation", "test")
@@ -128,7 +127,7 @@ fn a_test_run_has_the_same_hooks_under_test_names() {
 #[test]
 fn a_prediction_has_the_same_hooks_under_predict_names() {
     let transcript = Arc::new(Transcript::default());
-    let mut trainer = trainer().profiler(transcript.clone()).expect("a profiler").callback(Silent);
+    let mut trainer = trainer().profiler(transcript.clone()).callback(Silent);
     trainer.predict(&mut Triple::default(), &inputs(1)).expect("predicted");
     let text = transcript.text();
     for name in [

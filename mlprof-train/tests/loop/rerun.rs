@@ -54,7 +54,7 @@ impl Profiler for Curious {
 fn fit(triple: &mut Triple, stops: bool) -> (Arc<Curious>, Result<FitOutcome, TrainError>) {
     let curious = Arc::new(Curious { stops, ..Curious::default() });
     let both = [Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, curious.clone()];
-    let mut trainer = trainer().profiler(Arc::new(Several::new(both))).expect("a profiler");
+    let mut trainer = trainer().profiler(Arc::new(Several::new(both)));
     let outcome = trainer.fit(triple, &inputs(5), None);
     (curious, outcome)
 }

@@ -66,7 +66,7 @@ impl Profiler for Recorder {
 
 /// Two epochs of 7 batches, each followed by 4 of validation, after a sanity check of 2.
 fn fit(profiler: Arc<dyn Profiler>) {
-    let mut trainer = trainer().max_epochs(2).profiler(profiler).expect("a profiler");
+    let mut trainer = trainer().max_epochs(2).profiler(profiler);
     trainer.fit(&mut Triple::default(), &inputs(7), Some(&inputs(4))).expect("trained");
 }
 
@@ -113,7 +113,7 @@ fn each_part_of_several_has_the_stages_that_it_asked_for() {
 #[test]
 fn batches_of_an_evaluation_of_its_own_are_its_steps() {
     let recorder = Arc::new(Recorder::default());
-    let mut trainer = trainer().profiler(recorder.clone()).expect("a profiler");
+    let mut trainer = trainer().profiler(recorder.clone());
     trainer.validate(&mut Triple::default(), &inputs(4)).expect("validated");
     trainer.test(&mut Triple::default(), &inputs(3)).expect("tested");
     trainer.predict(&mut Triple::default(), &inputs(2)).expect("predicted");

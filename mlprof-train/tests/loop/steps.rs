@@ -35,7 +35,7 @@ fn watched(schedule: Schedule) -> (TensorProfiler, Arc<Mutex<Seen>>) {
 fn every_training_batch_is_a_step_and_no_other_is() {
     let every_step = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
     let (profiler, seen) = watched(every_step);
-    let mut trainer = trainer().profiler(profiler).expect("a profiler");
+    let mut trainer = trainer().profiler(profiler);
     let outcome = trainer.fit(&mut Triple::default(), &inputs(7), Some(&inputs(4)));
     assert_eq!(outcome.expect("trained").steps, 21);
     let seen = seen.lock().expect("no panic");
@@ -50,7 +50,7 @@ fn every_training_batch_is_a_step_and_no_other_is() {
 #[test]
 fn every_test_batch_is_a_step() {
     let (profiler, seen) = watched(Schedule::new().wait(1).warmup(1).active(2).repeat(0));
-    let mut trainer = trainer().profiler(profiler).expect("a profiler");
+    let mut trainer = trainer().profiler(profiler);
     trainer.test(&mut Triple::default(), &inputs(6)).expect("tested");
     assert_eq!(seen.lock().expect("no panic").steps, [2, 3]);
 }

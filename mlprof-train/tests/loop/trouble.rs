@@ -1,5 +1,6 @@
 //! What goes wrong: a clear message, the report, nothing lost.
 
+use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use crate::toy::{Triple, Trouble, Watched, inputs, trainer};
 /// Fits ten batches with trouble at the fifth; the error, if it comes back as one.
 fn fit(trouble: Trouble, watched: &Watched) -> Result<StopReason, TrainError> {
     let mut triple = Triple { trouble: Some((4, trouble)), ..Triple::default() };
-    let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let mut trainer = trainer().profiler(watched.profiler.clone());
     trainer.fit(&mut triple, &inputs(10), None).map(|outcome| outcome.stopped)
 }
 
@@ -25,10 +26,19 @@ pub fn has_report(watched: &Watched) {
 }
 
 #[test]
-fn an_unknown_profiler_is_refused_at_once() {
-    let error = trainer().profiler("smiple").err().expect("refused");
-    assert!(error.to_string().contains("\"smiple\""), "{error}");
-    assert!(error.to_string().contains("\"simple\", \"advanced\""), "{error}");
+fn an_unknown_profiler_is_an_error_of_the_fit_wherever_it_is_chosen() {
+    let chains =
+        [trainer().profiler("smiple").max_epochs(2), trainer().max_epochs(2).profiler("smiple")];
+    for mut trainer in chains {
+        let mut triple = Triple::default();
+        let error = trainer.fit(&mut triple, &inputs(5), None).expect_err("refused");
+        assert_eq!(error.to_string(), "cannot choose the profiler");
+        let reason = error.source().expect("a reason").to_string();
+        assert!(reason.contains("\"smiple\""), "{reason}");
+        assert!(reason.contains("\"simple\", \"advanced\""), "{reason}");
+        // Choosing another profiler corrects it.
+        trainer.profiler("none").fit(&mut triple, &inputs(5), None).expect("trained");
+    }
 }
 
 #[test]
@@ -36,7 +46,7 @@ fn an_error_of_a_step_comes_back_after_the_report() {
     let watched = Watched::new();
     let error = fit(Trouble::Error, &watched).expect_err("it failed");
     let expected = "training_step failed at batch 4 of epoch 0: the tensor has the wrong shape";
-    assert_eq!(error.to_string(), expected);
+    assert_eq!(format!("{error:?}"), expected);
     has_report(&watched);
 }
 
@@ -44,7 +54,7 @@ fn an_error_of_a_step_comes_back_after_the_report() {
 fn a_loss_that_is_no_number_ends_training() {
     let watched = Watched::new();
     let error = fit(Trouble::NotANumber, &watched).expect_err("it failed");
-    let message = error.to_string();
+    let message = format!("{error:?}");
     assert!(message.starts_with("the loss is NaN at batch 4 of epoch 0"), "{message}");
     has_report(&watched);
 
@@ -82,11 +92,11 @@ fn a_profiler_that_sees_a_reason_ends_training_before_the_parameters_change() {
     let both = [Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, Arc::new(Alarm::default())];
     let profiler = Arc::new(Several::new(both));
     let mut triple = Triple::default();
-    let mut trainer = trainer().profiler(profiler.clone()).expect("a profiler");
+    let mut trainer = trainer().profiler(profiler.clone());
     let error = trainer.fit(&mut triple, &inputs(10), None).expect_err("it is stopped");
     let expected =
         "the profiler stopped the training at batch 2 of epoch 0: the loss is not finite";
-    assert_eq!(error.to_string(), expected);
+    assert_eq!(format!("{error:?}"), expected);
     let Some(Report::Simple(report)) = profiler.report() else { panic!("Simple's") };
     let calls = |name: &str| {
         report.actions.iter().find(|row| row.action.ends_with(name)).map(|row| row.calls)
@@ -104,7 +114,7 @@ fn a_profiler_that_sees_a_reason_ends_training_before_the_parameters_change() {
 fn a_panic_goes_on_after_the_report() {
     let watched = Watched::new();
     let mut triple = Triple { trouble: Some((4, Trouble::Panic)), ..Triple::default() };
-    let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let mut trainer = trainer().profiler(watched.profiler.clone());
     let data = inputs(10);
     let panic = catch_unwind(AssertUnwindSafe(|| trainer.fit(&mut triple, &data, None)))
         .expect_err("it panicked");
@@ -133,10 +143,10 @@ fn a_loader_that_fails_in_the_middle_is_named() {
     let loader = |_: &EpochContext| {
         (0..10).map(|index| if index == 5 { Err("bad sector".into()) } else { Ok(0.1) })
     };
-    let mut trainer = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let mut trainer = trainer().profiler(watched.profiler.clone());
     let error = trainer.fit(&mut Triple::default(), &loader, None).expect_err("it failed");
     let expected = "the training loader failed at batch 5 of epoch 0: bad sector";
-    assert_eq!(error.to_string(), expected);
+    assert_eq!(format!("{error:?}"), expected);
     has_report(&watched);
 }
 
@@ -154,20 +164,20 @@ fn a_loader_that_gives_less_than_it_promised_is_named() {
     }
     let loader = |_: &EpochContext| Liar;
     let error = trainer().fit(&mut Triple::default(), &loader, None).expect_err("it failed");
-    assert!(error.to_string().ends_with("it promised 3 batches and gave 0"), "{error}");
+    assert!(format!("{error:?}").ends_with("it promised 3 batches and gave 0"), "{error}");
 }
 
 #[test]
 fn empty_data_is_an_error_and_a_limit_of_zero_is_a_wish() {
     let watched = Watched::new();
-    let mut trainer_ = trainer().profiler(watched.profiler.clone()).expect("a profiler");
+    let mut trainer_ = trainer().profiler(watched.profiler.clone());
     let error = trainer_.fit(&mut Triple::default(), &inputs(0), None).expect_err("it failed");
-    assert!(error.to_string().starts_with("the training loader gave no batch"), "{error}");
+    assert!(format!("{error:?}").starts_with("the training loader gave no batch"), "{error}");
     assert!(watched.delivered("fit").contains("on_train_epoch_start"));
 
     let error =
         trainer().fit(&mut Triple::default(), &inputs(3), Some(&inputs(0))).expect_err("it failed");
-    assert!(error.to_string().starts_with("the validation loader gave no batch"), "{error}");
+    assert!(format!("{error:?}").starts_with("the validation loader gave no batch"), "{error}");
 
     let mut trainer = trainer().limit_train_batches(0);
     let outcome = trainer.fit(&mut Triple::default(), &inputs(3), None).expect("skipped");
@@ -181,7 +191,7 @@ fn settings_that_make_no_sense_are_refused_before_anything_runs() {
         let mut triple = Triple::default();
         let error = trainer.fit(&mut triple, &inputs(3), Some(&inputs(3))).expect_err("refused");
         assert!(triple.losses.is_empty());
-        error.to_string()
+        format!("{error:?}")
     };
     assert!(refused(trainer().accumulate_grad_batches(0)).contains("accumulate_grad_batches(0)"));
     assert!(refused(trainer().gradient_clip_val(-1.0)).contains("gradient_clip_val(-1.0)"));
@@ -202,7 +212,7 @@ struct Witness(std::sync::Arc<std::sync::Mutex<Option<String>>>);
 
 impl Callback for Witness {
     fn on_exception(&mut self, _trainer: &mut TrainerState, error: &mlprof_train::BoxError) {
-        *self.0.lock().expect("witness") = Some(error.to_string());
+        *self.0.lock().expect("witness") = Some(format!("{error:?}"));
     }
 }
 
@@ -213,7 +223,7 @@ fn an_error_of_a_callback_is_named_and_told_to_all() {
     let error = trainer.fit(&mut Triple::default(), &inputs(3), None).expect_err("it failed");
     let expected = "callback Faulty: on_train_batch_end failed at batch 0 of epoch 0: no \
                     connection to the logger";
-    assert_eq!(error.to_string(), expected);
+    assert_eq!(format!("{error:?}"), expected);
     assert_eq!(told.lock().expect("witness").as_deref(), Some(expected));
 }
 
@@ -233,11 +243,10 @@ fn a_full_disk_costs_the_checkpoint_and_not_the_report() {
     let folder = watched.directory.path().join("checkpoints");
     let mut trainer = trainer()
         .profiler(watched.profiler.clone())
-        .expect("a profiler")
         .callback(FolderIsLost(folder.clone()))
         .checkpoint_dir(&folder);
     let error = trainer.fit(&mut Triple::default(), &inputs(5), None).expect_err("it failed");
-    let message = error.to_string();
+    let message = format!("{error:?}");
     assert!(message.starts_with("no checkpoint could be written to "), "{message}");
     assert!(message.contains("epoch=0-step=5.txt"), "{message}");
     has_report(&watched);
@@ -250,7 +259,7 @@ fn a_folder_that_cannot_be_written_to_ends_the_fit_before_its_first_batch() {
     std::fs::write(&file, "").expect("file");
     let mut triple = Triple::default();
     let error = trainer().checkpoint_dir(&file).fit(&mut triple, &inputs(5), None);
-    let message = error.expect_err("refused").to_string();
+    let message = format!("{:?}", error.expect_err("refused"));
     assert!(message.starts_with("no checkpoint could be written to "), "{message}");
     assert_eq!((triple.losses.len(), triple.validated.len()), (0, 0), "{message}");
 }
@@ -276,7 +285,7 @@ fn a_module_that_cannot_save_is_refused_before_the_first_batch() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut module = Unsaved(Triple::default());
     let error = trainer().checkpoint_dir(folder.path()).fit(&mut module, &inputs(5), None);
-    let message = error.expect_err("refused").to_string();
+    let message = format!("{:?}", error.expect_err("refused"));
     assert!(message.contains("implement TrainModule::save_checkpoint"), "{message}");
     assert_eq!(module.0.losses.len(), 0);
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left");

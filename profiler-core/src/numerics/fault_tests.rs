@@ -66,7 +66,7 @@ fn without_layers_it_is_said_that_the_order_of_gradients_is_not_known() {
     });
     let said = report.first_not_finite.expect("it is seen").what_is_not_finite();
     let expected = "It is not known where it began: the gradients of l1.bias, l1.weight and l2.bias are not finite, those of \
-                    l3.bias are finite. Layers that are .profiled(…) give the order";
+                    l3.bias are finite. Layers that are .profile_layer(…) give the order";
     assert!(said.ends_with(expected), "{said}");
 }
 

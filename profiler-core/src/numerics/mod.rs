@@ -42,7 +42,7 @@ use mlprof_events::{Observation, OpStart, TensorRole, uncounted};
 /// [comes before that](numerics::TroubleKind): gradients that vanish or explode, activations that are dead, updates that are too
 /// large or too small, and 16-bit numbers that lose digits.
 ///
-/// *Where tensors come from*: all plugins tell of modules that are `.profiled(…)`, and their optimizers for the trainer, or burn's
+/// *Where tensors come from*: all plugins tell of modules that are `.profile_layer(…)`, and their optimizers for the trainer, or burn's
 /// own trainer with a profiler, of losses, gradients and parameters.
 ///
 /// *Ops*: what each op has returned is looked at [if asked for](Self::ops), forward and backward; and in any case in the step after
@@ -55,7 +55,7 @@ use mlprof_events::{Observation, OpStart, TensorRole, uncounted};
 ///
 /// *The record*: with a [directory](Self::dirpath) each recorded step is written when it ends, as lines of JSON in
 /// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`](numerics::RecordedTensor), and [`RecordHeader`](numerics::RecordHeader) for what its first line
-/// says of the run. Of each recorded step it has the batch, with a hash: the tensors that the program has told of (`tell_batch` of the
+/// says of the run. Of each recorded step it has the batch, with a hash: the tensors that the program has told of (`record_batch` of the
 /// plugins), or else what the first module of the step was given.
 ///
 /// *Cost*: reading each number once, some 0.5 ns, in each step; in recorded steps 1 to 2 ns, and 8 bytes of memory for each

@@ -232,7 +232,7 @@ impl Running {
             ));
         } else if self.rows.is_empty() && self.first_not_finite.is_none() {
             notes.push(
-                "no tensor was seen: plugins tell of modules that are .profiled(…), and their optimizers for the trainer, or \
+                "no tensor was seen: plugins tell of modules that are .profile_layer(…), and their optimizers for the trainer, or \
                  burn's own trainer, of losses, gradients and parameters"
                     .to_owned(),
             );

@@ -30,7 +30,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError};
 
-pub use emit::EmitNvtx;
+pub use emit::EmitNvtxExt;
 pub use tool::NotAttached;
 
 use self::names::range_of;

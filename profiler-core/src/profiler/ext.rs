@@ -31,9 +31,9 @@ use mlprof_events::{Action, Interest, Observation, RegionSink, RegionSinks, Trai
 /// let model = Model { profiler: "simple".into_profiler()? };
 /// model.forward(1.0);
 /// assert!(model.profiler.summary().contains("forward"));
-/// # Ok::<(), mlprof_core::UnknownProfiler>(())
+/// # Ok::<(), mlprof_core::Error>(())
 /// ```
-pub trait ProfilerExt: Profiler {
+pub trait ProfilerExt: Profiler + sealed::Sealed {
     /// Measures from here until the guard is dropped, be it at the end of the block, by an early
     /// return or while a panic unwinds. Bind it to a name: `let _scope = …`.
     ///
@@ -162,6 +162,12 @@ pub trait ProfilerExt: Profiler {
 }
 
 impl<P: Profiler + ?Sized> ProfilerExt for P {}
+
+/// Keeps other crates from implementing the extension trait.
+mod sealed {
+    pub trait Sealed {}
+    impl<P: super::Profiler + ?Sized> Sealed for P {}
+}
 
 /// An open action of [`ProfilerExt::profile`]; stops it when dropped.
 #[must_use = "an action ends when its guard is dropped: bind it, `let _scope = …`"]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use mlprof_core::hook::OpStart;
-use mlprof_core::nvtx::{EmitNvtx, NotAttached, NvtxProfiler};
+use mlprof_core::nvtx::{EmitNvtxExt, NotAttached, NvtxProfiler};
 use mlprof_core::tensor::Schedule;
 use mlprof_core::{
     Action, ActionKind, Interest, IntoProfiler, NeverStarted, Profiler, ProfilerExt, RunContext,

@@ -44,21 +44,24 @@ pub fn steps() {
 /// One profiler of the program's, passed on and used more than once.
 pub fn passed_on() {
     let own: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
-    let chosen = own.clone().into_profiler().expect("a profiler");
+    let converted = own.clone().into_profiler().expect("a profiler");
+    assert!(Arc::ptr_eq(&own, &converted), "converting does not read the environment");
+    let begin = |own: &Arc<dyn Profiler>| {
+        Session::begin(own.clone(), Stage::Fit, &RunContext::default())
+    };
+    let session = begin(&own);
+    let chosen = session.profiler().clone();
     assert!(!Arc::ptr_eq(&own, &chosen), "the environment's own");
-    for again in [own.clone(), chosen.clone()] {
-        let again = again.into_profiler().expect("a profiler");
-        assert!(Arc::ptr_eq(&again, &chosen));
-    }
-    let session = Session::begin(own.clone(), Stage::Fit, &RunContext::default());
-    assert!(Arc::ptr_eq(session.profiler(), &chosen));
     drop(profile!("training_step"));
     assert!(chosen.summary().contains("training_step"));
     assert!(!own.summary().contains("training_step"), "it is not the one that measures");
     drop(session);
-    let several = ["simple".into_profiler(), "advanced".into_profiler()];
-    let several = several.map(|one| one.expect("a profiler")).into_profiler().expect("one");
-    assert!(several.parts().is_empty(), "one takes the place of several");
+    for again in [&own, &chosen] {
+        assert!(Arc::ptr_eq(begin(again).profiler(), &chosen));
+    }
+    let several = ["simple", "advanced"].into_profiler().expect("two");
+    assert_eq!(several.parts().len(), 2);
+    assert!(begin(&several).profiler().parts().is_empty(), "one takes the place of several");
     // What a program activates by itself is its own.
     let activated = mlprof_core::activate(own.clone());
     drop(profile!("by_hand"));

@@ -114,13 +114,13 @@ pub(crate) fn tell_output(layer: Action, input: &Tensor, output: &Tensor) {
 ///
 /// ```
 /// let (images, classes) = (tch::Tensor::from_slice(&[0f32, 1.]), tch::Tensor::from_slice(&[3i64]));
-/// mlprof_tch::tell_batch("images", &images);
-/// mlprof_tch::tell_batch("classes", &classes);
+/// mlprof_tch::record_batch("images", &images);
+/// mlprof_tch::record_batch("classes", &classes);
 /// ```
 ///
 /// *Cost* if nobody wants to know: one relaxed load; else as for any other tensor, and a hash in recorded steps.
 #[inline]
-pub fn tell_batch(name: &str, tensor: &Tensor) {
+pub fn record_batch(name: &str, tensor: &Tensor) {
     if is_wanted() {
         tell(TensorRole::Batch, name, tensor, None);
     }

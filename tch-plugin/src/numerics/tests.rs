@@ -131,7 +131,7 @@ fn a_step_tells_of_outputs_the_loss_gradients_parameters_and_updates() {
     let profiler = Arc::new(NumericsProfiler::new().every(1));
     let store = nn::VarStore::new(Device::Cpu);
     let path = store.root() / "head";
-    let head = nn::linear(&path, 3, 2, Default::default()).profiled(&path);
+    let head = nn::linear(&path, 3, 2, Default::default()).profile_layer(&path);
     let mut optimizer = TchOptimizer::new(nn::Sgd::default(), &store, 0.5).expect("an optimizer");
     let active = activate(profiler.clone());
     let loss =
@@ -167,7 +167,7 @@ fn a_step_tells_of_outputs_the_loss_gradients_parameters_and_updates() {
 #[test]
 fn the_layer_that_makes_the_first_nan_is_named() {
     let profiler = Arc::new(NumericsProfiler::new().every(0));
-    let logarithm = nn::func(|x| x.log()).profiled("logarithm");
+    let logarithm = nn::func(|x| x.log()).profile_layer("logarithm");
     let active = activate(profiler.clone());
     for step in 0..3 {
         let _ = logarithm.forward(&Tensor::from_slice(&[2f32, 1.0 - step as f32]));

@@ -36,7 +36,7 @@
 //! report too, thread by thread: on the thread that the recording begins on, and on every other from
 //! its first op on. A thread that only frees tensors reports nothing. What is known of what memory
 //! is for: parameters (all variables of stores that have a `TchOptimizer`; of a
-//! [profiled](crate::ProfileOptimizer) optimizer once it steps), their gradients (when the optimizer
+//! [profiled](crate::ProfileOptimizerExt) optimizer once it steps), their gradients (when the optimizer
 //! steps or clips), what the optimizer keeps (what is allocated during a recorded step and lives on, and
 //! what the step's ops read that is neither a variable nor a gradient: so that of earlier steps, too),
 //! and batches of a `TensorLoader` or moved by `MoveTo`. What an optimizer keeps that steps without

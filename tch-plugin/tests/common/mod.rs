@@ -22,7 +22,10 @@ impl Net {
         let store = VarStore::new(Device::Cpu);
         let root = &store.root();
         let layers = nn::seq()
-            .add(nn::linear(root / "hidden", 4, 8, Default::default()).profiled(root / "hidden"))
+            .add(
+                nn::linear(root / "hidden", 4, 8, Default::default())
+                    .profile_layer(root / "hidden"),
+            )
             .add_fn(|input| input.tanh())
             .add(nn::linear(root / "out", 8, 3, Default::default()));
         Self { store, layers, losses: Vec::new(), learning_rate: 0.1 }

@@ -36,7 +36,7 @@ fn gradients(loss: &Tensor<1>) -> Gradients {
 fn gradients(loss: &Tensor<1>) -> Gradients {
     let profiler = std::sync::Arc::new(SimpleProfiler::new());
     let _active = activate(profiler.clone());
-    let gradients = loss.backward_profiled();
+    let gradients = loss.profile_backward();
     assert!(profiler.summary().contains("backward"), "measured");
     gradients
 }

@@ -9,6 +9,7 @@
 mod crates;
 mod documents;
 mod errors;
+mod extension_traits;
 mod file_access;
 mod graph;
 mod layout;
@@ -314,6 +315,17 @@ fn the_profiler_trait_has_at_most_twelve_methods() {
     let methods = profiler_trait::methods(&std::fs::read_to_string(file).expect("a file"));
     assert!(methods.contains(&"start".to_owned()), "the trait is read: {methods:?}");
     assert!(methods.len() <= 12, "{} methods: {methods:?}", methods.len());
+}
+
+#[test]
+fn extension_traits_are_sealed_and_end_in_ext() {
+    let mut offences = Vec::new();
+    for file in files().into_iter().filter(|file| file_access::is_product(file)) {
+        let source = std::fs::read_to_string(workspace().join(&file)).expect("a file");
+        let found = extension_traits::offences(&source);
+        offences.extend(found.into_iter().map(|offence| format!("{}: {offence}", file.display())));
+    }
+    assert!(offences.is_empty(), "{}", offences.join("\n"));
 }
 
 #[test]

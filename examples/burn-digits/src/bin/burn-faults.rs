@@ -73,7 +73,7 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<(), Box<dy
     let written = common.disk_of(Fault::Renderer);
     let mut training =
         SupervisedTraining::new(&directory, train, loader(valid, options.batch_size, None))
-            .profiler(profiler.clone())?
+            .profiler(profiler.clone())
             .metrics((LossMetric::new(), AccuracyMetric::new()))
             .renderer(Box::new(Quiet::calling(move || written.into_iter().for_each(Disk::wait))))
             .num_epochs(options.epochs);
@@ -91,7 +91,7 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<(), Box<dy
     let mut measured = Measured::new(profiler);
     let result = measured.stage(|| training.launch(learner));
     options.profiling.write_reports(measured.reports())?;
-    result.error.map_or(Ok(()), |error| Err(error.to_string().into()))
+    result?.error.map_or(Ok(()), |error| Err(error.to_string().into()))
 }
 
 fn loader(digits: Vec<Digit>, batch_size: usize, disk: Option<Disk>) -> Arc<dyn DataLoader<Batch>> {

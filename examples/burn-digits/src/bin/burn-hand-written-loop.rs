@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     device.seed(42);
     let splits = splits(42)?;
     let train = loader(splits.train, 64, Some(42)).to_device(&device);
-    let train = profiled_loader(train, profiler.clone(), actions::TRAIN_DATALOADER_NEXT);
+    let train = profile_loader(train, profiler.clone(), actions::TRAIN_DATALOADER_NEXT);
     let valid = loader(splits.valid, 64, None).to_device(&device.clone().inner());
 
     let mut model = DigitNet::new(&device);
@@ -36,9 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let _forward = profiler.profile("forward");
                 model.forward_classification(batch?)
             };
-            let gradients = output.loss.backward_profiled();
+            let gradients = output.loss.profile_backward();
             let gradients = GradientsParams::from_grads(gradients, &model);
-            model = optimizer.step_profiled(2e-3, model, gradients);
+            model = optimizer.profile_step(2e-3, model, gradients);
         }
         let loss = validate(&*profiler, &model, valid.iter())?;
         eprintln!("epoch {epoch}: validation loss {loss:.4}");

@@ -87,13 +87,13 @@ fn epoch(
     let training =
         SupervisedTraining::new(directory.path(), Arc::new(clocked), loader_of(&train[..1]))
             .with_application_logger(None)
-            .profiler(profiler)?
+            .profiler(profiler)
             .metrics((LossMetric::new(), AccuracyMetric::new()))
             .renderer(Box::new(Quiet::new()))
             .measure_event_thread(measures_event_thread);
     let learner =
         Learner::new(DigitNet::new(&device), AdamConfig::new().init(), ConstantLr::from(1e-3));
-    if let Some(error) = training.launch(learner).error {
+    if let Some(error) = training.launch(learner)?.error {
         return Err(error.to_string().into());
     }
     let times = times.lock().unwrap_or_else(PoisonError::into_inner);

@@ -52,11 +52,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let train = loader(splits.train, 64, Some(42));
     let training = SupervisedTraining::new(directory.path(), train, loader(splits.valid, 64, None))
-        .profiler(ActionCounter::default())?
+        .profiler(ActionCounter::default())
         .metrics((LossMetric::new(),))
         .renderer(Box::new(Progress::new()));
     let learner =
         Learner::new(DigitNet::new(&device), AdamConfig::new().init(), ConstantLr::from(2e-3));
-    let result = training.launch(learner);
+    let result = training.launch(learner)?;
     result.error.map_or(Ok(()), |error| Err(error.to_string().into()))
 }

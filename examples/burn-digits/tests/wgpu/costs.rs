@@ -9,7 +9,7 @@ use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, ProfileOptions};
 use burn_digits::data::{Batch, DigitBatcher, splits};
 use burn_digits::model::DigitNet;
-use mlprof_burn::ProfiledBackward;
+use mlprof_burn::ProfileBackwardExt;
 use mlprof_core::profile;
 use mlprof_core::tensor::DeviceTiming;
 
@@ -41,7 +41,7 @@ impl Training {
             let _scope = profile!("forward");
             self.model.forward_classification(self.batch.clone()).loss
         };
-        let gradients = loss.backward_profiled();
+        let gradients = loss.profile_backward();
         let _scope = profile!("Optimizer.step");
         let gradients = GradientsParams::from_grads(gradients, &self.model);
         self.model = self.optimizer.step(1e-3, self.model.clone(), gradients);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, FloatDType, Tensor};
-use mlprof_burn::ProfileModule;
+use mlprof_burn::ProfileLayerExt;
 use mlprof_core::report::numerics::TensorStatistics;
 use mlprof_core::{NumericsProfiler, Profiler, ProfilerExt, activate};
 
@@ -22,7 +22,7 @@ fn statistics(
     let layer: Linear = LinearConfig::new(1, 1).init(device);
     let input = Tensor::<1>::from_floats([1.0, 2.0], device);
     let active = activate(profiler.clone());
-    let _ = layer.profiled_forward("layer", input, |_, _| {
+    let _ = layer.profile_forward("layer", input, |_, _| {
         Tensor::<1>::from_floats(numbers, device).cast(element_type)
     });
     let is_known = profiler.reason_to_stop().is_some();
@@ -93,7 +93,7 @@ fn in_steps_that_are_only_watched_a_gpu_counts_what_is_not_finite() {
             let input = Tensor::<1>::from_floats([1.0, 2.0], &device).cast(element_type);
             let output =
                 |_: &_, _: Tensor<1>| Tensor::<1>::from_floats(numbers, &device).cast(element_type);
-            let _ = layer.profiled_forward("layer", input, output);
+            let _ = layer.profile_forward("layer", input, output);
             profiler.step();
         }
         drop(active);

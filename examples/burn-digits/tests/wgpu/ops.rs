@@ -6,7 +6,7 @@ use burn::tensor::activation::relu;
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Distribution, Tensor};
-use mlprof_burn::ProfiledBackward;
+use mlprof_burn::ProfileBackwardExt;
 #[cfg(feature = "autotune")]
 use mlprof_burn::ops::{AUTOTUNE, TUNING_LAUNCH};
 use mlprof_core::hook::{DType, DeviceActivity, Direction, TensorShape, TimingMethod};
@@ -95,7 +95,7 @@ fn a_convolution_has_its_integers_forward_and_backward() {
     let work = || {
         let options = ConvOptions::new([2, 1], [1, 0], [1, 2], 2);
         let output = conv2d(input.clone(), weight.clone(), Some(bias.clone()), options);
-        let gradients = output.sum().backward_profiled();
+        let gradients = output.sum().profile_backward();
         weight.grad(&gradients).unwrap().into_data();
     };
     let recorded = record(DeviceTiming::NamesOnly, work);

@@ -17,7 +17,7 @@ use burn::tensor::{Device, Tensor};
 use burn::train::{Learner, SupervisedTraining};
 use burn_digits::data::{Batch, Digit, DigitBatcher, splits};
 use burn_digits::model::DigitNet;
-use mlprof_burn::ProfileTraining;
+use mlprof_burn::ProfileTrainingExt;
 use mlprof_core::hook::Direction;
 use mlprof_core::tensor::Schedule;
 use mlprof_core::{IntoProfiler, Profiler, TensorProfiler, names};
@@ -95,8 +95,8 @@ pub fn train(profiler: impl IntoProfiler, count: &Arc<Count>) -> Vec<u32> {
         .num_epochs(1)
         .with_application_logger(None)
         .profiler(profiler)
-        .unwrap()
-        .launch(learner);
+        .launch(learner)
+        .unwrap();
     assert!(result.error.is_none() && result.interrupted.is_none());
     let mut weights = Weights::default();
     result.model.visit(&mut weights);

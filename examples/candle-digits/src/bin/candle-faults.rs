@@ -77,7 +77,7 @@ fn run(arguments: &Arguments, profiler: &Arc<dyn Profiler>) -> Result<f64, Box<d
         learner = learner.evaluating_with_gradients()?;
     }
     let mut trainer =
-        Trainer::new().profiler(profiler.clone())?.max_epochs(options.epochs).seed(options.seed);
+        Trainer::new().profiler(profiler.clone()).max_epochs(options.epochs).seed(options.seed);
     if common.has(Fault::Validation) {
         trainer = trainer.val_check_interval(1);
     }

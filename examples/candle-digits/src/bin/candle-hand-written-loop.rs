@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (train, valid): (Arc<[Digit]>, Arc<[Digit]>) = (train.into(), valid.into());
     let vars = VarMap::new();
     let net = DigitNet::new(&seeded_var_builder(&vars, SEED, DType::F32, &device))?;
-    let mut optimizer = AdamW::new_lr(vars_by_name(&vars), 2e-3)?.profiled();
+    let mut optimizer = AdamW::new_lr(vars_by_name(&vars), 2e-3)?.profile_optimizer();
 
     for epoch in 0..2 {
         let _epoch = profiler.profile("run_training_epoch");

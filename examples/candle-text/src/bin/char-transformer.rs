@@ -108,7 +108,7 @@ fn learn(
         .max_epochs(options.epochs)
         .gradient_clip_val(1.0)
         .seed(options.seed)
-        .profiler(profiler.clone())?;
+        .profiler(profiler.clone());
     if let Some(directory) = &options.checkpoint_dir {
         trainer = trainer.checkpoint_dir(directory);
     }

@@ -27,7 +27,7 @@ pub fn trainer_epoch<M: TrainModule>(
 ) -> Result<Vec<Duration>, Box<dyn Error>> {
     let clocked = Clocked { data, clock, times: RefCell::default() };
     let trainer = Trainer::new().max_epochs(1).progress_bar(false);
-    trainer.profiler(profiler)?.fit(module, &clocked, None)?;
+    trainer.profiler(profiler).fit(module, &clocked, None)?;
     let times = clocked.times.into_inner();
     Ok(times.windows(2).map(|pair| pair[1] - pair[0]).collect())
 }

@@ -22,7 +22,7 @@ fn main() -> TrainResult<()> {
     let (train, valid) = (splits.train.into(), splits.valid.into());
     let variables = nn::VarStore::new(Device::Cpu);
     let net = DigitNet::new(&variables.root());
-    let mut optimizer = nn::Adam::default().build(&variables, LEARNING_RATE)?.profiled();
+    let mut optimizer = nn::Adam::default().build(&variables, LEARNING_RATE)?.profile_optimizer();
     for epoch in 0..2 {
         let _epoch = profiler.profile("run_training_epoch");
         let batches = Batches::shuffled(Arc::clone(&train), 64, EpochShare::alone(42, epoch));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mlprof_core::nvtx::EmitNvtx;
+use mlprof_core::nvtx::EmitNvtxExt;
 use mlprof_core::tensor::Schedule;
 use mlprof_core::{
     AdvancedProfiler, Interest, IntoProfiler, NeverStarted, PassThroughProfiler, Profiler,

@@ -93,7 +93,7 @@ fn remedy(report: &NumericsReport, first: &RecordedTensor) -> String {
              `save_tensors(true)` keeps the tensors."
         }
         _ => {
-            "look at what it is computed from: wrap the layers before it (`.profiled(…)`), so that the first one is named; \
+            "look at what it is computed from: wrap the layers before it (`.profile_layer(…)`), so that the first one is named; \
              `stop_on_nan(true)` ends the training there."
         }
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use mlprof_core::nvtx::EmitNvtx;
+use mlprof_core::nvtx::EmitNvtxExt;
 use mlprof_core::{
     Activated, IntoProfiler, Profiler, ProfilerExt, SimpleProfiler, activate, bound, profile,
 };
@@ -60,7 +60,7 @@ fn main() {
     forward(1_000);
 
     // One that is combined with that of the run already, and once more with ranges.
-    let profiler = SimpleProfiler::new().into_profiler().unwrap();
+    let profiler = mlprof_core::resolve(SimpleProfiler::new().into_profiler().unwrap());
     let active = activate(profiler);
     forward(10_000);
     drop(active);

@@ -24,7 +24,7 @@ pub fn obey(clock: Clock) -> TrainResult<()> {
         batches.map(|digits| Ok(Batch::new(&digits)?)).collect::<TrainResult<_>>()?;
     let variables = nn::VarStore::new(Device::Cpu);
     let net = DigitNet::new(&variables.root());
-    let mut optimizer = nn::Adam::default().build(&variables, LEARNING_RATE)?.profiled();
+    let mut optimizer = nn::Adam::default().build(&variables, LEARNING_RATE)?.profile_optimizer();
     let session = Session::begin("none", Stage::Fit, &RunContext::default());
     let mut step = |number: usize| -> TrainResult<Duration> {
         let start = clock.now();
