@@ -123,7 +123,7 @@ fn refusal<O: Optimizer + 'static, Config: Clone>(
     let error = error.expect_err("refused");
     assert!(matches!(error, TrainError::Resume { .. }), "{error}");
     assert_eq!(learner.net.bits()?, before);
-    Ok(error.to_string())
+    Ok(format!("{error:?}"))
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn weights_of_another_model_change_nothing() -> Result<()> {
         }
         let mut weights = saved_weights(&other.vars)?;
         change(&mut weights);
-        let error = load_weights(&net.vars, &weights).expect_err("refused").to_string();
+        let error = format!("{:?}", load_weights(&net.vars, &weights).expect_err("refused"));
         assert_eq!(net.bits()?, before);
         Ok(error)
     };

@@ -172,7 +172,7 @@ fn an_error_of_the_model_comes_back_after_the_report() -> Result<()> {
     let mut learner = Learner { fails_at: Some(7), ..Learner::new()? };
     let error = trainer.fit(&mut learner, &batches(5)?, None).expect_err("shapes do not fit");
     assert!(matches!(error, TrainError::Module { hook: "training_step", .. }), "{error}");
-    let message = error.to_string();
+    let message = format!("{error:?}");
     assert!(message.contains("at batch 2 of epoch 1") && message.contains("matmul"), "{message}");
     let report = std::fs::read_to_string(directory.path().join("fit-run.txt"))?;
     let row = report.lines().find(|line| line.contains("training_step")).expect("its row");
@@ -187,7 +187,7 @@ fn a_loss_that_is_no_number_ends_the_fit() -> Result<()> {
     let mut learner = Learner { is_lost_at: Some(3), ..Learner::new()? };
     let error = trainer().fit(&mut learner, &batches(5)?, None).expect_err("NaN");
     assert!(matches!(error, TrainError::InvalidLoss { .. }), "{error}");
-    assert!(error.to_string().contains("at batch 3 of epoch 0"), "{error}");
+    assert!(format!("{error:?}").contains("at batch 3 of epoch 0"), "{error}");
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Errors that print their message where a program prints them by `Debug`.
 
-/// Implements `Debug` for error types by their `Display`.
+/// Implements `Debug` for error types by their `Display` and that of their sources, in one line.
 ///
 /// A `main` that returns `Result<(), E>` prints the error by `Debug`: this way users read what went
 /// wrong and what to do, and not the fields of an enum.
@@ -10,7 +10,7 @@ macro_rules! debug_as_display {
     ($type:ty) => {
         impl ::std::fmt::Debug for $type {
             fn fmt(&self, formatter: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                ::std::fmt::Display::fmt(self, formatter)
+                $crate::error_chain::write(self, formatter)
             }
         }
     };
@@ -24,5 +24,22 @@ mod tests {
         let returned: Box<dyn std::error::Error> = error.into();
         let message = "wait=x in a schedule: expected a whole number such as wait=1";
         assert_eq!(format!("Error: {returned:?}"), format!("Error: {message}"));
+    }
+
+    #[derive(thiserror::Error)]
+    enum Outer {
+        #[error("cannot write the report")]
+        Told(#[source] std::io::Error),
+        #[error("cannot write the report: {0}")]
+        Repeated(#[source] std::io::Error),
+    }
+    crate::debug_as_display!(Outer);
+
+    #[test]
+    fn the_causes_follow_and_none_is_printed_twice() {
+        let full = || std::io::Error::other("the disk is full");
+        for error in [Outer::Told(full()), Outer::Repeated(full())] {
+            assert_eq!(format!("{error:?}"), "cannot write the report: the disk is full");
+        }
     }
 }

@@ -18,6 +18,8 @@ pub mod environment;
 #[doc(hidden)]
 pub mod errno;
 #[doc(hidden)]
+pub mod error_chain;
+#[doc(hidden)]
 pub mod evaluation;
 #[doc(hidden)]
 pub mod files;

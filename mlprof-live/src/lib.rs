@@ -94,30 +94,30 @@ pub enum Error {
     #[error(transparent)]
     Folder(#[from] mlprof_events::live::FolderError),
     /// The socket cannot be made.
-    #[error("cannot make the socket {path}: {error}", path = .path.display())]
+    #[error("cannot make the socket {path}", path = .path.display())]
     Socket {
         /// Where.
         path: PathBuf,
         /// Why.
-        error: io::Error,
+        source: io::Error,
     },
     /// The port cannot be had, or no thread that listens there.
     #[cfg(all(unix, any(feature = "capture", feature = "metrics")))]
-    #[error("the port {port} of 127.0.0.1 cannot be listened on: {error}")]
+    #[error("cannot listen on port {port} of 127.0.0.1")]
     Port {
         /// Which.
         port: u16,
         /// Why.
-        error: io::Error,
+        source: io::Error,
     },
     /// The token that whoever asks for metrics must send can be neither written nor read.
     #[cfg(all(unix, feature = "metrics"))]
-    #[error("the token {path} cannot be used: {error}", path = .path.display())]
+    #[error("cannot use the token {path}", path = .path.display())]
     Token {
         /// Where.
         path: PathBuf,
         /// Why.
-        error: io::Error,
+        source: io::Error,
     },
     /// The system has no Unix sockets.
     #[error("this system has no Unix sockets, by which mlprof looks into a training that runs")]

@@ -24,7 +24,7 @@ fn listen_if_asked() {
     if environment.live == Some(Switch::On)
         && let Err(error) = crate::start()
     {
-        say(format_args!("mlprof: nobody can look in while it runs: {error}"));
+        say(format_args!("mlprof: nobody can look in while it runs: {error:?}"));
     }
     #[cfg(target_os = "linux")]
     crate::dynolog::start_if_asked();

@@ -48,5 +48,5 @@ fn told(error: &SamplerError) -> String {
         SamplerError::NotBuilt => "; turn on the feature `sampling` of the program's mlprof plugin",
         _ => "",
     };
-    format!("threads cannot be sampled: {error}{what_to_do}")
+    format!("threads cannot be sampled: {error:?}{what_to_do}")
 }

@@ -160,7 +160,7 @@ pub enum SamplerError {
     #[error("sampling works on Linux on x86-64 and aarch64 only")]
     Unsupported,
     /// The system refused something that sampling needs.
-    #[error("the system does not let {what}: {source}")]
+    #[error("cannot {what}")]
     System {
         /// What was to be done.
         what: &'static str,

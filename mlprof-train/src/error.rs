@@ -11,6 +11,9 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 
 /// Why a stage ended early. The report has been delivered when this is returned.
+///
+/// `Display` leaves out the cause, which is the error's [`source`](std::error::Error::source). `Debug`
+/// prints both in one line, as a `main` does that returns the error.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
@@ -24,7 +27,7 @@ pub enum TrainError {
         source: mlprof_core::Error,
     },
     /// A method of the module failed.
-    #[error("{hook} failed{place}: {source}")]
+    #[error("{hook} failed{place}")]
     Module {
         /// The method.
         hook: &'static str,
@@ -34,7 +37,7 @@ pub enum TrainError {
         source: BoxError,
     },
     /// A callback failed.
-    #[error("callback {callback}: {hook} failed{place}: {source}")]
+    #[error("callback {callback}: {hook} failed{place}")]
     Callback {
         /// Its name.
         callback: String,
@@ -46,7 +49,7 @@ pub enum TrainError {
         source: BoxError,
     },
     /// A loader failed, or gave fewer batches than it had promised.
-    #[error("the {loader} loader failed{place}: {source}")]
+    #[error("the {loader} loader failed{place}")]
     Loader {
         /// `training`, `validation`, `test` or `predict`.
         loader: &'static str,
@@ -81,7 +84,7 @@ pub enum TrainError {
         place: Place,
     },
     /// Training cannot go on from a checkpoint. The module is what it was.
-    #[error("cannot resume from {path}: {source}", path = .path.display())]
+    #[error("cannot resume from {path}", path = .path.display())]
     Resume {
         /// Its file.
         path: PathBuf,
@@ -89,7 +92,7 @@ pub enum TrainError {
         source: BoxError,
     },
     /// A checkpoint could not be written. Those written before are whole.
-    #[error("no checkpoint could be written to {path}: {source}", path = .path.display())]
+    #[error("cannot write a checkpoint to {path}", path = .path.display())]
     Checkpoint {
         /// Its file.
         path: PathBuf,
@@ -137,5 +140,27 @@ mod tests {
         assert!(message.contains("Lower the learning rate"), "{message}");
         let returned: BoxError = error.into();
         assert_eq!(format!("{returned:?}"), message);
+    }
+
+    /// As programs print it that walk the sources.
+    #[test]
+    fn no_text_is_printed_twice_in_a_chain() {
+        let place = Place { stage: Stage::Fit, epoch: 0, batch: Some(4) };
+        let source = || -> BoxError { "the tensor has the wrong shape".into() };
+        let path = PathBuf::from("a");
+        let unknown = || mlprof_core::Error::UnknownProfiler { name: "x".into(), text: "x".into() };
+        let errors = [
+            TrainError::Profiler { source: unknown() },
+            TrainError::Module { hook: "training_step", place, source: source() },
+            TrainError::Callback { callback: "C".into(), hook: "setup", place, source: source() },
+            TrainError::Loader { loader: "training", place, source: source() },
+            TrainError::Resume { path: path.clone(), source: source() },
+            TrainError::Checkpoint { path, source: source() },
+        ];
+        for error in errors {
+            let cause = std::error::Error::source(&error).expect("a cause").to_string();
+            assert!(!error.to_string().contains(&cause), "{error}");
+            assert_eq!(format!("{error:?}"), format!("{error}: {cause}"));
+        }
     }
 }

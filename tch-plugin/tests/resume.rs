@@ -125,7 +125,7 @@ fn refusal(path: &Path, config: impl OptimizerConfig + Copy, net: Net) -> String
     let error = fit.fit(&one_batch(), None).expect_err("refused");
     assert!(matches!(error, TrainError::Resume { .. }), "{error}");
     assert_eq!(learner.net.weights(), before);
-    error.to_string()
+    format!("{error:?}")
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn what_torch_refuses_comes_back_as_an_error() {
     let net = Net::new();
     let mut optimizer = TchOptimizer::new(nn::Sgd::default(), &net.store, 0.1).expect("valid");
     let several = net.layers_of_three();
-    let error = optimizer.backward(&several, 1.0).expect_err("no scalar").to_string();
+    let error = format!("{:?}", optimizer.backward(&several, 1.0).expect_err("no scalar"));
     assert!(error.contains("scalar outputs"), "{error}");
     assert!(optimizer.loss_value(&several).is_err());
     let constant = Tensor::ones([1], FLOAT_CPU).sum(Kind::Float);
@@ -282,7 +282,7 @@ fn a_misfit_in_a_step_ends_the_fit_after_its_report() {
             let text = panic.downcast_ref::<String>().expect("what tch says");
             assert!(text.contains("shapes cannot be multiplied"), "{text}");
         } else {
-            let error = outcome.expect("no panic").expect_err("it failed").to_string();
+            let error = format!("{:?}", outcome.expect("no panic").expect_err("it failed"));
             assert!(error.starts_with("training_step failed at batch 2 of epoch 0: "), "{error}");
             assert!(error.contains("shapes cannot be multiplied"), "{error}");
         }

@@ -79,7 +79,7 @@ fn a_checkpoint_that_cannot_be_written_is_refused_before_the_first_batch() {
     let run = run.args(["--epochs", "1", "--profiler", "simple", "--checkpoint-dir", "taken"]);
     let run = run.finish();
     assert_eq!(run.status.code(), Some(1), "{run:#?}");
-    assert!(run.stderr.contains("no checkpoint could be written to "), "{}", run.stderr);
+    assert!(run.stderr.contains("cannot write a checkpoint to "), "{}", run.stderr);
     let rows = Table::find("FIT", &run.stdout).rows;
     assert!(rows.iter().all(|row| row.action != "run_training_batch"), "before the first batch");
 }

@@ -52,7 +52,7 @@ use crate::{Error, shared};
 pub fn capture(port: u16) -> Result<u16, Error> {
     uncounted(|| {
         mlprof_events::forking::watch();
-        let opened = listener::listen(port).map_err(|error| Error::Port { port, error })?;
+        let opened = listener::listen(port).map_err(|error| Error::Port { port, source: error })?;
         if opened.is_new {
             shared::door_is_open(|| {});
             let port = opened.port;
@@ -67,6 +67,6 @@ pub fn capture(port: u16) -> Result<u16, Error> {
 /// Opens the door.
 pub(crate) fn start(port: Port) {
     if let Err(error) = capture(port.0) {
-        say(format_args!("mlprof: TensorBoard and XProf cannot capture this process: {error}"));
+        say(format_args!("mlprof: TensorBoard and XProf cannot capture this process: {error:?}"));
     }
 }

@@ -59,7 +59,7 @@ pub fn metrics(port: u16) -> Result<SocketAddr, Error> {
         }
         mlprof_events::forking::watch();
         families::remember();
-        let of_port = |error| Error::Port { port, error };
+        let of_port = |error| Error::Port { port, source: error };
         let wish = Wish::of_environment();
         let named = wish.named()?;
         // The port first: whoever cannot have it leaves no token behind.
@@ -118,7 +118,7 @@ pub(crate) fn start(port: Port) {
         Ok(address) => {
             say(format_args!("mlprof: metrics are at http://{address}/metrics{}", hint()))
         }
-        Err(error) => say(format_args!("mlprof: there are no metrics: {error}")),
+        Err(error) => say(format_args!("mlprof: there are no metrics: {error:?}")),
     }
 }
 

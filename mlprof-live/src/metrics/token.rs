@@ -43,7 +43,9 @@ impl Wish {
                 Ok(token) => Ok(Some(token)),
                 // Without the value: whoever sets the variable to the token itself does not find it
                 // in a log.
-                Err(error) => Err(Error::Token { path: format!("${VARIABLE}").into(), error }),
+                Err(error) => {
+                    Err(Error::Token { path: format!("${VARIABLE}").into(), source: error })
+                }
             },
         }
     }

@@ -56,7 +56,7 @@ pub(super) fn listen(folders: &'static [PathBuf]) -> Result<(), Error> {
         let path = FILE.path().unwrap_or_default();
         FILE.remove();
         LISTENER.take();
-        Error::Socket { path, error }
+        Error::Socket { path, source: error }
     })?;
     static AT_END: Once = Once::new();
     AT_END.call_once(|| {
@@ -80,7 +80,7 @@ fn make(folders: &[PathBuf]) -> Result<UnixListener, Error> {
         in_first_usable(folders, |folder| match make_in(folder, &identity) {
             // Another copy of this crate has it: there is no use in a second socket elsewhere.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                Ok(Err(Error::Socket { path: socket_of(folder, &identity), error }))
+                Ok(Err(Error::Socket { path: socket_of(folder, &identity), source: error }))
             }
             made => made.map(Ok),
         })?

@@ -440,7 +440,7 @@ fn a_port_that_cannot_be_had_is_said() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = taken.local_addr().expect("its own").port();
     for (port, why) in [
-        (port.to_string(), format!("the port {port} of 127.0.0.1 cannot be listened on: Address")),
+        (port.to_string(), format!("cannot listen on port {port} of 127.0.0.1: Address")),
         ("70000".to_owned(), "MLPROF_CAPTURE_PORT=70000: it is no port".to_owned()),
     ] {
         let more = HashMap::from([("MLPROF_CAPTURE_PORT", port.into())]);

@@ -194,9 +194,8 @@ pub fn a_token_can_be_ones_own_or_none() {
     let environment = HashMap::from([("MLPROF_METRICS_PORT", PathBuf::from(&port))]);
     let mut other = Program::start_in("none", "0", &environment);
     let said = other.error_line();
-    let expected = format!(
-        "mlprof: there are no metrics: the port {port} of 127.0.0.1 cannot be listened on: "
-    );
+    let expected =
+        format!("mlprof: there are no metrics: cannot listen on port {port} of 127.0.0.1: ");
     assert!(said.starts_with(&expected), "{said}");
     let token = other.folder.path().join("mlprof").join(other.identity.file_name(TOKEN));
     assert!(!token.exists(), "whoever cannot have the port leaves no token");

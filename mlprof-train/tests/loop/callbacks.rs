@@ -52,7 +52,7 @@ fn early_stopping_ends_a_fit_and_its_count_is_in_checkpoints() {
     let missing = EarlyStopping::new("acuracy", Mode::Max);
     let error =
         self::trainer(1).callback(scores()).callback(missing).fit(&mut module, &shuffled, None);
-    let error = error.expect_err("no such metric").to_string();
+    let error = format!("{:?}", error.expect_err("no such metric"));
     assert!(error.contains("cannot find the metric \"acuracy\""), "{error}");
     assert!(error.contains("those that were logged: score"), "{error}");
     let mut lenient = self::trainer(1).callback(EarlyStopping::new("x", Mode::Min).strict(false));
@@ -169,7 +169,7 @@ fn a_checkpoint_of_a_validation_goes_on_after_it() {
 fn a_checkpoint_without_a_folder_is_refused_before_the_first_batch() {
     let mut module = Saved::default();
     let fit = trainer(1).callback(ModelCheckpoint::new()).fit(&mut module, &shuffled, None);
-    let error = fit.expect_err("no folder").to_string();
+    let error = format!("{:?}", fit.expect_err("no folder"));
     assert!(error.contains("there is no directory"), "{error}");
     assert!(module.inputs.is_empty());
 }

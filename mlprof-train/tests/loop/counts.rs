@@ -230,6 +230,6 @@ fn predictions_are_returned_in_order() {
     let error = trainer.predict_with(&mut triple, &inputs(3), |_, input, _| {
         if *input > 0.15 { Err("no weights".into()) } else { Ok(()) }
     });
-    let error = error.expect_err("it failed").to_string();
+    let error = format!("{:?}", error.expect_err("it failed"));
     assert_eq!(error, "predict_step failed at batch 1 of predict: no weights");
 }

@@ -79,7 +79,7 @@ fn it_is_run_backward_again_where_the_training_ends() {
     let expected = trainer().max_epochs(1).fit(&mut plain, &inputs(3), None).expect("trained");
     assert_eq!(expected.steps, 3);
     let (curious, outcome) = fit(&mut seen, true);
-    let error = outcome.expect_err("it is stopped").to_string();
+    let error = format!("{:?}", outcome.expect_err("it is stopped"));
     assert!(error.ends_with("at batch 2 of epoch 0: enough was seen"), "{error}");
     assert_eq!(*curious.ended.lock().expect("a list"), [None]);
     assert_eq!(seen.weight.gradient(), plain.gradients[2], "that of one pass, and not of two");

@@ -181,7 +181,7 @@ fn refused(path: &Path) -> String {
     assert!(module.inputs.is_empty());
     trainer.fit(&mut module, &shuffled, None).expect("trained");
     assert_eq!(seen.lock().expect("seen")[0], 6, "its state is what it was");
-    let error = error.to_string();
+    let error = format!("{error:?}");
     assert!(error.starts_with("cannot resume from ") && !error.contains('\n'), "{error}");
     error
 }
@@ -243,7 +243,7 @@ fn a_loader_that_has_become_shorter_is_an_error() {
     let mut module = Saved::default();
     let mut trainer = trainer(1);
     let error = trainer.prepare(&mut module).ckpt_path(&path).fit(&vec![0.1; 5], None);
-    let error = error.expect_err("five batches").to_string();
+    let error = format!("{:?}", error.expect_err("five batches"));
     assert!(error.contains("has learned from 6 batches of this epoch"), "{error}");
 }
 

@@ -86,7 +86,7 @@ fn a_metric_that_was_not_logged_is_named() {
     let mut triple = triple(|optimizers| {
         optimizers.reduce_on_plateau(LrInterval::Epoch, "val_f1", ReduceLrOnPlateau::max())
     });
-    let error = trainer().fit(&mut triple, &inputs(2), None).expect_err("refused").to_string();
+    let error = format!("{:?}", trainer().fit(&mut triple, &inputs(2), None).expect_err("refused"));
     let expected = "lr_scheduler_step failed in epoch 0: cannot follow the metric \"val_f1\": it was \
                     not logged; there are [\"train_loss\"]";
     assert_eq!(error, expected);
@@ -96,7 +96,8 @@ fn a_metric_that_was_not_logged_is_named() {
 fn rates_that_move_nothing_forward_are_refused() {
     let refused = |configure: Configure, rate: f64| {
         let mut triple = Triple { rate: Some(rate), ..triple(configure) };
-        let error = trainer().fit(&mut triple, &inputs(2), None).expect_err("refused").to_string();
+        let error =
+            format!("{:?}", trainer().fit(&mut triple, &inputs(2), None).expect_err("refused"));
         assert!(
             error.contains("a learning rate is a finite number that is not negative"),
             "{error}"

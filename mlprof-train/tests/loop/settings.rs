@@ -102,7 +102,7 @@ fn settings_that_contradict_each_other_are_refused() {
     let refused = |trainer: Trainer, text: &str| {
         let mut trainer = trainer;
         let error = trainer.fit(&mut Triple::default(), &inputs(3), None).expect_err("refused");
-        assert!(error.to_string().contains(text), "{error}");
+        assert!(format!("{error:?}").contains(text), "{error}");
     };
     refused(trainer().fast_dev_run(0), "fast_dev_run(0)");
     refused(trainer().overfit_batches(1.5), "overfit_batches(1.5)");

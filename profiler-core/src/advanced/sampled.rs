@@ -33,7 +33,7 @@ impl AdvancedProfiler {
     #[must_use]
     pub fn sampled(mut self, settings: impl Into<SamplerSettings>) -> Self {
         self.sampling = None; // ends one that is running
-        self.sampling = Some(Sampler::start(settings).map_err(|error| error.to_string()));
+        self.sampling = Some(Sampler::start(settings).map_err(|error| format!("{error:?}")));
         self.sample_session();
         self
     }

@@ -37,7 +37,7 @@ use self::names::range_of;
 use self::tool::Tool;
 use crate::hook::{self, OpStart};
 use crate::profiler::{Inner, Internals};
-use crate::tensor::{InvalidSchedule, Schedule, StepPhase};
+use crate::tensor::{Schedule, StepPhase};
 use crate::{Action, ActionKind, Interest, NeverStarted, Observation, Profiler, RunContext, Stage};
 use mlprof_events::environment::Environment;
 use mlprof_events::forking::{Mutex, MutexGuard};
@@ -160,8 +160,8 @@ impl NvtxProfiler {
     ///
     /// # Errors
     ///
-    /// [`InvalidSchedule`].
-    pub fn schedule(mut self, schedule: Schedule) -> Result<Self, InvalidSchedule> {
+    /// [`Error::Schedule`](crate::Error::Schedule) when it would never record a step.
+    pub fn schedule(mut self, schedule: Schedule) -> Result<Self, crate::Error> {
         schedule.check()?;
         self.own_schedule = Some(schedule);
         self.update(&mut self.state());

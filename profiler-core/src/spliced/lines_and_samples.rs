@@ -117,7 +117,7 @@ impl Samples {
         match crate::sampler::Sampler::start(asked) {
             Ok(sampler) => Some(Self { sampler, output }),
             Err(error) => {
-                output::say(format_args!("mlprof: nothing is sampled: {error}"));
+                output::say(format_args!("mlprof: nothing is sampled: {error:?}"));
                 None
             }
         }

@@ -5,15 +5,11 @@ use std::sync::Arc;
 use super::results::output_of;
 use crate::allocation::AllocationProfiler;
 use crate::report::LineCountRestriction;
-use crate::tensor::InvalidSchedule;
-use crate::{AdvancedProfiler, NumericsProfiler, Output, Profiler, TensorProfiler};
+use crate::{AdvancedProfiler, Error, NumericsProfiler, Output, Profiler, TensorProfiler};
 use mlprof_events::run::{AdvancedSettings, RunSettings, TensorSettings};
 
 /// The profilers that the settings of a run ask for, whose files begin with `name`.
-pub(super) fn make(
-    settings: &RunSettings,
-    name: &str,
-) -> Result<Vec<Arc<dyn Profiler>>, InvalidSchedule> {
+pub(super) fn make(settings: &RunSettings, name: &str) -> Result<Vec<Arc<dyn Profiler>>, Error> {
     let mut parts: Vec<Arc<dyn Profiler>> = Vec::new();
     if let Some(tensor) = &settings.tensor {
         parts.push(Arc::new(make_tensor(tensor, output_of(settings, name, "ops"))?));
@@ -33,10 +29,7 @@ pub(super) fn make(
     Ok(parts)
 }
 
-fn make_tensor(
-    settings: &TensorSettings,
-    output: Output,
-) -> Result<TensorProfiler, InvalidSchedule> {
+fn make_tensor(settings: &TensorSettings, output: Output) -> Result<TensorProfiler, Error> {
     let group_by = settings.group_by;
     let mut profiler = TensorProfiler::new()
         .group_by_input_shapes(group_by.input_shapes)

@@ -138,8 +138,8 @@ fn begin(settings: RunSettings, replaced: Option<Arc<dyn Profiler>>) -> bool {
     true
 }
 
-fn not_measured(error: &dyn std::error::Error) {
-    output::say(format_args!("mlprof: {error}; the program runs without being measured"));
+fn not_measured(error: &(dyn std::error::Error + 'static)) {
+    output::say(format_args!("mlprof: {error:?}; the program runs without being measured"));
 }
 
 /// In a forked child, by a fork handler: the first call that is measured finds that it is one.

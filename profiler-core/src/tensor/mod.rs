@@ -74,7 +74,7 @@ const NOT_RECORDING: u64 = 0;
 ///     mlprof_core::ProfilerExt::step(&*profiler); // trainers do this
 /// }
 /// drop(session); // prints the table
-/// # Ok::<(), mlprof_core::tensor::InvalidSchedule>(())
+/// # Ok::<(), mlprof_core::Error>(())
 /// ```
 ///
 /// *What is recorded*: whatever hooks and guards start and stop while a step is recorded. Ops come

@@ -148,8 +148,8 @@ impl TensorProfiler {
     ///
     /// # Errors
     ///
-    /// [`InvalidSchedule`](super::InvalidSchedule) when it would never record anything.
-    pub fn schedule(mut self, schedule: Schedule) -> Result<Self, super::InvalidSchedule> {
+    /// [`Error::Schedule`](crate::Error::Schedule) when it would never record a step.
+    pub fn schedule(mut self, schedule: Schedule) -> Result<Self, crate::Error> {
         schedule.check()?;
         self.settings.own_schedule = Some(schedule);
         Ok(self)

@@ -98,7 +98,7 @@ impl TensorProfiler {
     /// let row = averages.rows.iter().find(|row| row.name == "training_step");
     /// assert_eq!(row.map(|row| row.calls), Some(3));
     /// println!("{}", averages.table(&TableOptions::default()));
-    /// # Ok::<(), mlprof_core::tensor::InvalidSchedule>(())
+    /// # Ok::<(), mlprof_core::Error>(())
     /// ```
     pub fn key_averages(&self, group_by: &GroupBy) -> KeyAverages {
         let control = self.control();

@@ -1,0 +1,25 @@
+//! An error with its causes, in one line.
+
+use std::error::Error;
+use std::fmt;
+
+/// Writes `error` and its sources, each after a colon. A source whose text the line already contains
+/// is left out, as errors of other crates often repeat theirs.
+///
+/// # Errors
+///
+/// The errors of the formatter.
+pub fn write(error: &(dyn Error + 'static), formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut line = error.to_string();
+    formatter.write_str(&line)?;
+    let mut next = error.source();
+    while let Some(source) = next {
+        let text = source.to_string();
+        if !line.contains(&text) {
+            write!(formatter, ": {text}")?;
+            line.push_str(&text);
+        }
+        next = source.source();
+    }
+    Ok(())
+}
