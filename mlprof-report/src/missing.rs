@@ -86,8 +86,6 @@ pub enum Missing {
     FlameGraphs,
     /// Cycles as Parquet tables: nothing is in them.
     Tables,
-    /// The same: the program is built without what writes them.
-    TablesNotBuilt,
     /// The picture of memory over time.
     MemoryTimeline,
     /// Functions in the report of an Advanced profiler.
@@ -201,10 +199,6 @@ impl Display for Missing {
             ),
             Self::Tables => text.write_str(
                 "Parquet tables were asked for, and nothing was recorded that could be in them",
-            ),
-            Self::TablesNotBuilt => text.write_str(
-                "Parquet tables were asked for, and this program is built without them: turn the feature \
-                 `parquet` of the plugin on, or of mlprof-core",
             ),
             Self::MemoryTimeline => text.write_str(
                 "memory over time was asked for, and no allocation was recorded: see what the notes \

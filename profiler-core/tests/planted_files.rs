@@ -105,7 +105,9 @@ fn training_of_another_process() {
     let advanced = AdvancedProfiler::new().dirpath(&folder).filename("advanced");
     begin(Session::begin(advanced.dump_stats(true), Stage::Fit, &run));
     let tensor = TensorProfiler::new().dirpath(&folder).filename("tensor").flame(true);
-    let tensor = tensor.parquet(true).memory_timeline(true).memory_snapshot(true);
+    #[cfg(feature = "parquet")]
+    let tensor = tensor.parquet(true);
+    let tensor = tensor.memory_timeline(true).memory_snapshot(true);
     begin(Session::begin(tensor, Stage::Fit, &run));
     let numerics = NumericsProfiler::new().dirpath(&folder).filename("numerics");
     begin(Session::begin(numerics.every(1).save_tensors(true), Stage::Fit, &run));

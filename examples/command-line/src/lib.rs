@@ -11,7 +11,7 @@ use std::sync::Arc;
 use mlprof_core::prelude::*;
 use mlprof_core::report::findings::Rules;
 use mlprof_core::report::page;
-use mlprof_core::tensor::{DeviceTiming, InvalidSchedule, Schedule};
+use mlprof_core::tensor::{DeviceTiming, Schedule};
 use mlprof_core::{IntoProfiler, Output, Report, TensorProfiler};
 
 /// Which profiler, and where its reports go. Flatten it into a program's own options.
@@ -156,7 +156,7 @@ impl ProfilerOptions {
         if self.detailed { profiler.detailed() } else { profiler }
     }
 
-    fn tensor(&self) -> Result<TensorProfiler, InvalidSchedule> {
+    fn tensor(&self) -> Result<TensorProfiler, Box<dyn Error>> {
         let profiler = TensorProfiler::new()
             .output_to(self.output())
             .row_limit(self.row_limit)
@@ -168,10 +168,15 @@ impl ProfilerOptions {
             .record_inputs(self.record_inputs)
             .with_flops(self.with_flops)
             .with_stack(self.with_stack)
-            .parquet(self.parquet)
             .flame(self.flame);
+        #[cfg(feature = "parquet")]
+        let profiler = profiler.parquet(self.parquet);
+        #[cfg(not(feature = "parquet"))]
+        if self.parquet {
+            return Err("cannot write Parquet tables: build with the feature parquet".into());
+        }
         match self.schedule {
-            Some(schedule) => profiler.schedule(schedule),
+            Some(schedule) => Ok(profiler.schedule(schedule)?),
             None => Ok(profiler),
         }
     }

@@ -44,6 +44,7 @@ impl TensorProfiler {
             }
             return;
         }
+        #[cfg(feature = "parquet")]
         if settings.parquet {
             export.tables();
         }
@@ -118,9 +119,6 @@ impl Export<'_> {
         let ending = format.ending();
         match format {
             TraceFormat::Json => self.file(ending, |path| self.cycle.export_chrome_trace(path)),
-            // Without the feature nobody can ask for the others.
-            #[cfg(not(feature = "trace-formats"))]
-            TraceFormat::Pftrace | TraceFormat::Xplane => {}
             #[cfg(feature = "trace-formats")]
             TraceFormat::Pftrace => self.made_of_trace(ending, kineto::read, |trace, out| {
                 let written = perfetto::write(trace, out)?;
@@ -192,11 +190,6 @@ impl Export<'_> {
                 Err(_) => return self.complain("making the tables panicked"),
             };
         self.written(folder, |folder| super::tables::write(self.cycle, &trace?, folder, is_new));
-    }
-
-    #[cfg(not(feature = "parquet"))]
-    fn tables(&self) {
-        self.tell(Missing::TablesNotBuilt);
     }
 
     fn flame_graphs(&self) {

@@ -48,7 +48,7 @@ pub use mlprof_trace::{
 use recording::{Memory, Recording};
 pub use settings::DeviceTiming;
 use settings::Settings;
-pub use trace_formats::{TraceFormat, TraceFormatNotBuilt};
+pub use trace_formats::TraceFormat;
 use trace_settings::Switches;
 
 /// Not a recording's number: nothing was started yet.

@@ -25,11 +25,6 @@ fn burn() -> hook::Framework {
 }
 
 /// Why there are no tables of an empty run.
-const NO_TABLES: &str = match cfg!(feature = "parquet") {
-    true => "Parquet tables were asked for, and nothing was recorded",
-    false => "this program is built without them: turn the feature `parquet`",
-};
-
 /// A process, and what it must say.
 pub struct Scene {
     pub name: &'static str,
@@ -240,6 +235,7 @@ fn of_tensor() -> Vec<Scene> {
                 let every_step = Schedule::new().wait(0).warmup(0).active(1);
                 let profiler = TensorProfiler::new().schedule(every_step).expect("valid");
                 let profiler = profiler.without_schedule().flame(true).memory_timeline(true);
+                #[cfg(feature = "parquet")]
                 let profiler = profiler.parquet(true);
                 let profiler = profiler.export_trace(false).dirpath(folder.path());
                 profiler.setup(Stage::Fit, &RunContext::default());
@@ -248,7 +244,8 @@ fn of_tensor() -> Vec<Scene> {
             },
             &[
                 "flame graphs were asked for, and nothing was recorded",
-                NO_TABLES,
+                #[cfg(feature = "parquet")]
+                "Parquet tables were asked for, and nothing was recorded",
                 "memory over time was asked for, and no allocation was recorded",
             ],
         ),
