@@ -140,6 +140,7 @@
 //! With this crate's feature `rl`, beside burn's own, a strategy of burn's `RLTraining` is profiled:
 //! `training.with_learning_strategy(strategy.profiler("simple")?)`, see the module `rl`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 

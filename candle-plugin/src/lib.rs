@@ -82,6 +82,8 @@
 //!
 //! candle's random numbers [cannot be seeded on a CPU](seed_device). [`seeded_var_builder`] makes
 //! weights that can be repeated anyway.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(feature = "tracing", doc = include_str!("tracing.md"))]
 // Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]

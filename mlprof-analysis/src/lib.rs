@@ -15,6 +15,8 @@
 //! # Ok::<(), mlprof_analysis::kineto::ReadError>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod analysis;
 mod answers;
 #[cfg(feature = "parquet")]

@@ -6,6 +6,8 @@
 //! actions, for profilers that measure devices, on the streams of [`measure_actions_on`].
 //! [`DeviceCounters`] samples utilisation, memory, power, temperature and clocks.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod counters;
 mod cupti;
 mod devices;

@@ -1,6 +1,8 @@
 //! The vocabulary that hooks, profilers, reports and traces have in common: what an action, an op and an
 //! event is, and what of time, threads and forks all of them need. It knows nobody who uses it.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod action;
 mod before_main;
 #[doc(hidden)]
@@ -30,6 +32,7 @@ mod group_by;
 mod host_tensor;
 mod interest;
 mod kernel;
+#[doc(hidden)]
 pub mod live;
 mod memory;
 mod module_place;
@@ -48,6 +51,7 @@ mod process_id;
 #[doc(hidden)]
 pub mod progress;
 mod region;
+#[doc(hidden)]
 pub mod run;
 mod run_context;
 mod schedule;

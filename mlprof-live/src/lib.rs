@@ -30,6 +30,7 @@
 //!
 //! *Unix only*; elsewhere [`start`] is an error.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 #[cfg(unix)]
@@ -131,7 +132,7 @@ mlprof_events::debug_as_display!(Error);
 ///
 /// # Errors
 ///
-/// If none of the [folders](mlprof_events::live::folders()) for sockets can be used, or another
+/// If none of the folders for sockets can be used, or another
 /// copy of this crate listens in this process.
 pub fn start() -> Result<(), Error> {
     #[cfg(unix)]

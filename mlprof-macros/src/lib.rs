@@ -3,6 +3,7 @@
 //! Programs reach it as `mlprof_core::prelude::profile`; the recorder it talks to is in
 //! `mlprof-core`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // Nothing is printed here: `println!` and `eprintln!` panic where nobody reads any more.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 

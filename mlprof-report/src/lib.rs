@@ -85,6 +85,7 @@
 //! Names are whole and unescaped but for what JSON itself escapes. Readers should ignore fields
 //! that they do not know: new ones do not raise the version.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // What only rules, pages and comparisons use is not used without them; the compiler leaves it out.
 #![cfg_attr(not(all(feature = "comparison", feature = "html", feature = "read")), allow(dead_code))]
 
@@ -104,6 +105,7 @@ pub mod finding;
 pub mod findings;
 pub mod folded;
 mod frameworks;
+#[doc(hidden)]
 pub mod internals;
 mod label;
 pub mod lightning;

@@ -67,6 +67,8 @@
 //! *Linux on x86-64 and aarch64 only*; elsewhere, and without the feature `sampling`, [`Sampler::start`]
 //! is an error.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(all(
     feature = "sampling",
     target_os = "linux",

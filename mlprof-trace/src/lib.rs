@@ -9,10 +9,13 @@
 //!
 //! All of them read a cycle and write; none of them changes it or reads a clock.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod cycle;
 pub mod flame;
 mod flops;
 mod host;
+#[doc(hidden)]
 pub mod internals;
 mod json;
 pub mod kineto;

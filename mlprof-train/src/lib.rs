@@ -101,6 +101,8 @@
 //! *Cost*: some thirty scopes per training batch with one callback; about a microsecond with the
 //! Simple profiler, and none of them does anything else without a profiler.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod actions;
 mod callback;
 mod callbacks;

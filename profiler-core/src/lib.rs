@@ -35,10 +35,11 @@
 //! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
 //! | write a profiler | [`Profiler`] |
 //! | write a hook for a framework's ops | the module [`hook`] |
-//! | measure functions and ops that nobody instrumented | the command `mlprof run`, see [`spliced`] |
+//! | measure functions and ops that nobody instrumented | the command `mlprof run` |
 //! | know what Ctrl-C does to a program that is measured, or end politely | the module [`interrupt`] |
 //! | have a profiled training loop | the crate `mlprof-train`, through a framework's plugin |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
@@ -76,6 +77,7 @@ mod session;
 mod several;
 pub mod simple;
 mod source;
+#[doc(hidden)]
 pub mod spliced;
 pub mod tensor;
 #[cfg(feature = "tracing")]

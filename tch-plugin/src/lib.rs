@@ -121,6 +121,7 @@
 //! own: [`profile!`](mlprof_core::profile!) around `forward` and `try_step` measures them. Give
 //! rusttorch `default-features = false` where it should not download libtorch.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 

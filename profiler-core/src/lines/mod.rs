@@ -1,7 +1,7 @@
 //! Lines: how often each line of a function ran, how long, and what it did to memory.
 //!
 //! As Python's `line_profiler` and `memory_profiler` see a program. The lines are told by code that
-//! `mlprof run --lines` has put into functions, through the C functions of [`abi`]; a
+//! `mlprof run --lines` has put into functions, through the C functions of the module `abi`; a
 //! [`LineProfiler`] reports what they found, as a [`LinesReport`] that
 //! [`report::lines_text`](crate::report::lines_text) prints as `line_profiler` does and
 //! [`report::lines_memory`](crate::report::lines_memory) as `memory_profiler` does.
@@ -20,6 +20,7 @@
 //! *How it fails*: calls that are made while their thread is torn down are not recorded, and
 //! counted; a source file that is gone or was changed is said in the report's notes.
 
+#[doc(hidden)]
 pub mod abi;
 mod block;
 mod memory;
@@ -74,7 +75,7 @@ pub struct DeclaredFunction {
 ///
 /// There is one set of tallies per process, since before `main`; profilers that are made later
 /// report the same ones. Whether spliced code records at all says the word that it looks at
-/// ([`spliced::wanted::LINES`](crate::spliced::wanted)).
+/// (`spliced::wanted::LINES`).
 #[derive(Debug)]
 pub struct LineProfiler {
     started: u64,

@@ -118,6 +118,21 @@ mod tests {
     }
 
     #[test]
+    fn published_libraries_show_their_features_on_docs_rs() {
+        let packages = published().expect("cargo knows them");
+        for package in packages.iter().filter(|package| metadata::name(package) != "mlprof") {
+            let name = metadata::name(package);
+            let settings = &package["metadata"]["docs"]["rs"];
+            assert_eq!(settings["all-features"], true, "{name}");
+            assert_eq!(settings["rustdoc-args"], serde_json::json!(["--cfg", "docsrs"]), "{name}");
+            let manifest = package["manifest_path"].as_str().expect("a path");
+            let root = Path::new(manifest).with_file_name("src").join("lib.rs");
+            let text = std::fs::read_to_string(root).expect("a library");
+            assert!(text.contains("#![cfg_attr(docsrs, feature(doc_cfg))]"), "{name}");
+        }
+    }
+
+    #[test]
     fn published_crates_tell_what_a_registry_shows() {
         for package in published().expect("cargo knows them") {
             let name = metadata::name(&package);
