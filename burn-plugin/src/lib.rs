@@ -66,7 +66,7 @@
 //! - Forward and backward run inside one call of burn's `TrainStep::step`. Write
 //!   [`loss.profile_backward()`](ProfileBackwardExt::profile_backward) in it instead of
 //!   `loss.backward()`.
-//! - Whatever happens inside the model: [`profile!`](mlprof_core::profile!) and `#[profile_layer]`
+//! - Whatever happens inside the model: [`profile!`](mlprof_core::profile!) and `#[profiled]`
 //!   report to the training's profiler while it runs.
 //! - Reading items and batching them (the move to the device included): wrap the batcher in a
 //!   [`ProfiledBatcher`].
@@ -235,7 +235,7 @@ pub use training::{MetricTuple, ProfileTrainingExt, ProfiledTraining, TextMetric
 /// it.
 ///
 /// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
-/// `#[profile_layer]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
+/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
 /// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro.
 pub mod prelude {
     #[cfg(feature = "autodiff")]

@@ -7,7 +7,7 @@ use mlprof_candle::prelude::*;
 /// Learns y = 2x + 1.
 struct Line {
     vars: VarMap,
-    layer: Profiled<Linear>,
+    layer: ProfiledLayer<Linear>,
 }
 
 #[profiled]
@@ -32,10 +32,10 @@ impl TrainModule for Line {
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let vars = VarMap::new();
     let vb = seeded_var_builder(&vars, 42, DType::F32, &Device::Cpu);
-    let layer = vb.pp("layer").profiled(|vb| linear(1, 1, vb))?;
+    let layer = vb.pp("layer").profile_layer(|vb| linear(1, 1, vb))?;
     let mut line = Line { vars, layer };
     let x = Tensor::from_vec(vec![-1f32, 0., 1., 2.], (4, 1), &Device::Cpu)?;
     let batches = vec![(x.clone(), ((x * 2.)? + 1.)?); 5];
-    Trainer::new().max_epochs(2).profiler("simple")?.fit(&mut line, &batches, None)?;
+    Trainer::new().max_epochs(2).profiler("simple").fit(&mut line, &batches, None)?;
     Ok(())
 }
