@@ -4,6 +4,8 @@
 //! [`Selection`] chooses, and gives back the files whose text changed. A function begins with a call
 //! of a macro that the crate's root file defines; what stands behind it is in `template/`.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod allocator;
 pub mod edit;
 
