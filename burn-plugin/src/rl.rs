@@ -8,14 +8,17 @@
 //! use burn::train::{OffPolicyConfig, RLComponentsTypes, RLResult, RLStrategies, RLTraining};
 //! use mlprof_burn::prelude::*;
 //!
-//! fn train<RLC>(training: RLTraining<RLC>, agent: RLC::LearningAgent) -> RLResult<RLC::Policy>
+//! fn train<RLC>(
+//!     training: RLTraining<RLC>,
+//!     agent: RLC::LearningAgent,
+//! ) -> Result<RLResult<RLC::Policy>, mlprof_burn::Error>
 //! where
 //!     RLC: RLComponentsTypes + 'static,
 //!     RLC::PolicyObs: SliceAccess,
 //!     RLC::PolicyAction: SliceAccess,
 //! {
 //!     let strategy = RLStrategies::OffPolicyStrategy(OffPolicyConfig::new().with_num_envs(4));
-//!     training.with_learning_strategy(strategy.profiler("simple")?).launch(agent)
+//!     Ok(training.with_learning_strategy(strategy.profiler("simple")?).launch(agent))
 //! }
 //! ```
 //!
