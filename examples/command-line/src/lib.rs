@@ -2,7 +2,6 @@
 //! program ends.
 
 use std::error::Error;
-use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -240,25 +239,39 @@ pub fn reports_of(profiler: &Arc<dyn Profiler>) -> Vec<Report> {
 
 /// Runs the body of a program with the profiler that was asked for. Exit code 0, 1 after an error,
 /// 2 for an unknown profiler.
-pub fn run<E: Display>(
+pub fn run(
     program: &str,
     options: &ProfilerOptions,
-    body: impl FnOnce(&Arc<dyn Profiler>) -> Result<(), E>,
+    body: impl FnOnce(&Arc<dyn Profiler>) -> Result<(), Box<dyn Error>>,
 ) -> ExitCode {
     let profiler = match options.make_profiler() {
         Ok(profiler) => profiler,
         Err(error) => {
-            eprintln!("{program}: {error}");
+            eprintln!("{program}: {}", with_causes(&*error));
             return ExitCode::from(2);
         }
     };
     match body(&profiler) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{program}: {error}");
+            eprintln!("{program}: {}", with_causes(&*error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns an error's message with the messages of its causes, each of them once.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let message = error.to_string();
+        if !text.contains(&message) {
+            text = format!("{text}: {message}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 #[cfg(test)]
@@ -307,7 +320,7 @@ mod tests {
         assert!(error.to_string().contains("simple"), "{error}");
     }
 
-    /// Written, or said to be missing, as the program is built.
+    /// Written, or refused, as the program is built.
     #[test]
     fn tables_are_asked_for() {
         let directory = tempfile::tempdir().expect("a folder");
@@ -316,21 +329,42 @@ mod tests {
         let arguments =
             ["--profiler", "tensor", "--schedule", schedule, "--dirpath", &dirpath, "--parquet"];
         for (asks, arguments) in [(true, &arguments[..]), (false, &arguments[..6])] {
-            let profiler = parse(arguments).expect("valid").make_profiler().expect("a profiler");
+            let made = parse(arguments).expect("valid").make_profiler();
+            if asks && cfg!(not(feature = "parquet")) {
+                let error = made.expect_err("tables cannot be written").to_string();
+                assert!(error.contains("build with the feature parquet"), "{error}");
+                continue;
+            }
+            let profiler = made.expect("a profiler");
             profiler.setup(Stage::Fit, &RunContext::default());
             drop(profiler.profile("training_step"));
             profiler.step();
             profiler.teardown(Some(Stage::Fit));
-            let report = profiler.report().expect("a report").to_json().expect("JSON");
-            let is_there = directory.path().join("fit.parquet").is_dir();
-            let is_said = report.contains("Parquet tables were asked for");
-            if asks {
-                assert!(is_there != is_said, "{report}");
-                drop(std::fs::remove_dir_all(directory.path().join("fit.parquet")));
-            } else {
-                assert!(!is_there && !is_said, "{report}");
+            let tables = directory.path().join("fit.parquet");
+            assert_eq!(tables.is_dir(), asks);
+            drop(std::fs::remove_dir_all(tables));
+        }
+    }
+
+    #[test]
+    fn an_error_is_printed_with_its_causes_once() {
+        let inner = std::fs::read("/no/such/file").expect_err("it is not there");
+        let cause = inner.to_string();
+        let error = io::Error::other(inner);
+        assert_eq!(with_causes(&error), cause);
+        #[derive(Debug)]
+        struct Refused(io::Error);
+        impl std::fmt::Display for Refused {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("cannot resume")
             }
         }
+        impl Error for Refused {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        assert_eq!(with_causes(&Refused(error)), format!("cannot resume: {cause}"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use command_line::with_causes;
 use digits::{
     Digit, Measured, Options, Order, Splits, loader, refuse_early_end, splits, test_accuracy,
 };
@@ -86,11 +87,11 @@ pub fn run<M: ParallelModule<Batch: 'static>>(
         let is_rank = run.world_size > 1 || std::env::var_os("RANK").is_some();
         if is_rank || arguments.processes == 1 {
             return train(arguments, profiler, &run, make_module, make_batch)
-                .map_err(|error| format!("rank {}: {error}", run.rank));
+                .map_err(|error| format!("rank {}: {}", run.rank, with_causes(&*error)).into());
         }
         // Enough for the others to notice and to write their reports.
         let grace = Duration::from_secs(arguments.timeout + 5);
-        launch(arguments.processes, grace).map_err(|error| error.to_string())
+        Ok(launch(arguments.processes, grace)?)
     })
 }
 

@@ -46,9 +46,8 @@ pub fn passed_on() {
     let own: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
     let converted = own.clone().into_profiler().expect("a profiler");
     assert!(Arc::ptr_eq(&own, &converted), "converting does not read the environment");
-    let begin = |own: &Arc<dyn Profiler>| {
-        Session::begin(own.clone(), Stage::Fit, &RunContext::default())
-    };
+    let begin =
+        |own: &Arc<dyn Profiler>| Session::begin(own.clone(), Stage::Fit, &RunContext::default());
     let session = begin(&own);
     let chosen = session.profiler().clone();
     assert!(!Arc::ptr_eq(&own, &chosen), "the environment's own");

@@ -65,7 +65,9 @@ fn above_zero(text: &str) -> Result<f64, String> {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    run(PROGRAM, &options.profiler, |profiler| learn_and_write(&options, profiler))
+    run(PROGRAM, &options.profiler, |profiler| {
+        learn_and_write(&options, profiler).map_err(|error| error as _)
+    })
 }
 
 fn learn_and_write(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {

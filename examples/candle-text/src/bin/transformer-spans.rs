@@ -49,7 +49,9 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    run("transformer-spans", &options.profiler, |profiler| embed(&options, profiler))
+    run("transformer-spans", &options.profiler, |profiler| {
+        embed(&options, profiler).map_err(|error| error as _)
+    })
 }
 
 fn embed(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {
