@@ -104,8 +104,8 @@ fn write_package(package: &Path, folder: &Path) -> PathBuf {
     folder.join("Cargo.toml")
 }
 
-/// Returns the section of what the library depends on, from its manifest in the workspace, which the published package has as
-/// `runtime.toml`: with the same features, and with the version of the command.
+/// Returns the library's dependencies with the version of the command, from its manifest in the
+/// workspace, which the published package has as `runtime.toml`.
 fn runtime_dependencies(package: &Path, version: &str) -> String {
     let manifest = fs::read_to_string(package.join("runtime.toml"));
     let manifest = manifest.expect("the package has the manifest of its runtime library");

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::folder::files_below;
 use crate::libtorch::Variables;
 use crate::metadata;
 use crate::steps::Step;
@@ -45,8 +46,8 @@ fn is_depended_on(name: &str) -> bool {
     name.starts_with("mlprof")
 }
 
-/// All that a package's code may be another one with: not the default ones, nor those that only ask other packages of ours for
-/// features, which are looked at there.
+/// Returns the features that change a package's own code or dependencies. Features that only turn on
+/// those of our other packages are checked there.
 fn features(package: &Value) -> Vec<&str> {
     let features = package["features"].as_object().into_iter().flatten();
     let mut features: Vec<_> = features.filter(|(name, _)| *name != "default").collect();
@@ -62,20 +63,15 @@ fn features(package: &Value) -> Vec<&str> {
     features.into_iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// Whether `cfg(feature = "…")` of this feature stands somewhere in a package's sources.
+/// Returns whether `cfg(feature = "…")` of this feature stands in a package's sources.
 fn is_named_in_code(package: &Value, feature: &str) -> bool {
     let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
-    let folder = manifest.parent().unwrap_or(manifest);
+    let sources = manifest.with_file_name("src");
     let named = format!("feature = \"{feature}\"");
-    let mut places = vec![folder.join("src")];
-    while let Some(place) = places.pop() {
-        if let Ok(entries) = fs::read_dir(&place) {
-            places.extend(entries.flatten().map(|entry| entry.path()));
-        } else if fs::read_to_string(&place).is_ok_and(|text| text.contains(&named)) {
-            return true;
-        }
-    }
-    false
+    let files = files_below(&sources).unwrap_or_default();
+    let names_it =
+        |file| fs::read_to_string(sources.join(file)).is_ok_and(|it| it.contains(&named));
+    files.iter().any(names_it)
 }
 
 #[cfg(test)]

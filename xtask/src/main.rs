@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod disk_space;
 mod features;
+mod folder;
 mod gpu_check;
 mod libtorch;
 mod loom_compiler;

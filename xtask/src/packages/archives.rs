@@ -1,7 +1,6 @@
-//! What users download: the archives of all packages, as a workspace in which nothing else of ours is. Each package is built
-//! from its own archive there, and so is a program that depends on one of them.
+//! Builds from the archives that users download: a workspace of them alone, in which each package
+//! is checked, and a program that depends on one of them is built and run.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,6 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::published;
+use crate::folder::files_below;
 use crate::libtorch::Variables;
 use crate::metadata;
 use crate::steps::{Step, cargo, target_directory};
@@ -16,7 +16,8 @@ use crate::steps::{Step, cargo, target_directory};
 /// The program in `tests` that depends on published packages alone.
 const PROGRAM: &str = "packed";
 
-/// Has what the archives stand on built with the features that other builds ask for, so that it is built once.
+/// Turns on the features of dependencies that other builds turn on, so that each dependency is built
+/// once.
 const UNIFICATION: &str = "feature-unification";
 
 /// Builds each package from its own archive, as far as errors need.
@@ -53,7 +54,8 @@ fn workspace() -> PathBuf {
     target_directory().join("packages/workspace")
 }
 
-/// Makes the workspace, or brings it up to date: what did not change keeps its time, and is not built again.
+/// Makes or updates the workspace. Files without a change keep their times, so that cargo does not
+/// build them again.
 fn unpack() -> Result<(), String> {
     let published = published()?;
     super::pack(&published)?;
@@ -91,8 +93,8 @@ fn unpacked(package: &Value) -> String {
     format!("{}-{}", metadata::name(package), package["version"].as_str().unwrap_or_default())
 }
 
-/// Returns the manifest of a workspace of these packages, each with its folder, from that of ours: with the same profiles and
-/// versions, and with each package where the registry would be asked for it.
+/// Returns the manifest of a workspace of these packages, each with its folder. Profiles and versions
+/// are those of our manifest, and each package replaces the one of the registry.
 fn manifest(ours: &str, packages: &[(&str, String)]) -> String {
     let (_, rest) = ours.split_once("[workspace.package]").unwrap_or_default();
     let mut manifest = String::from("[workspace]\nresolver = \"3\"\nmembers = [\n");
@@ -148,24 +150,6 @@ fn update(new: &Path, old: &Path) -> std::io::Result<()> {
         fs::write(target, content)?;
     }
     Ok(())
-}
-
-/// All files in a folder and its folders, as paths from it.
-fn files_below(folder: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
-    let mut files = BTreeSet::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(folder.join(&next))? {
-            let entry = entry?;
-            let path = next.join(entry.file_name());
-            if entry.file_type()?.is_dir() {
-                folders.push(path);
-            } else {
-                files.insert(path);
-            }
-        }
-    }
-    Ok(files)
 }
 
 /// Fails unless only archives were built, and the program printed what its users expect.

@@ -43,7 +43,7 @@ pub fn step() -> Result<Step, String> {
     Ok(published()?.iter().fold(step, named).and_then(look_into_all))
 }
 
-/// Without a build of each, for which what it stands on would be built for each: [`check_steps`] does that.
+/// Does not build the packages, which would build the dependencies of each anew: [`check_steps`] does.
 const PACK: &str = "package --quiet --no-verify --allow-dirty --target-dir";
 
 /// Makes the archives of these packages.
