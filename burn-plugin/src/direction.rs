@@ -8,7 +8,8 @@ thread_local! {
     static INSIDE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether the calling thread is inside [`ProfileBackwardExt::profile_backward`](crate::ProfileBackwardExt::profile_backward).
+/// Whether the calling thread is inside
+/// [`ProfileBackwardExt::profile_backward`](crate::ProfileBackwardExt::profile_backward).
 #[cfg_attr(not(feature = "cubecl"), allow(dead_code))]
 pub(crate) fn direction() -> Direction {
     if INSIDE.get() > 0 { Direction::Backward } else { Direction::Forward }

@@ -17,13 +17,15 @@
 //! }
 //! ```
 //!
-//! `launch` returns an error for an unknown profiler, before anything is trained. Where a function has to
-//! return burn's own `SupervisedTraining`, profile its strategy:
-//! [`with_training_strategy(strategy.profiler("simple")?)`](ProfileStrategyExt). Where burn's own `Evaluator`
-//! is returned, profile the returned one: [`evaluator.profiler("simple")?`](ProfileEvaluatorExt).
+//! `launch` returns an error for an unknown profiler, before anything is trained. Where a function
+//! has to return burn's own `SupervisedTraining`, profile its strategy:
+//! [`with_training_strategy(strategy.profiler("simple")?)`](ProfileStrategyExt). Where burn's own
+//! `Evaluator` is returned, profile the returned one:
+//! [`evaluator.profiler("simple")?`](ProfileEvaluatorExt).
 //!
-//! Supported and tested: burn 0.22 (0.22.1). The package `mlprof-burn-next`, in the folder `next`, is this
-//! crate built with burn 0.23.0-pre.1. It has the same items, and no features `cubecl` and `cuda`.
+//! Supported and tested: burn 0.22 (0.22.1). The package `mlprof-burn-next`, in the folder `next`,
+//! is this crate built with burn 0.23.0-pre.1. It has the same items, and no features `cubecl` and
+//! `cuda`.
 //!
 //! # Features
 //!
@@ -40,8 +42,8 @@
 //! | `cubecl` | ops, fused blocks and kernels of CubeCL devices, beside burn's `fusion`; device time of actions |
 //! | `cuda` | `cubecl`, and kernels and copies as NVIDIA's driver reports them |
 //!
-//! A crate with a model alone takes `default-features = false`: [`ProfileLayerExt`] needs no feature,
-//! `profile_backward` needs `autodiff`.
+//! A crate with a model alone takes `default-features = false`: [`ProfileLayerExt`] needs no
+//! feature, `profile_backward` needs `autodiff`.
 //!
 //! # What is kept, and what must come after `.profiler(…)`
 //!
@@ -73,30 +75,34 @@
 //!
 //! # Tensor ops
 //!
-//! The Tensor profiler (`.profiler("tensor")`) shows actions and functions on every device; on CubeCL
-//! devices (wgpu, CUDA, …), with this crate's feature `cubecl`, also every op with its shapes, fused
-//! blocks and kernels: see [`ops`]. Each training batch is a step of its schedule, on several
-//! devices together, and each batch of an evaluation; the validation between epochs is none. A
-//! training strategy of your own calls [`ProfilerExt::step`](mlprof_core::ProfilerExt::step) itself.
+//! The Tensor profiler (`.profiler("tensor")`) shows actions and functions on every device; on
+//! CubeCL devices (wgpu, CUDA, …), with this crate's feature `cubecl`, also every op with its
+//! shapes, fused blocks and kernels: see [`ops`]. Each training batch is a step of its schedule, on
+//! several devices together, and each batch of an evaluation; the validation between epochs is
+//! none. A training strategy of your own calls
+//! [`ProfilerExt::step`](mlprof_core::ProfilerExt::step) itself.
 //!
 //! # Device time
 //!
-//! With the feature `cubecl` a profiler that [measures devices](mlprof_core::SimpleProfiler::measure_devices)
-//! has the device's time beside the host's for each action, and `profile_device` times one region. Both
-//! need neither `fusion` nor the Tensor profiler; a loop of your own calls [`ops::install`] first. Replays of
-//! captured graphs are actions where `capture` of this crate captures them.
+//! With the feature `cubecl` a profiler that [measures
+//! devices](mlprof_core::SimpleProfiler::measure_devices) has the device's time beside the host's
+//! for each action, and `profile_device` times one region. Both need neither `fusion` nor the
+//! Tensor profiler; a loop of your own calls [`ops::install`] first. Replays of captured graphs are
+//! actions where `capture` of this crate captures them.
 //!
 //! # Numbers
 //!
-//! [`NumericsProfiler`](mlprof_core::NumericsProfiler) (`.profiler("numerics")`) sees what modules return that are
-//! [`profile_layer`](ProfileLayerExt::profile_layer), the loss, and gradients, parameters and their updates by the names that
-//! they have in the model. On flex they are read in place. On other devices each is reduced where it is, by some thirty
-//! ops that no other profiler counts, and what came of that is read when the batch has ended: what is not finite is
-//! then in the parameters already. With `stop_on_nan` the fit ends there, with a reason that says where it began. A
-//! loop, a training strategy or an agent of your own tells of modules and losses, and of the rest with
-//! [`optimizer.profile_step(…)`](ProfileOptimizerExt::profile_step). For `mlprof compare-numerics`, which puts two runs beside each other,
-//! a training says what its random numbers are seeded with ([`seeded_with`](ProfiledTraining::seeded_with)), and a step which batch it is given
-//! ([`record_batch`]).
+//! [`NumericsProfiler`](mlprof_core::NumericsProfiler) (`.profiler("numerics")`) sees what modules
+//! return that are [`profile_layer`](ProfileLayerExt::profile_layer), the loss, and gradients,
+//! parameters and their updates by the names that they have in the model. On flex they are read in
+//! place. On other devices each is reduced where it is, by some thirty ops that no other profiler
+//! counts, and what came of that is read when the batch has ended: what is not finite is then in
+//! the parameters already. With `stop_on_nan` the fit ends there, with a reason that says where it
+//! began. A loop, a training strategy or an agent of your own tells of modules and losses, and of
+//! the rest with [`optimizer.profile_step(…)`](ProfileOptimizerExt::profile_step). For `mlprof
+//! compare-numerics`, which puts two runs beside each other, a training says what its random
+//! numbers are seeded with ([`seeded_with`](ProfiledTraining::seeded_with)), and a step which batch
+//! it is given ([`record_batch`]).
 //!
 //! # Metrics and the renderer
 //!
@@ -119,10 +125,10 @@
 //! # burn's feature `tracing`
 //!
 //! With this crate's feature `tracing`, beside burn's own, burn's spans are rows, once
-//! [`mlprof_core`]'s `ProfilerLayer` is part of a subscriber that is installed before `launch`. (burn's
-//! own logger then finds its place taken, and `experiment.log` stays empty; where burn's comes first,
-//! installing another one fails.) They tell of data that is moved, not of ops: those come as
-//! said above. On flex there are:
+//! [`mlprof_core`]'s `ProfilerLayer` is part of a subscriber that is installed before `launch`.
+//! (burn's own logger then finds its place taken, and `experiment.log` stays empty; where burn's
+//! comes first, installing another one fails.) They tell of data that is moved, not of ops: those
+//! come as said above. On flex there are:
 //!
 //! | span | what it is |
 //! |---|---|

@@ -9,8 +9,8 @@ use mlprof_core::{Action, ActiveScope, Interest, hook};
 
 use crate::numerics;
 
-/// `layer.profile_layer("conv1", |layer| layer.forward(images))` for every module of burn: each forward is
-/// a row `[module]{type}: {path}` of the active profiler, and its ops belong to it.
+/// `layer.profile_layer("conv1", |layer| layer.forward(images))` for every module of burn: each
+/// forward is a row `[module]{type}: {path}` of the active profiler, and its ops belong to it.
 ///
 /// burn's modules have forwards of many forms and no hook around them; the call stands where the
 /// forward stood. Inside another profiled module only the own part of the path is written, as fields
@@ -59,9 +59,10 @@ pub trait ProfileLayerExt: Module + sealed::Sealed {
         if is_measured() { measured(self, path, None, forward) } else { forward(self) }
     }
 
-    /// The same for a forward whose input the profiler may see, too: then [`NumericsProfiler`](mlprof_core::NumericsProfiler) can
-    /// tell whether what is not finite was made here, and `mlprof compare-numerics` whether two runs part here. The method itself will do as a
-    /// forward:
+    /// The same for a forward whose input the profiler may see, too: then
+    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler) can tell whether what is not finite was
+    /// made here, and `mlprof compare-numerics` whether two runs part here. The method itself will
+    /// do as a forward:
     ///
     /// ```
     /// # use burn::nn::{Linear, LinearConfig};

@@ -9,11 +9,13 @@ use mlprof_core::profile;
 use crate::actions;
 use crate::numerics::StepTold;
 
-/// `optimizer.profile_step(rate, model, gradients)`: the optimizer's step as an action, and its numbers.
+/// `optimizer.profile_step(rate, model, gradients)`: the optimizer's step as an action, and its
+/// numbers.
 ///
-/// A training that burn runs under a profiler needs none of this. In a loop of your own it is written where
-/// `optimizer.step(…)` stood: the report has a row `Optimizer.step`, and
-/// [`NumericsProfiler`](mlprof_core::NumericsProfiler) sees gradients, parameters and updates by their names in the model.
+/// A training that burn runs under a profiler needs none of this. In a loop of your own it is
+/// written where `optimizer.step(…)` stood: the report has a row `Optimizer.step`, and
+/// [`NumericsProfiler`](mlprof_core::NumericsProfiler) sees gradients, parameters and updates by
+/// their names in the model.
 ///
 /// ```
 /// use burn::nn::{Linear, LinearConfig};

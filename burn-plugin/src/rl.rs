@@ -41,9 +41,10 @@
 //! batch is a step of the Tensor profiler's schedule; evaluations are between steps. A strategy of
 //! your own is measured as a whole, `[Strategy]Custom.train`.
 //!
-//! A profiler that has a reason to end the training, such as `NumericsProfiler::stop_on_nan`, ends it after the batch. Ctrl-C ends
-//! the program, after the report, and reports go where the profiler was told to write, unless
-//! [`strategy.profiler_with("simple", settings)`](ProfileStrategyExt::profiler_with) says otherwise.
+//! A profiler that has a reason to end the training, such as `NumericsProfiler::stop_on_nan`, ends
+//! it after the batch. Ctrl-C ends the program, after the report, and reports go where the profiler
+//! was told to write, unless [`strategy.profiler_with("simple",
+//! settings)`](ProfileStrategyExt::profiler_with) says otherwise.
 
 use std::sync::Arc;
 

@@ -8,8 +8,8 @@ use mlprof_core::names::short_type_name;
 use crate::{evaluation, framework, numerics};
 
 mlprof_core::layer_wrappers! {
-    /// `.profile_layer(path)` for every [`Module`]: layers, closures, a `Sequential` and what is put in it.
-    /// `path` is text, or the `VarBuilder` that the layer was built with.
+    /// `.profile_layer(path)` for every [`Module`]: layers, closures, a `Sequential` and what is
+    /// put in it. `path` is text, or the `VarBuilder` that the layer was built with.
     ///
     /// ```
     /// # use candle_core::{DType, Device, Module, Tensor};
@@ -26,8 +26,8 @@ mlprof_core::layer_wrappers! {
     /// ```
     ProfileLayerExt for Module;
 
-    /// `.profile_layer_t(path)` for layers that behave differently while training, such as `Dropout` and
-    /// `BatchNorm`: [`ModuleT`] instead of [`Module`].
+    /// `.profile_layer_t(path)` for layers that behave differently while training, such as
+    /// `Dropout` and `BatchNorm`: [`ModuleT`] instead of [`Module`].
     ///
     /// ```
     /// # use candle_core::{DType, Device, ModuleT, Tensor};
@@ -41,8 +41,9 @@ mlprof_core::layer_wrappers! {
     /// ```
     ProfileLayerTExt for ModuleT;
 
-    /// `.profile_layer(path)` for every [`RNN`]: [`LSTM`](candle_nn::LSTM) and [`GRU`](candle_nn::GRU), which
-    /// are no [`Module`]s. Each `seq`, `seq_init` and `step` is a forward.
+    /// `.profile_layer(path)` for every [`RNN`]: [`LSTM`](candle_nn::LSTM) and
+    /// [`GRU`](candle_nn::GRU), which are no [`Module`]s. Each `seq`, `seq_init` and `step` is a
+    /// forward.
     ///
     /// ```
     /// # use candle_core::{DType, Device, Tensor};
@@ -90,8 +91,8 @@ impl<B: Backend> ModulePath for VarBuilderArgs<'_, B> {
     }
 }
 
-/// `vb.pp("head").profile_layer(|vb| linear(64, 10, vb))`: a layer that is built and measured under the
-/// same path.
+/// `vb.pp("head").profile_layer(|vb| linear(64, 10, vb))`: a layer that is built and measured under
+/// the same path.
 ///
 /// ```
 /// # use candle_core::{DType, Device, ModuleT, Module, Tensor};

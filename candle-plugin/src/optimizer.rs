@@ -39,9 +39,10 @@ use crate::{Error, framework, numerics};
 ///
 /// # Memory
 ///
-/// Where a [`TrackingAllocator`](mlprof_core::allocation::TrackingAllocator) tells a profiler of the
-/// host's memory, the variables are labelled as parameters at each step, and what the optimizer keeps as
-/// its state, also if it was made long before the recording: if [`new`](Self::new) made it.
+/// Where a [`TrackingAllocator`](mlprof_core::allocation::TrackingAllocator) tells a profiler of
+/// the host's memory, the variables are labelled as parameters at each step, and what the optimizer
+/// keeps as its state, also if it was made long before the recording: if [`new`](Self::new) made
+/// it.
 ///
 /// # Checkpoints
 ///

@@ -55,9 +55,9 @@ mod sealed {
 /// load per action.
 ///
 /// *Memory*: one that is made by `ProfiledOptimizer::<AdamW>::new(vars, config)` labels variables and the
-/// optimizer's state for a profiler of the host's memory, as [`CandleOptimizer`](crate::CandleOptimizer)
-/// does. Of an optimizer that was there before `.profile_optimizer()` neither is known: candle's show them to
-/// nobody.
+/// optimizer's state for a profiler of the host's memory, as
+/// [`CandleOptimizer`](crate::CandleOptimizer) does. Of an optimizer that was there before
+/// `.profile_optimizer()` neither is known: candle's show them to nobody.
 #[derive(Debug)]
 pub struct ProfiledOptimizer<O> {
     optimizer: O,

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-/// Writes `error` and its sources, each after a colon. A source whose text the line already contains
-/// is left out, as errors of other crates often repeat theirs.
+/// Writes `error` and its sources, each after a colon. A source whose text the line already
+/// contains is left out, as errors of other crates often repeat theirs.
 ///
 /// # Errors
 ///

@@ -12,8 +12,8 @@ const MOST_NAMES: usize = 64;
 const SAID_NAMES: usize = 4;
 
 /// Work that is in no report although a profiler was active, because the threads that did it are
-/// bound to no one training. Profilers receive it (`Observation::Unattributed`) when they are activated,
-/// and note in their report what it holds by then.
+/// bound to no one training. Profilers receive it (`Observation::Unattributed`) when they are
+/// activated, and note in their report what it holds by then.
 #[derive(Debug, Default)]
 pub struct Unbound {
     threads: Mutex<Vec<UnboundThread>>,

@@ -37,8 +37,8 @@ pub struct SimpleReport {
 }
 
 impl SimpleReport {
-    /// Whether `row` is one of the [start-up](mlprof_events::startup), which came before the stage and is
-    /// no part of its wall time.
+    /// Whether `row` is one of the [start-up](mlprof_events::startup), which came before the stage
+    /// and is no part of its wall time.
     pub fn is_startup(&self, row: &ActionStatistics) -> bool {
         self.header.startup.is_some()
             && row.sub_stage.is_none()

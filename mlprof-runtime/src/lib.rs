@@ -234,7 +234,8 @@ pub extern "C" fn mlprof_copied(bytes: usize) {
     }
 }
 
-/// Nobody listens by this library's copy of mlprof-live but where the run asks it to: the program may have one of its own.
+/// Nobody listens by this library's copy of mlprof-live but where the run asks it to: the program
+/// may have one of its own.
 #[cfg(target_os = "linux")]
 use mlprof_live as _;
 

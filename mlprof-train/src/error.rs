@@ -12,8 +12,8 @@ pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 
 /// Why a stage ended early. The report has been delivered when this is returned.
 ///
-/// `Display` leaves out the cause, which is the error's [`source`](std::error::Error::source). `Debug`
-/// prints both in one line, as a `main` does that returns the error.
+/// `Display` leaves out the cause, which is the error's [`source`](std::error::Error::source).
+/// `Debug` prints both in one line, as a `main` does that returns the error.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {

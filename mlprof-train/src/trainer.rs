@@ -183,10 +183,10 @@ impl Trainer {
         self
     }
 
-    /// Whether the process listens to `mlprof ps`, `mlprof top` and `mlprof record` from here on, to its end, as with
-    /// `MLPROF_LIVE=1` in its environment. `false`, the default, leaves that to the environment, and `MLPROF_LIVE=0`
-    /// forbids it. It takes one of mlprof's plugins, or the crate `mlprof-live`; what is in the way is said on standard
-    /// error, and the training goes on.
+    /// Whether the process listens to `mlprof ps`, `mlprof top` and `mlprof record` from here on,
+    /// to its end, as with `MLPROF_LIVE=1` in its environment. `false`, the default, leaves that to
+    /// the environment, and `MLPROF_LIVE=0` forbids it. It takes one of mlprof's plugins, or the
+    /// crate `mlprof-live`; what is in the way is said on standard error, and the training goes on.
     ///
     /// *Cost*: some nanoseconds per action, and a lock that nobody else holds per step.
     #[must_use]

@@ -4,8 +4,8 @@ use std::fmt;
 
 use mlprof_events::InvalidSchedule;
 
-/// The names that a profiler can be selected by, in any mixture of upper and lower case. `"pytorch"`
-/// is Lightning's name for `"tensor"`. Several are joined by `+`: `"simple+nvtx"`.
+/// The names that a profiler can be selected by, in any mixture of upper and lower case.
+/// `"pytorch"` is Lightning's name for `"tensor"`. Several are joined by `+`: `"simple+nvtx"`.
 pub const PROFILER_NAMES: [&str; 7] =
     ["simple", "advanced", "tensor", "pytorch", "numerics", "nvtx", "none"];
 

@@ -1,7 +1,7 @@
 //! What the plugins of frameworks whose layers are traits have in common: `.profile_layer(path)`.
 
-/// Makes `ModulePath`, the traits with `.profile_layer(path)`, and the layers that they return, `ProfiledLayer`
-/// and `ProfiledLayerT`. For plugins, not for programs.
+/// Makes `ModulePath`, the traits with `.profile_layer(path)`, and the layers that they return,
+/// `ProfiledLayer` and `ProfiledLayerT`. For plugins, not for programs.
 ///
 /// A macro, because a plugin may give its framework's traits only to types of its own: it says which
 /// traits these are, what to call when a layer is wrapped, and how a type is named, and then writes the
@@ -136,8 +136,8 @@ macro_rules! layer_wrappers {
         }
 
         /// A layer that differs between training and evaluation, measured: what
-        /// [`profile_layer_t`](ProfileLayerTExt::profile_layer_t) makes. A type of its own, since a layer's type may
-        /// have both traits.
+        /// [`profile_layer_t`](ProfileLayerTExt::profile_layer_t) makes. A type of its own, since a
+        /// layer's type may have both traits.
         #[derive(Debug, Clone)]
         pub struct ProfiledLayerT<M>(ProfiledLayer<M>);
 

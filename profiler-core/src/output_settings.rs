@@ -26,7 +26,8 @@ macro_rules! output_settings {
         }
 
         /// Whether what costs time that could be saved is looked for at the end and told, as it is
-        /// unless this says `false`; see [`Output::findings`](crate::Output::findings). Needs the feature `findings`.
+        /// unless this says `false`; see [`Output::findings`](crate::Output::findings). Needs the
+        /// feature `findings`.
         #[cfg(feature = "findings")]
         #[must_use]
         pub fn findings(mut self, looks_for_them: bool) -> Self {

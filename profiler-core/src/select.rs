@@ -15,14 +15,15 @@ use crate::{Error, PassThroughProfiler, Profiler};
 /// measures nothing, or several of them: names joined by `+`, an array, a `Vec`, or a tuple.
 /// [`Several`] says how they go together.
 ///
-/// Converting reads nothing but the argument. Trainers and [`Session`](crate::Session) then read the
-/// environment: `MLPROF_PROFILER=simple`, or any other name or names, measures in place of whatever was
-/// passed, `None` included; `MLPROF_PROFILER=none` turns measuring off. `MLPROF_DIRPATH`,
-/// `MLPROF_FILENAME` and `MLPROF_SCHEDULE` (`wait=1,warmup=1,active=3,repeat=2,skip_first=10`) take the
-/// place of the profilers' settings of these names. A line on standard error reports it, once in a
-/// process. For a value that cannot be read, a line on standard error says so and the program's own
-/// choice holds. A profiler that the program [activates](crate::activate) itself is left alone. In a
-/// process of `mlprof run` the profiler of that run measures, too.
+/// Converting reads nothing but the argument. Trainers and [`Session`](crate::Session) then read
+/// the environment: `MLPROF_PROFILER=simple`, or any other name or names, measures in place of
+/// whatever was passed, `None` included; `MLPROF_PROFILER=none` turns measuring off.
+/// `MLPROF_DIRPATH`, `MLPROF_FILENAME` and `MLPROF_SCHEDULE`
+/// (`wait=1,warmup=1,active=3,repeat=2,skip_first=10`) take the place of the profilers' settings of
+/// these names. A line on standard error reports it, once in a process. For a value that cannot be
+/// read, a line on standard error says so and the program's own choice holds. A profiler that the
+/// program [activates](crate::activate) itself is left alone. In a process of `mlprof run` the
+/// profiler of that run measures, too.
 ///
 /// ```
 /// use mlprof_core::{IntoProfiler, SimpleProfiler};
@@ -51,8 +52,8 @@ pub trait IntoProfiler {
     ///
     /// # Errors
     ///
-    /// [`Error`] for a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES), or that is
-    /// there twice.
+    /// [`Error`] for a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES), or that
+    /// is there twice.
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error>;
 
     /// Adds the names that this selects profilers by, so that a list can refuse one that is there
@@ -63,9 +64,9 @@ pub trait IntoProfiler {
     }
 }
 
-/// Returns the profiler that measures where the program has chosen `own`: what the environment names
-/// in its place, and besides the profilers of `mlprof run` and of watchers from outside. Sessions call
-/// it, and plugins whose frameworks ask for the profiler before a session begins.
+/// Returns the profiler that measures where the program has chosen `own`: what the environment
+/// names in its place, and besides the profilers of `mlprof run` and of watchers from outside.
+/// Sessions call it, and plugins whose frameworks ask for the profiler before a session begins.
 #[doc(hidden)]
 pub fn resolve(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     let chosen = with_run(guarded(environment::over(own)));

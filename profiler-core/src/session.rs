@@ -122,10 +122,11 @@ impl Session {
         &self.profiler
     }
 
-    /// Whether the process listens to `mlprof ps`, `mlprof top` and `mlprof record` from here on, to its end, as with
-    /// `MLPROF_LIVE=1` in its environment; this stage is the first that they see. `false` leaves that to the environment,
-    /// and `MLPROF_LIVE=0` forbids it. It takes one of mlprof's plugins, or the crate `mlprof-live`; what is in the way is
-    /// said on standard error, and the stage goes on.
+    /// Whether the process listens to `mlprof ps`, `mlprof top` and `mlprof record` from here on,
+    /// to its end, as with `MLPROF_LIVE=1` in its environment; this stage is the first that they
+    /// see. `false` leaves that to the environment, and `MLPROF_LIVE=0` forbids it. It takes one of
+    /// mlprof's plugins, or the crate `mlprof-live`; what is in the way is said on standard error,
+    /// and the stage goes on.
     ///
     /// ```
     /// use mlprof_core::{ProfilerExt, RunContext, Session, Stage, profile};

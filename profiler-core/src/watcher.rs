@@ -67,8 +67,8 @@ pub fn listen() {
 const NOT_BUILT: &str = "the program is built without that: turn on the feature `live` of its mlprof plugin, or add the \
                          crate mlprof-live";
 
-/// Prints which variables of the environment ask for something that only `mlprof-live` can do, where the program is built
-/// without it.
+/// Prints which variables of the environment ask for something that only `mlprof-live` can do,
+/// where the program is built without it.
 fn explain_unheeded_variables() {
     if LISTENING.get().is_some() || crate::build_settings::is_apart() {
         return;
@@ -84,7 +84,8 @@ fn explain_unheeded_variables() {
     }
 }
 
-// SAFETY: it reads the environment and may write a line, which the standard library needs no `main` for.
+// SAFETY: it reads the environment and may write a line, which the standard library needs no `main`
+// for.
 mlprof_events::before_main!(unsafe explain_unheeded_variables);
 
 /// What says what devices show at this moment.

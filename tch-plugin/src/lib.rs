@@ -116,9 +116,9 @@
 //! # rusttorch
 //!
 //! rusttorch 0.4 is built on tch 0.26 and uses its tensors, so this crate works beside it. Ops are
-//! recorded, forward and backward, [`ProfileBackwardExt`] measures the backward pass of its losses, and
-//! [`saved_weights`] takes the variables of its models. Its layers and optimizers are types of its
-//! own: [`profile!`](mlprof_core::profile!) around `forward` and `try_step` measures them. Give
+//! recorded, forward and backward, [`ProfileBackwardExt`] measures the backward pass of its losses,
+//! and [`saved_weights`] takes the variables of its models. Its layers and optimizers are types of
+//! its own: [`profile!`](mlprof_core::profile!) around `forward` and `try_step` measures them. Give
 //! rusttorch `default-features = false` where it should not download libtorch.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -36,13 +36,13 @@ mlprof_core::layer_wrappers! {
     /// load; the name is made once, here.
     ProfileLayerExt for Module;
 
-    /// `layer.profile_layer_t(path)` for every [`tch::nn::ModuleT`]: layers that differ between training and
-    /// evaluation, such as [`BatchNorm`](tch::nn::BatchNorm). As [`ProfileLayerExt`].
+    /// `layer.profile_layer_t(path)` for every [`tch::nn::ModuleT`]: layers that differ between
+    /// training and evaluation, such as [`BatchNorm`](tch::nn::BatchNorm). As [`ProfileLayerExt`].
     ProfileLayerTExt for ModuleT;
 
     /// `layer.profile_layer(path)` for every [`tch::nn::RNN`]: [`LSTM`](tch::nn::LSTM) and
-    /// [`GRU`](tch::nn::GRU), which are no [`Module`]s. As [`ProfileLayerExt`]; each `seq`, `seq_init` and
-    /// `step` is a forward.
+    /// [`GRU`](tch::nn::GRU), which are no [`Module`]s. As [`ProfileLayerExt`]; each `seq`,
+    /// `seq_init` and `step` is a forward.
     ///
     /// ```
     /// use tch::nn::{self, RNN};

@@ -62,7 +62,8 @@ fn a_healthy_training_has_no_trouble_and_learns_the_same() {
     let plain = Run::of(&digits(), directory.path());
     let plain = plain.args(["--profiler", "none", "--epochs", "2"]).succeed();
     assert_eq!(test_accuracy(&watched.stdout), test_accuracy(&plain.stdout));
-    // A line per epoch, with its losses. That no weight is another, to the bit, mlprof-burn's own tests show.
+    // A line per epoch, with its losses. That no weight is another, to the bit, mlprof-burn's own
+    // tests show.
     let epochs = |stderr: &str| -> Vec<String> {
         stderr.lines().filter(|line| line.starts_with("epoch")).map(str::to_owned).collect()
     };

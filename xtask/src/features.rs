@@ -46,8 +46,8 @@ fn is_depended_on(name: &str) -> bool {
     name.starts_with("mlprof")
 }
 
-/// Returns the features that change a package's own code or dependencies. Features that only turn on
-/// those of our other packages are checked there.
+/// Returns the features that change a package's own code or dependencies. Features that only turn
+/// on those of our other packages are checked there.
 fn features(package: &Value) -> Vec<&str> {
     let features = package["features"].as_object().into_iter().flatten();
     let mut features: Vec<_> = features.filter(|(name, _)| *name != "default").collect();

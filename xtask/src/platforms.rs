@@ -8,8 +8,8 @@ use crate::nightly;
 use crate::steps::{Step, target_directory};
 use crate::system::is_there;
 
-/// A platform, and the packages that users depend on there. Never mlprof-tch, which needs a libtorch
-/// of the platform.
+/// A platform, and the packages that users depend on there. Never mlprof-tch, which needs a
+/// libtorch of the platform.
 struct Platform {
     target: &'static str,
     /// Program that compiling the standard library for the platform needs.

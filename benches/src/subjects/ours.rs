@@ -160,7 +160,8 @@ impl Subject for Advanced {
     }
 }
 
-/// The Advanced profiler's [`step`](ProfilerExt::step), once per training batch: no scope, but timed as one.
+/// The Advanced profiler's [`step`](ProfilerExt::step), once per training batch: no scope, but
+/// timed as one.
 pub struct AdvancedStep {
     profiler: Arc<dyn Profiler>,
 }

@@ -108,8 +108,8 @@ mod sealed {
     impl<P: super::Profiler + ?Sized> Sealed for P {}
 }
 
-/// [`DeviceProfilerExt::profile_device`] for the [active](mlprof_core::activate) profiler. *Cost*: one
-/// relaxed load where no profiler is active.
+/// [`DeviceProfilerExt::profile_device`] for the [active](mlprof_core::activate) profiler. *Cost*:
+/// one relaxed load where no profiler is active.
 ///
 /// ```
 /// use burn::tensor::Device;

@@ -62,8 +62,8 @@ pub trait ProfileEvaluationExt<M: ModelUnderTest>: Sized + sealed::Evaluation {
 
 /// Adds [`profiler`](Self::profiler) to burn's [`Evaluator`]: to one that was built without.
 pub trait ProfileEvaluatorExt<M: ModelUnderTest>: Sized + sealed::Evaluation {
-    /// Profiles this evaluation, as [`ProfileEvaluationExt::profiler`] does, and needs nothing of how it
-    /// was built:
+    /// Profiles this evaluation, as [`ProfileEvaluationExt::profiler`] does, and needs nothing of
+    /// how it was built:
     ///
     /// ```no_run
     /// # use burn::train::{Evaluator, EvaluatorBuilder, EvaluatorComponentTypesMarker as Marker};

@@ -1,9 +1,9 @@
 //! Tensor ops of burn on CubeCL devices (wgpu, CUDA, ROCm, Metal, …): feature `cubecl`, beside burn's feature `fusion`,
 //! through which burn reports its ops.
 //!
-//! [`.profiler(…)`](crate::ProfileTrainingExt::profiler) installs it for the devices of a training or an
-//! evaluation; a loop of your own calls [`install`]. It costs nothing until a profiler wants ops, as
-//! the Tensor profiler does in the active steps of its schedule.
+//! [`.profiler(…)`](crate::ProfileTrainingExt::profiler) installs it for the devices of a training
+//! or an evaluation; a loop of your own calls [`install`]. It costs nothing until a profiler wants
+//! ops, as the Tensor profiler does in the active steps of its schedule.
 //!
 //! # What is seen
 //!
@@ -20,7 +20,8 @@
 //! | a kernel | by the device's clock if kernels are timed, else its name alone |
 //!
 //! There is exactly one event per op that the program called, `empty` and views included; freeing a
-//! tensor is no op, and neither is what [`NumericsProfiler`](mlprof_core::NumericsProfiler) has computed beside it. Ops are named as the methods of burn's tensors.
+//! tensor is no op, and neither is what [`NumericsProfiler`](mlprof_core::NumericsProfiler) has
+//! computed beside it. Ops are named as the methods of burn's tensors.
 //!
 //! Each op is attributed to the action that was open where it was called, although it runs elsewhere:
 //! whenever an action begins or ends, a message takes the same way as the ops. Programs with several
@@ -31,8 +32,8 @@
 //!
 //! An op is backward if it was called inside
 //! [`profile_backward`](crate::ProfileBackwardExt::profile_backward), or if it is one that only
-//! backward has (`burn::conv2d_weight_backward`). burn does not say more: without `profile_backward`
-//! the other ops of `TrainStep::step` all count as forward.
+//! backward has (`burn::conv2d_weight_backward`). burn does not say more: without
+//! `profile_backward` the other ops of `TrainStep::step` all count as forward.
 //!
 //! # Device time
 //!
@@ -63,9 +64,9 @@
 //! # Modules
 //!
 //! burn's modules have no hook around their forward, and its visitors see parameters, not calls.
-//! [`layer.profile_layer("conv1", |layer| layer.forward(…))`][profile_layer] attributes the ops of a forward to
-//! the layer: they are in its row of the module view. `profile!` or `#[profile]` do the same for any
-//! other piece of code, as an action or a function.
+//! [`layer.profile_layer("conv1", |layer| layer.forward(…))`][profile_layer] attributes the ops of
+//! a forward to the layer: they are in its row of the module view. `profile!` or `#[profile]` do
+//! the same for any other piece of code, as an action or a function.
 //!
 //! [profile_layer]: crate::ProfileLayerExt::profile_layer
 

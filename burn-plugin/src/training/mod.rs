@@ -91,9 +91,9 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         }
     }
 
-    /// Profiles this training with another profiler than before: `"simple"`, `"advanced"`, a profiler of
-    /// your own, or none (`"none"`, `None`). All settings are kept. A profiler that cannot be chosen is an
-    /// error of [`launch`](Self::launch).
+    /// Profiles this training with another profiler than before: `"simple"`, `"advanced"`, a
+    /// profiler of your own, or none (`"none"`, `None`). All settings are kept. A profiler that
+    /// cannot be chosen is an error of [`launch`](Self::launch).
     pub fn profiler(mut self, profiler: impl IntoProfiler) -> Self {
         self.profiler = profiler.into_profiler();
         self
@@ -185,8 +185,9 @@ impl<M: LearnerModel> ProfiledTraining<M> {
         self
     }
 
-    /// What the program has seeded its random numbers with ([`Device::seed`](burn::tensor::Device::seed), a loader's `shuffle`), for the
-    /// record of the [`NumericsProfiler`](mlprof_core::NumericsProfiler): burn cannot be asked. Seeds nothing.
+    /// What the program has seeded its random numbers with
+    /// ([`Device::seed`](burn::tensor::Device::seed), a loader's `shuffle`), for the record of the
+    /// [`NumericsProfiler`](mlprof_core::NumericsProfiler): burn cannot be asked. Seeds nothing.
     pub fn seeded_with(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self

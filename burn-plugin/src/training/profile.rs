@@ -16,8 +16,8 @@ pub trait ProfileTrainingExt<M: LearnerModel>: Sized + sealed::Training {
     /// be seen and does not run: burn's loop on the model's device runs instead. The report's
     /// header names the loop that ran. Two other ways keep a strategy wherever it is set: a
     /// training that begins as [`ProfiledTraining::new`], and
-    /// [`strategy.profiler("simple")?`][strategy]. The latter also keeps burn's type, for a function that
-    /// returns a [`SupervisedTraining`].
+    /// [`strategy.profiler("simple")?`][strategy]. The latter also keeps burn's type, for a
+    /// function that returns a [`SupervisedTraining`].
     ///
     /// All other settings may come before or after this call. Metrics and renderers that come
     /// after have rows of their own.

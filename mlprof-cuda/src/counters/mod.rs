@@ -24,9 +24,9 @@ use mlprof_events::forking::apart_from_forks;
 use mlprof_events::uncounted;
 use settings::Settings;
 
-/// Samples the counters of NVIDIA's devices from here on: utilization, memory, power, temperature and
-/// clocks. They become curves in the trace of the [Tensor profiler](mlprof_core::TensorProfiler), and means
-/// per action in its report.
+/// Samples the counters of NVIDIA's devices from here on: utilization, memory, power, temperature
+/// and clocks. They become curves in the trace of the [Tensor
+/// profiler](mlprof_core::TensorProfiler), and means per action in its report.
 ///
 /// ```no_run
 /// use mlprof_cuda::DeviceCounters;

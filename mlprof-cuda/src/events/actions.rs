@@ -14,8 +14,8 @@ static STREAMS: RwLock<Vec<Stream<'static>>> = RwLock::new(Vec::new());
 /// Whether some stream is timed, for threads that take no lock.
 static ARE_TIMED: AtomicBool = AtomicBool::new(false);
 
-/// Has every action timed on `stream`, too, for profilers that
-/// [measure devices](mlprof_core::SimpleProfiler::measure_devices), from here to the end of the process. A
+/// Has every action timed on `stream`, too, for profilers that [measure
+/// devices](mlprof_core::SimpleProfiler::measure_devices), from here to the end of the process. A
 /// thread that works in no context of CUDA is not timed.
 ///
 /// The plugins call it for the streams that candle ([`Stream::per_thread`]) and tch

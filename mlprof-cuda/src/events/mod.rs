@@ -90,8 +90,8 @@ mod sealed {
     impl<P: super::Profiler + ?Sized> Sealed for P {}
 }
 
-/// [`DeviceProfilerExt::profile_device`] for the [active](mlprof_core::activate) profiler. *Cost*: one
-/// relaxed load when there is none.
+/// [`DeviceProfilerExt::profile_device`] for the [active](mlprof_core::activate) profiler. *Cost*:
+/// one relaxed load when there is none.
 ///
 /// ```
 /// use mlprof_cuda::{Stream, profile_device};

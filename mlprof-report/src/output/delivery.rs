@@ -124,7 +124,8 @@ impl Output {
     }
 }
 
-/// Says, below the report of rank 0, how the reports of all ranks are put together, where this program cannot read them.
+/// Says, below the report of rank 0, how the reports of all ranks are put together, where this
+/// program cannot read them.
 #[cfg(not(feature = "read"))]
 pub(super) fn deliver_ranks(output: &Output, report: &Report) {
     together::tell_ranks(|| {

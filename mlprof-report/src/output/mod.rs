@@ -169,8 +169,9 @@ impl Output {
         self
     }
 
-    /// Whether what costs time that could be saved is looked for when a report is delivered, and told:
-    /// up to three lines on the console, all of it in files. It is, unless this says `false`. Needs the feature `findings`.
+    /// Whether what costs time that could be saved is looked for when a report is delivered, and
+    /// told: up to three lines on the console, all of it in files. It is, unless this says `false`.
+    /// Needs the feature `findings`.
     #[cfg(feature = "findings")]
     #[must_use]
     pub fn findings(mut self, looks_for_them: bool) -> Self {

@@ -7,9 +7,9 @@ use crate::Report;
 use crate::findings::Rules;
 use crate::missing::Missing;
 
-/// A report in all its forms: the text, the value that becomes JSON, and files beside them. They are
-/// made of one measurement, so that they say the same while threads go on. What `ProfilerExt::render` gives
-/// and `Profiler::describe` delivers.
+/// A report in all its forms: the text, the value that becomes JSON, and files beside them. They
+/// are made of one measurement, so that they say the same while threads go on. What
+/// `ProfilerExt::render` gives and `Profiler::describe` delivers.
 ///
 /// ```
 /// use mlprof_core::output::RenderedReport;

@@ -133,7 +133,8 @@ impl Event {
         u32::try_from(sequence).unwrap_or(u32::MAX).saturating_add(1)
     }
 
-    /// The number among the collectives of the run, if it [is one](mlprof_events::Observation::Collective).
+    /// The number among the collectives of the run, if it [is
+    /// one](mlprof_events::Observation::Collective).
     /// *Cost*: looks the action up.
     pub fn collective(&self) -> Option<u32> {
         let can_be = self.action.kind().is_action() && self.action.kind() != ActionKind::Step;

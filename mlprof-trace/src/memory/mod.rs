@@ -12,9 +12,9 @@
 //! | unknown | everything else, and what was there before the recording began |
 //!
 //! The first rule that applies decides. **Only labels are knowledge**; the other rules are
-//! heuristics over lifetime and [phase](mlprof_events::Phase): what a user's code keeps from forward
-//! to backward without need is an activation to them, and what an optimizer step keeps for other
-//! ends is its state. What has a label but no allocation in the recording was there before.
+//! heuristics over lifetime and [phase](mlprof_events::Phase): what a user's code keeps from
+//! forward to backward without need is an activation to them, and what an optimizer step keeps for
+//! other ends is its state. What has a label but no allocation in the recording was there before.
 //!
 //! The level before the recording is known only from hooks that tell the
 //! [total](mlprof_events::MemoryChange::total_allocated).

@@ -39,8 +39,9 @@ use super::thread;
 /// *Cost*: some 10 ns to take and to bind, and a look-up under a lock at the first scope after it
 /// while more than one profiler is active.
 ///
-/// Futures move between threads, and several run on one. [`BindFutureExt::bound_to`](crate::BindFutureExt::bound_to) binds
-/// a future, wherever it is polled.
+/// Futures move between threads, and several run on one.
+/// [`BindFutureExt::bound_to`](crate::BindFutureExt::bound_to) binds a future, wherever it is
+/// polled.
 #[derive(Clone)]
 pub struct Binding(Option<(Arc<Owner>, IsOwn)>);
 

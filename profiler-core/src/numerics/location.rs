@@ -6,8 +6,8 @@ use std::path::Path;
 /// Folders of packages that come from elsewhere.
 const ELSEWHERE: [&str; 4] = ["/registry/src/", "/git/checkouts/", "/rustc/", "/lib/rustlib/src/"];
 
-/// The folders of our packages, which are no place in a user's program: in this workspace, and by the names of
-/// the packages where they are vendored.
+/// The folders of our packages, which are no place in a user's program: in this workspace, and by
+/// the names of the packages where they are vendored.
 const PACKAGES: [&str; 14] = [
     "burn-plugin",
     "candle-plugin",

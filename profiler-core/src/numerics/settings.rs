@@ -115,10 +115,12 @@ impl NumericsProfiler {
         self
     }
 
-    /// Whether the training is to end when a number is not finite, before it gets into the parameters if it was seen by then. This
-    /// project's trainer asks [`reason_to_stop`](crate::ProfilerExt::reason_to_stop); a loop of one's own may. Before it ends the trainer
-    /// runs forward and backward on that batch again, from the same parameters, with all of it recorded, unless the step was recorded
-    /// already: the report says what that has shown.
+    /// Whether the training is to end when a number is not finite, before it gets into the
+    /// parameters if it was seen by then. This project's trainer asks
+    /// [`reason_to_stop`](crate::ProfilerExt::reason_to_stop); a loop of one's own may. Before it
+    /// ends the trainer runs forward and backward on that batch again, from the same parameters,
+    /// with all of it recorded, unless the step was recorded already: the report says what that has
+    /// shown.
     #[must_use]
     pub fn stop_on_nan(mut self, stops: bool) -> Self {
         self.settings.stops = stops;

@@ -319,8 +319,8 @@ impl<T: Table> Recorder<T> {
         self.publish(&sessions);
     }
 
-    /// Has the report of the running stage mention a fact about it, once, and work that the profiler does
-    /// not receive.
+    /// Has the report of the running stage mention a fact about it, once, and work that the
+    /// profiler does not receive.
     pub(crate) fn observe(&self, observation: &Observation<'_>) {
         match observation {
             Observation::StageNote(note) => {

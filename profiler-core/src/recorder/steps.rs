@@ -230,7 +230,8 @@ impl Steps {
 }
 
 impl<T: Table + TellsTotals> Recorder<T> {
-    /// Observes what [`observe`](Self::observe) does, regions of devices, and steps. *Cost* of a step: some
+    /// Observes what [`observe`](Self::observe) does, regions of devices, and steps. *Cost* of a
+    /// step: some
     /// 0.1 µs, and as much for each 20 actions that tell a phase; nothing for scopes.
     pub(crate) fn observe_with_steps(&self, observation: &Observation<'_>) {
         let boundary = match observation {

@@ -241,8 +241,9 @@ unsafe fn open_named_op(site: &Site, words: *const i64, count: usize) -> Option<
     })
 }
 
-/// A training loop of ours has actions of its own, and so may one of the user's, by `.profile_optimizer()` or
-/// `profile!`: these would be there twice. A loop of another thread's has none to do with it.
+/// A training loop of ours has actions of its own, and so may one of the user's, by
+/// `.profile_optimizer()` or `profile!`: these would be there twice. A loop of another thread's has
+/// none to do with it.
 fn open_action(site: &Site) -> Option<u64> {
     if active::RunningLoop::is_around() || active::is_open(site.action()) {
         return None;

@@ -29,11 +29,11 @@ impl TensorProfiler {
         self
     }
 
-    /// Whether every cycle is written as Parquet tables beside the trace when it ends, with sums per op and per
-    /// stage: `{stage}-{filename}.parquet/<table>/<rank>-<cycle>.parquet`, a folder for all ranks and cycles of a
-    /// stage, which `mlprof analyze`, `sql`, `diff` and `merge` read as they read traces, and DuckDB, Spark and
-    /// polars as they are. `mlprof schema` says what is in them. They are not written by default. Needs the feature
-    /// `parquet`.
+    /// Whether every cycle is written as Parquet tables beside the trace when it ends, with sums
+    /// per op and per stage: `{stage}-{filename}.parquet/<table>/<rank>-<cycle>.parquet`, a folder
+    /// for all ranks and cycles of a stage, which `mlprof analyze`, `sql`, `diff` and `merge` read
+    /// as they read traces, and DuckDB, Spark and polars as they are. `mlprof schema` says what is
+    /// in them. They are not written by default. Needs the feature `parquet`.
     ///
     /// The tables of a cycle appear when all of them are whole. Those that an earlier run of the same name has left
     /// are replaced; a stage that runs again in the same process has a folder of its own, `….-2.parquet`.

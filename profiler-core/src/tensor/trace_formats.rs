@@ -63,10 +63,10 @@ impl TraceFormats {
 }
 
 impl TensorProfiler {
-    /// What the trace of every cycle is written as: Kineto's JSON, which is the default, Perfetto's own format or XProf's, or
-    /// several of them; none of them as with [`export_trace(false)`](Self::export_trace). The files of a cycle differ in
-    /// their endings only, and are to the byte what `mlprof convert` makes of the JSON. `parquet` is beside
-    /// them.
+    /// What the trace of every cycle is written as: Kineto's JSON, which is the default, Perfetto's
+    /// own format or XProf's, or several of them; none of them as with
+    /// [`export_trace(false)`](Self::export_trace). The files of a cycle differ in their endings
+    /// only, and are to the byte what `mlprof convert` makes of the JSON. `parquet` is beside them.
     ///
     #[cfg_attr(feature = "trace-formats", doc = "```")]
     #[cfg_attr(not(feature = "trace-formats"), doc = "```ignore")]

@@ -32,15 +32,15 @@
 //!
 //! # Memory
 //!
-//! While a profiler wants memory ([`TensorProfiler::profile_memory`][memory]), libtorch's allocators
-//! report too, thread by thread: on the thread that the recording begins on, and on every other from
-//! its first op on. A thread that only frees tensors reports nothing. What is known of what memory
-//! is for: parameters (all variables of stores that have a `TchOptimizer`; of a
-//! [profiled](crate::ProfileOptimizerExt) optimizer once it steps), their gradients (when the optimizer
-//! steps or clips), what the optimizer keeps (what is allocated during a recorded step and lives on, and
-//! what the step's ops read that is neither a variable nor a gradient: so that of earlier steps, too),
-//! and batches of a `TensorLoader` or moved by `MoveTo`. What an optimizer keeps that steps without
-//! either wrapper is not known.
+//! While a profiler wants memory ([`TensorProfiler::profile_memory`][memory]), libtorch's
+//! allocators report too, thread by thread: on the thread that the recording begins on, and on
+//! every other from its first op on. A thread that only frees tensors reports nothing. What is
+//! known of what memory is for: parameters (all variables of stores that have a `TchOptimizer`; of
+//! a [profiled](crate::ProfileOptimizerExt) optimizer once it steps), their gradients (when the
+//! optimizer steps or clips), what the optimizer keeps (what is allocated during a recorded step
+//! and lives on, and what the step's ops read that is neither a variable nor a gradient: so that of
+//! earlier steps, too), and batches of a `TensorLoader` or moved by `MoveTo`. What an optimizer
+//! keeps that steps without either wrapper is not known.
 //!
 //! Torch's own profiler (Kineto) keeps what it knows of a thread in the same place. Where it is at
 //! work already, its thread's memory is not recorded, and the report says so; while
@@ -50,11 +50,14 @@
 //!
 //! # Numbers
 //!
-//! A profiler that wants them ([`NumericsProfiler::ops`](mlprof_core::NumericsProfiler::ops)) is told what each op returns, if
-//! that has fractions. libtorch is asked to hand outputs over only then. An op that others are part of is told after
-//! them. Not told are those that only call another one (`aten::linear`, `aten::conv2d`, `aten::to` and such), views and other inputs that are handed on, and tensors that an op leaves empty
-//! (`aten::empty_like`). What an op changes in place is copied before, if it is no larger than 64 MiB: else it is not known what it
-//! was. Lists that are changed in place (`aten::_foreach_add_`) are not told, since libtorch returns nothing of them.
+//! A profiler that wants them ([`NumericsProfiler::ops`](mlprof_core::NumericsProfiler::ops)) is
+//! told what each op returns, if that has fractions. libtorch is asked to hand outputs over only
+//! then. An op that others are part of is told after them. Not told are those that only call
+//! another one (`aten::linear`, `aten::conv2d`, `aten::to` and such), views and other inputs that
+//! are handed on, and tensors that an op leaves empty (`aten::empty_like`). What an op changes in
+//! place is copied before, if it is no larger than 64 MiB: else it is not known what it was. Lists
+//! that are changed in place (`aten::_foreach_add_`) are not told, since libtorch returns nothing
+//! of them.
 //!
 //! # Limits
 //!

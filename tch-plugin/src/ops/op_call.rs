@@ -30,8 +30,9 @@ impl OpCall {
         self.key as usize
     }
 
-    /// Its inputs, in the form of [`InputsBuilder::set_words`](mlprof_core::hook::InputsBuilder::set_words); `None` if
-    /// they are not wanted.
+    /// Its inputs, in the form of
+    /// [`InputsBuilder::set_words`](mlprof_core::hook::InputsBuilder::set_words); `None` if they
+    /// are not wanted.
     #[inline(always)]
     pub(super) fn words(&self) -> Option<&[i64]> {
         if self.words.is_null() {

@@ -1,8 +1,9 @@
 //! `cargo xtask bench build`: what a plugin adds to a cold release build of its framework.
 //!
-//! It builds small programs outside the workspace, one after the other, each from nothing: candle-nn alone, with
-//! `mlprof-candle` as it comes, and with `mlprof-candle` without default features. The measure is the CPU time of cargo and
-//! all compilers, not the time on the clock, which depends on what else runs.
+//! It builds small programs outside the workspace, one after the other, each from nothing:
+//! candle-nn alone, with `mlprof-candle` as it comes, and with `mlprof-candle` without default
+//! features. The measure is the CPU time of cargo and all compilers, not the time on the clock,
+//! which depends on what else runs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -87,7 +88,8 @@ fn workspace() -> PathBuf {
     folder.parent().unwrap_or(folder).to_owned()
 }
 
-/// Returns the names and versions of all crates that a program is built of, build scripts' and macros' among them.
+/// Returns the names and versions of all crates that a program is built of, build scripts' and
+/// macros' among them.
 fn crates(program: &Path) -> Result<BTreeSet<String>, String> {
     let arguments = ["tree", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"];
     let output = cargo_at(program).args(arguments).output();
@@ -124,7 +126,8 @@ fn build(program: &Path) -> Result<f64, String> {
     children(&times).ok_or_else(|| format!("cannot read the CPU time: the shell printed {times:?}"))
 }
 
-/// Returns the seconds of the children, user's and system's, from what a shell's `times` prints: on its second line.
+/// Returns the seconds of the children, user's and system's, from what a shell's `times` prints: on
+/// its second line.
 fn children(times: &str) -> Option<f64> {
     let seconds = |time: &str| {
         let (minutes, seconds) = time.strip_suffix('s')?.split_once('m')?;

@@ -16,8 +16,8 @@ use crate::steps::{Step, cargo, target_directory};
 /// The program in `tests` that depends on published packages alone.
 const PROGRAM: &str = "packed";
 
-/// Turns on the features of dependencies that other builds turn on, so that each dependency is built
-/// once.
+/// Turns on the features of dependencies that other builds turn on, so that each dependency is
+/// built once.
 const UNIFICATION: &str = "feature-unification";
 
 /// Builds each package from its own archive, as far as errors need.
@@ -93,8 +93,8 @@ fn unpacked(package: &Value) -> String {
     format!("{}-{}", metadata::name(package), package["version"].as_str().unwrap_or_default())
 }
 
-/// Returns the manifest of a workspace of these packages, each with its folder. Profiles and versions
-/// are those of our manifest, and each package replaces the one of the registry.
+/// Returns the manifest of a workspace of these packages, each with its folder. Profiles and
+/// versions are those of our manifest, and each package replaces the one of the registry.
 fn manifest(ours: &str, packages: &[(&str, String)]) -> String {
     let (_, rest) = ours.split_once("[workspace.package]").unwrap_or_default();
     let mut manifest = String::from("[workspace]\nresolver = \"3\"\nmembers = [\n");

@@ -43,7 +43,8 @@ pub fn step() -> Result<Step, String> {
     Ok(published()?.iter().fold(step, named).and_then(look_into_all))
 }
 
-/// Does not build the packages, which would build the dependencies of each anew: [`check_steps`] does.
+/// Does not build the packages, which would build the dependencies of each anew: [`check_steps`]
+/// does.
 const PACK: &str = "package --quiet --no-verify --allow-dirty --target-dir";
 
 /// Makes the archives of these packages.

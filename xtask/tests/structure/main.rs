@@ -264,7 +264,8 @@ fn crates_of(package: &str, features: &[&str]) -> BTreeSet<String> {
     tree.lines().filter(|line| !line.is_empty()).map(name).collect()
 }
 
-/// A plugin brings what reads stacks and what lets others look in only where a program turns that on.
+/// A plugin brings what reads stacks and what lets others look in only where a program turns that
+/// on.
 #[test]
 fn a_plugin_brings_what_samples_and_what_listens_only_with_their_features() {
     for plugin in ["mlprof-burn", "mlprof-candle", "mlprof-tch"] {
@@ -278,8 +279,8 @@ fn a_plugin_brings_what_samples_and_what_listens_only_with_their_features() {
     }
 }
 
-/// Crates that `mlprof-candle` adds to a program that has candle-nn. A change that adds one lowers another or says in its commit
-/// why it raises this; `cargo xtask bench build` measures the time.
+/// Crates that `mlprof-candle` adds to a program that has candle-nn. A change that adds one lowers
+/// another or says in its commit why it raises this; `cargo xtask bench build` measures the time.
 const MOST_CRATES: usize = 26;
 
 #[test]
