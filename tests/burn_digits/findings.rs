@@ -52,23 +52,31 @@ fn fit(directory: &Path, fault: Option<&str>, arguments: &[&str]) -> Faulty {
     Faulty::new(&directory.join("fit.json"), &finished)
 }
 
-/// Rules by default do not look at one that takes less than a second.
-fn found_in_a_short_run(report: &Value) -> Vec<String> {
+/// Returns the rules that find more than a hint in a run of this length, and their cost in seconds.
+/// By default, rules skip a run that took less than a second.
+fn found_in_a_short_run(report: &Value) -> Vec<(String, f64)> {
     let report: Report = serde_json::from_value(report.clone()).expect("a report");
     let mut rules = Rules::new();
     rules.set("all.least-seconds", 0.0).expect("there is such a threshold");
     let findings = rules.apply(&report).into_iter();
     let sure = findings.filter(|finding| finding.confidence > Confidence::Hint);
-    sure.map(|finding| finding.rule).collect()
+    sure.map(|finding| (finding.rule, finding.cost.seconds)).collect()
 }
 
 /// Most of what such a fault costs is waiting for a slow disk. The remedy is told in burn's words.
+///
+/// Once mended, no rule finds as much as a quarter of the waits. A busy machine makes single hooks
+/// longer, which in a run of a second is more than a hint.
 fn assert_found(fault: &str, rule: &str, arguments: &[&str], remedy: &str) {
     assert_in_one_of_three(|| {
         let directory = tempdir().expect("a folder");
         let mended = fit(directory.path(), None, arguments);
-        assert_eq!(found_in_a_short_run(&mended.report), [UNOPTIMIZED]);
         let faulty = fit(directory.path(), Some(fault), arguments);
+        let found = found_in_a_short_run(&mended.report);
+        assert!(found.iter().any(|(rule, _)| rule == UNOPTIMIZED), "{found:?}");
+        let others = found.iter().filter(|(rule, _)| rule != UNOPTIMIZED);
+        let most = others.map(|(_, seconds)| *seconds).fold(0.0, f64::max);
+        assert!(most < 0.25 * faulty.waited_seconds, "{found:?}");
         faulty.assert_saves_what_was_promised(rule, &mended);
         let told = of_rule(&faulty.report, rule)[0]["remedy"].as_str().expect("text");
         assert!(told.contains(remedy), "{told}");

@@ -63,23 +63,34 @@ impl Faulty {
         Self { report: reports(file).remove(0), waited_seconds: waited.unwrap_or(0.0) * 1e-3 }
     }
 
-    /// `rule` finds something in this and nothing in `mended`, and what was promised is what that has saved
-    /// of waiting for the disk, but for 30 %. The machine's own disk may be busy, too, and is then waited for
-    /// besides: more may be promised than was counted if the run became shorter by so much.
+    /// `rule` finds in this what it promises to save, and in `mended` less than a quarter of that.
+    ///
+    /// The promise, in seconds, is compared with two figures and lies between them, but for 30 %:
+    /// the waits for the disk that the program counted, which no other work of the machine changes,
+    /// and the difference of both fits. Work that goes on beside the waits makes the first larger;
+    /// a machine that is busy with something else moves the second.
     pub fn assert_saves_what_was_promised(&self, rule: &str, mended: &Self) {
-        let [finding] = of_rule(&self.report, rule)[..] else {
-            panic!("{rule} is not found: {:#}", self.report)
-        };
-        let promised = finding["cost"]["seconds"].as_f64().expect("a number");
-        assert!(of_rule(&mended.report, rule).is_empty(), "{rule} is found: {:#}", mended.report);
-        let saved = self.waited_seconds - mended.waited_seconds;
+        let promised = promised_seconds(&self.report, rule);
+        let promised = promised.unwrap_or_else(|| panic!("{rule} is not found: {:#}", self.report));
+        let left = promised_seconds(&mended.report, rule).unwrap_or(0.0);
+        let waits = self.waited_seconds - mended.waited_seconds;
         let shorter = wall_seconds(&self.report) - wall_seconds(&mended.report);
         let figures = format!(
-            "{rule}: {promised:.2} s promised, {saved:.2} s saved, the fit is {shorter:.2} s shorter"
+            "{rule}: {promised:.2} s promised ({left:.2} s once mended), {waits:.2} s of waits \
+             saved, the fit is {shorter:.2} s shorter"
         );
         println!("{figures}");
-        assert!(promised >= 0.7 * saved && promised <= 1.3 * saved.max(shorter), "{figures}");
+        let [least, most] = [waits.min(shorter), waits.max(shorter)];
+        assert!(promised >= 0.7 * least && promised <= 1.3 * most, "{figures}");
+        assert!(left < 0.25 * promised, "{figures}");
     }
+}
+
+/// Returns the seconds that the one finding of `rule` promises to save, if it is found.
+fn promised_seconds(report: &Value, rule: &str) -> Option<f64> {
+    let findings = of_rule(report, rule);
+    assert!(findings.len() <= 1, "{rule} is found more than once: {report:#}");
+    findings.first().map(|finding| finding["cost"]["seconds"].as_f64().expect("a number"))
 }
 
 /// No profiler finds more than a hint in a run of this program, but for what these rules find. All of them
