@@ -240,10 +240,10 @@ pub use training::{MetricTuple, ProfileTrainingExt, ProfiledTraining, TextMetric
 /// What a program that profiles its burn code usually needs; [`mlprof_core::prelude`] is part of
 /// it.
 ///
-/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
-/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
-/// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro.
+/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl` block.
 pub mod prelude {
+    #[cfg(feature = "cubecl")]
+    pub use crate::DeviceProfilerExt;
     #[cfg(feature = "autodiff")]
     pub use crate::{ProfileBackwardExt, ProfileOptimizerExt};
     #[cfg(feature = "train")]
@@ -255,10 +255,6 @@ pub mod prelude {
     #[cfg(feature = "dataset")]
     pub use crate::{ProfiledBatcher, profile_loader};
     pub use mlprof_core::prelude::*;
-    // By name, so that it is this one and not the attribute.
-    #[cfg(feature = "cubecl")]
-    pub use crate::DeviceProfilerExt;
-    pub use mlprof_core::profile;
 }
 
 /// The core of mlprof, which programs need not depend on beside this crate: sessions, profilers and their

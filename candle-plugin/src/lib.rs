@@ -139,9 +139,7 @@ use mlprof_train::TrainModule;
 /// What a program that profiles its candle code usually needs; [`mlprof_core::prelude`] and
 /// [`mlprof_train::prelude`] are part of it.
 ///
-/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
-/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
-/// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro:
+/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl` block:
 ///
 /// ```
 /// use mlprof_candle::prelude::*;

@@ -1,4 +1,4 @@
-//! A program needs this crate alone for `profile!` and `#[profile]`.
+//! A program needs this crate alone for `profile!` and `#[profiled]`.
 
 #[path = "../../mlprof-macros/tests/one_dependency/mod.rs"]
 mod one_dependency;

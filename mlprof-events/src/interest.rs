@@ -13,7 +13,7 @@ impl Interest {
     pub const NONE: Self = Self(0);
     /// Actions of training loops and of users (`profile!`, `profiler.profile(…)`).
     pub const ACTIONS: Self = Self(1);
-    /// The code below actions: functions with `#[profile]` and `tracing` spans.
+    /// The code below actions: functions with `#[profiled]` and `tracing` spans.
     pub const FUNCTIONS: Self = Self(1 << 1);
     /// Tensor ops.
     pub const OPS: Self = Self(1 << 2);

@@ -5,7 +5,7 @@ use syn::{Attribute, Expr, Lit, Meta, Token};
 
 /// Attributes that leave a body in its place: the compiler's own, and macros that are known to keep
 /// the statements that they are given.
-const HARMLESS: [&str; 61] = [
+const HARMLESS: [&str; 60] = [
     "allow",
     "async_std::main",
     "async_std::test",
@@ -37,11 +37,10 @@ const HARMLESS: [&str; 61] = [
     "non_exhaustive",
     "optimize",
     "path",
-    "profile",
-    "mlprof_core::prelude::profile",
     "proc_macro",
     "proc_macro_attribute",
     "proc_macro_derive",
+    "profiled",
     "rstest",
     "rstest::rstest",
     "rustfmt::skip",
@@ -80,6 +79,8 @@ pub(super) fn unknown(meta: &Meta) -> Option<String> {
         "cfg_attr" => conditional(meta).iter().find_map(unknown),
         "unsafe" => nested(meta).iter().find_map(unknown),
         _ if name.starts_with("clippy::") || HARMLESS.contains(&name.as_str()) => None,
+        // Of the core and of each plugin.
+        _ if name.starts_with("mlprof_") && name.ends_with("::prelude::profiled") => None,
         _ => Some(name),
     }
 }
@@ -181,6 +182,7 @@ mod tests {
         let owner = |text: &str| owner_of_body(&attributes(text));
         assert_eq!(owner("#[inline] #[cfg(unix)] /** x */ #[clippy::msrv = \"1\"]"), None);
         assert_eq!(owner("#[cfg_attr(feature = \"t\", tracing::instrument(skip(x)))]"), None);
+        assert_eq!(owner("#[profiled] #[mlprof_candle::prelude::profiled(name = \"n\")]"), None);
         assert_eq!(owner("#[cube]"), Some("cube".to_owned()));
         assert_eq!(
             owner("#[cfg_attr(not(x), inline, a::cube(launch))]"),

@@ -1,4 +1,4 @@
-//! From an item with `#[profile]` to the same item with guards in it.
+//! From an item with `#[profiled]` to the same item with guards in it.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -26,7 +26,7 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     if let Some(span) = options.skip {
         return Err(Error::new(
             span,
-            "`skip` is for methods inside an impl block that carries #[profile]",
+            "`skip` is for methods inside an impl block that carries #[profiled]",
         ));
     }
     let core = options.core_path.unwrap_or_else(recorder_path);
@@ -69,7 +69,7 @@ impl Parse for Item {
         if ahead.parse::<Signature>().is_err() && !is_function(input) {
             return Err(Error::new(
                 first,
-                "#[profile] measures functions, methods and impl blocks",
+                "#[profiled] measures functions, methods and impl blocks",
             ));
         }
         if ahead.peek(Token![;]) {
@@ -113,7 +113,7 @@ fn measure(function: &mut ImplItemFn, name: &str, core: &Path) -> Result<()> {
         return Err(Error::new_spanned(
             keyword,
             "a `const fn` cannot be measured, since it may run in the compiler; \
-             in an impl block, leave it out with #[profile(skip)]",
+             in an impl block, leave it out with #[profiled(skip)]",
         ));
     }
     let callsite = callsite(&function.sig, name, core);

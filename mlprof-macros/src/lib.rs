@@ -1,6 +1,6 @@
-//! The attribute [`macro@profile`]: measures functions and methods.
+//! The attribute [`macro@profiled`]: measures functions and methods.
 //!
-//! Programs reach it as `mlprof_core::prelude::profile`; the recorder it talks to is in
+//! Programs reach it as `mlprof_core::prelude::profiled`; the recorder it talks to is in
 //! `mlprof-core`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -30,10 +30,10 @@ use proc_macro::TokenStream;
 ///
 /// # Options
 ///
-/// - `#[profile(name = "…")]`: on a function, its whole name; on an `impl` block, what stands in
+/// - `#[profiled(name = "…")]`: on a function, its whole name; on an `impl` block, what stands in
 ///   place of the type.
-/// - `#[profile(skip)]`: leaves a method of an `impl` block out.
-/// - `#[profile(crate = path)]`: where to find `mlprof_core` when the program depends neither on it nor
+/// - `#[profiled(skip)]`: leaves a method of an `impl` block out.
+/// - `#[profiled(crate = path)]`: where to find `mlprof_core` when the program depends neither on it nor
 ///   on a plugin of mlprof, by whatever name, such as `crate = my_framework::mlprof_core`.
 ///
 /// Put the attribute above others that rewrite the function, such as `#[async_trait]`.
@@ -43,6 +43,6 @@ use proc_macro::TokenStream;
 /// Compile errors for a `const fn` (it may run in the compiler, which has no clock), for functions
 /// without a body, for items that are neither function nor `impl` block, and for unknown options.
 #[proc_macro_attribute]
-pub fn profile(options: TokenStream, item: TokenStream) -> TokenStream {
+pub fn profiled(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(options.into(), item.into()).into()
 }

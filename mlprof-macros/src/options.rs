@@ -1,4 +1,4 @@
-//! What stands in the parentheses of `#[profile(…)]`.
+//! What stands in the parentheses of `#[profiled(…)]`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::ext::IdentExt;
@@ -46,7 +46,7 @@ impl Parse for ProfileOption {
             _ => Err(Error::new(
                 key.span(),
                 format!(
-                    "no option of #[profile] is called `{key}`: there are `name = \"…\"`, `crate = path` and `skip`"
+                    "no option of #[profiled] is called `{key}`: there are `name = \"…\"`, `crate = path` and `skip`"
                 ),
             )),
         }
@@ -71,20 +71,20 @@ impl Options {
         Ok(options)
     }
 
-    /// Takes the `#[profile]` of a method out of its attributes; `None` if it has none.
+    /// Takes the `#[profiled]` of a method out of its attributes; `None` if it has none.
     pub fn take_from(attributes: &mut Vec<Attribute>) -> Result<Option<Self>> {
         let Some(position) = attributes.iter().position(is_profile) else {
             return Ok(None);
         };
         let attribute = attributes.remove(position);
         if let Some(second) = attributes.iter().find(|attribute| is_profile(attribute)) {
-            return Err(Error::new_spanned(second, "#[profile] is given twice"));
+            return Err(Error::new_spanned(second, "#[profiled] is given twice"));
         }
         let tokens = match attribute.meta {
             Meta::Path(_) => TokenStream::new(),
             Meta::List(list) => list.tokens,
             other => {
-                return Err(Error::new_spanned(other, "write `#[profile(name = \"…\")]`"));
+                return Err(Error::new_spanned(other, "write `#[profiled(name = \"…\")]`"));
             }
         };
         Self::parse(tokens).map(Some)

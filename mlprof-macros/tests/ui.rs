@@ -1,4 +1,4 @@
-//! Wrong uses of `#[profile]`, and what the compiler says about them.
+//! Wrong uses of `#[profiled]`, and what the compiler says about them.
 
 #[test]
 fn wrong_uses_are_explained() {

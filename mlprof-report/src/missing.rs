@@ -205,7 +205,7 @@ impl Display for Missing {
                  say of memory",
             ),
             Self::Functions => text.write_str(
-                "there are no functions, only actions: write `#[profile]` on functions or impl \
+                "there are no functions, only actions: write `#[profiled]` on functions or impl \
                  blocks, use the layer of the feature `tracing`, run the program by `mlprof run \
                  --functions …`, or add `.sampled(1000)` (feature `sampling`)",
             ),

@@ -162,9 +162,7 @@ pub use trainer::Trainer;
 
 /// What a program with a training loop usually needs; [`mlprof_core::prelude`] is part of it.
 ///
-/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
-/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
-/// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro.
+/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl` block.
 ///
 /// ```
 /// use mlprof_train::prelude::*;
@@ -188,6 +186,4 @@ pub mod prelude {
         SavedState, TrainError, TrainModule, TrainOptimizer, Trainer, TrainerState, loader_fn,
     };
     pub use mlprof_core::prelude::*;
-    // By name, so that it is this one and not the attribute.
-    pub use mlprof_core::profile;
 }

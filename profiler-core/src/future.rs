@@ -11,7 +11,7 @@ use crate::{Action, ActiveScope, Binding, Callsite, Interest};
 
 #[derive(Clone, Copy)]
 enum Site {
-    /// Made by `#[profile]`: not even resolved before a profiler wants it.
+    /// Made by `#[profiled]`: not even resolved before a profiler wants it.
     Function(&'static Callsite),
     Action(Action),
 }
@@ -21,7 +21,7 @@ pin_project! {
     /// time it waits. Of an async function the first poll that is measured counts as the call, and
     /// reports show the polls beside the calls; of an action each poll is one.
     ///
-    /// `#[profile]` on an `async fn` makes one. By hand, for futures of other makes:
+    /// `#[profiled]` on an `async fn` makes one. By hand, for futures of other makes:
     ///
     /// ```
     /// use mlprof_core::future::ProfiledFuture;

@@ -23,7 +23,7 @@
 //! | count and time actions | [`SimpleProfiler`] |
 //! | see how many bytes each action read and wrote | [`SimpleProfiler::measure_io`] |
 //! | tell working from waiting by CPU time | [`SimpleProfiler::measure_cpu`] |
-//! | see which functions an action's time went to | [`AdvancedProfiler`], with [`prelude::profile`] on functions or the layer of the feature `tracing` |
+//! | see which functions an action's time went to | [`AdvancedProfiler`], with [`prelude::profiled`] on functions or the layer of the feature `tracing` |
 //! | see where code goes that nothing instruments | the feature `sampling`: [`AdvancedProfiler`]'s `sampled`, `sampler::Sampler` |
 //! | see every op of a few training steps, with shapes, memory and a trace | [`TensorProfiler`] |
 //! | see what every action allocates, and who allocated what is alive | [`allocation::AllocationProfiler`] |

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use mlprof_core::prelude::*;
 use mlprof_core::*;
 
-#[mlprof_core::prelude::profile]
+#[profiled]
 fn function() {
-    drop(profile_scope!("scope"));
+    drop(profile!("scope"));
     drop(mlprof_core::profile!("by its path"));
 }
 

@@ -1,4 +1,4 @@
-//! `#[profile]` on functions, methods and impl blocks that are not `async`.
+//! `#[profiled]` on functions, methods and impl blocks that are not `async`.
 
 mod recorder;
 
@@ -9,12 +9,12 @@ use mlprof_core::prelude::*;
 use mlprof_core::{ActionKind, Interest, profile};
 use recorder::{Recorder, record, turn};
 
-#[profile]
+#[profiled]
 fn leaf() -> u32 {
     7
 }
 
-#[profile]
+#[profiled]
 fn caller() -> u32 {
     let _scope = profile!("inside");
     leaf() + leaf()
@@ -39,11 +39,11 @@ fn without_interest_in_functions_only_actions_are_seen() {
 
 #[rustfmt::skip]
 mod places {
-    use mlprof_core::prelude::profile;
+    use mlprof_core::prelude::profiled;
 
     pub const LINE: u32 = line!() + 3;
 
-    #[profile]
+    #[profiled]
     #[inline]
     pub fn somewhere() -> (u32, u32) { let first = line!();
         (first, line!())
@@ -62,7 +62,7 @@ fn actions_know_where_they_are_written_and_bodies_keep_their_lines() {
     assert_eq!((location.file, location.line), (file!(), places::LINE + 1));
 }
 
-#[profile]
+#[profiled]
 fn fails_early(text: &str) -> Result<u32, std::num::ParseIntError> {
     let number: u32 = text.parse()?;
     if number == 0 {
@@ -72,13 +72,13 @@ fn fails_early(text: &str) -> Result<u32, std::num::ParseIntError> {
     Ok(number)
 }
 
-#[profile]
+#[profiled]
 fn panics() {
     leaf();
     panic!("on purpose");
 }
 
-#[profile]
+#[profiled]
 fn never() -> ! {
     panic!("on purpose");
 }
@@ -100,7 +100,7 @@ fn every_way_out_stops_the_action() {
     assert_eq!(recorder.nesting(), "panics(leaf()) never() leaf()");
 }
 
-#[profile]
+#[profiled]
 fn factorial(n: u64) -> u64 {
     if n == 0 { 1 } else { n * factorial(n - 1) }
 }
@@ -114,11 +114,11 @@ fn recursion_nests() {
 struct SaysGoodbye;
 
 impl Drop for SaysGoodbye {
-    #[profile(name = "goodbye")]
+    #[profiled(name = "goodbye")]
     fn drop(&mut self) {}
 }
 
-#[profile]
+#[profiled]
 fn drops_a_local() {
     let _local = SaysGoodbye;
 }
@@ -133,7 +133,7 @@ struct Net<T> {
 }
 
 /// Documentation stays where it is.
-#[profile]
+#[profiled]
 impl<T: Copy + std::iter::Sum<T>> Net<T>
 where
     T: Display,
@@ -156,18 +156,18 @@ where
         self.weights.first_mut()
     }
 
-    #[profile(skip)]
+    #[profiled(skip)]
     const fn depth(&self) -> usize {
         Self::DEPTH
     }
 
-    #[profile(name = "total")]
+    #[profiled(name = "total")]
     fn sum(self: std::rc::Rc<Self>) -> T {
         self.weights.iter().copied().sum()
     }
 }
 
-#[profile]
+#[profiled]
 impl<T> Display for Net<T> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{} weights", self.weights.len())
@@ -177,27 +177,27 @@ impl<T> Display for Net<T> {
 trait Layer {
     fn width(&self) -> usize;
 
-    #[profile]
+    #[profiled]
     fn area(&self) -> usize {
         self.width() * self.width()
     }
 }
 
-#[profile]
+#[profiled]
 impl Layer for &Net<u8> {
     fn width(&self) -> usize {
         self.weights.len()
     }
 }
 
-#[profile]
+#[profiled]
 impl Layer for [u8; 2] {
     fn width(&self) -> usize {
         self.len()
     }
 }
 
-#[profile]
+#[profiled]
 impl dyn Layer + '_ {
     fn doubled(&self) -> usize {
         self.width() * 2
@@ -206,7 +206,7 @@ impl dyn Layer + '_ {
 
 struct Alias;
 
-#[profile(name = "Model")]
+#[profiled(name = "Model")]
 impl Alias {
     fn r#match(&self) {}
 
@@ -246,7 +246,7 @@ fn methods_carry_the_name_of_their_type() {
 }
 
 /// Names that an expansion might use.
-#[profile]
+#[profiled]
 #[allow(non_upper_case_globals)]
 fn clashes(_profile_scope: u32) -> u32 {
     static CALLSITE: u32 = 1;
@@ -263,12 +263,12 @@ fn names_in_the_body_do_not_clash_with_ours() {
     assert_eq!(recorder.nesting(), "clashes()");
 }
 
-#[profile]
+#[profiled]
 fn longest<'a>(left: &'a str, right: &'a str) -> &'a str {
     if left.len() > right.len() { left } else { right }
 }
 
-#[profile]
+#[profiled]
 fn coerces(flag: bool) -> Box<dyn Fn() -> u32> {
     if flag {
         return Box::new(|| 1);
@@ -276,7 +276,7 @@ fn coerces(flag: bool) -> Box<dyn Fn() -> u32> {
     Box::new(|| 2)
 }
 
-#[profile]
+#[profiled]
 fn generic<T: Default, const N: usize>() -> [T; N] {
     #![allow(clippy::let_and_return)]
     let made = std::array::from_fn(|_| T::default());
@@ -300,15 +300,15 @@ mod facade {
     pub use mlprof_core as inner;
 }
 
-#[mlprof_core::prelude::profile(crate = crate::facade::inner, name = "by path")]
+#[mlprof_core::prelude::profiled(crate = crate::facade::inner, name = "by path")]
 fn by_path() {}
 
-#[profile(crate = "facade::inner")]
+#[profiled(crate = "facade::inner")]
 fn by_text() {}
 
-#[profile(crate = facade::inner)]
+#[profiled(crate = facade::inner)]
 impl SaysGoodbye {
-    #[profile(crate = crate::facade::inner)]
+    #[profiled(crate = crate::facade::inner)]
     fn by_block(&self) {}
 }
 
@@ -327,7 +327,7 @@ fn the_crate_may_be_elsewhere() {
 macro_rules! make {
     ($($name:ident => $body:expr;)*) => {
         $(
-            #[profile]
+            #[profiled]
             fn $name() -> u32 {
                 $body
             }
@@ -352,7 +352,7 @@ fn functions_made_by_macros_are_where_their_names_are() {
 
 #[test]
 fn functions_inside_functions() {
-    #[profile]
+    #[profiled]
     fn local(values: &mut Vec<u32>) {
         values.push(1);
     }

@@ -1,4 +1,4 @@
-//! `#[profile]` on `async fn`: polls are measured, waiting is not.
+//! `#[profiled]` on `async fn`: polls are measured, waiting is not.
 
 mod recorder;
 
@@ -45,10 +45,10 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-#[profile]
+#[profiled]
 fn work() {}
 
-#[profile]
+#[profiled]
 async fn waits(times: u32) -> u32 {
     work();
     PendingTimes(times).await;
@@ -56,7 +56,7 @@ async fn waits(times: u32) -> u32 {
     times
 }
 
-#[profile]
+#[profiled]
 async fn waits_twice() -> u32 {
     waits(1).await + waits(0).await
 }
@@ -113,7 +113,7 @@ fn a_future_may_be_polled_under_one_profiler_and_finished_under_none() {
     assert_eq!(recorder.nesting(), "waits(work())");
 }
 
-#[profile]
+#[profiled]
 async fn panics() {
     PendingTimes(1).await;
     panic!("on purpose");
@@ -136,7 +136,7 @@ trait Answers {
     async fn answer(&mut self, question: &str) -> String;
 }
 
-#[profile]
+#[profiled]
 impl Service {
     async fn name(&self) -> &str {
         PendingTimes(0).await;
@@ -177,7 +177,7 @@ impl Service {
     async unsafe fn trusting(&self) {}
 }
 
-#[profile]
+#[profiled]
 impl Answers for Service {
     async fn answer(&mut self, question: &str) -> String {
         self.name.push_str(question);
@@ -204,7 +204,7 @@ fn async_methods_borrow_and_return_what_they_did() {
     );
 }
 
-#[profile]
+#[profiled]
 async fn unsizes(flag: bool) -> Box<dyn Display + Send> {
     if flag {
         return Box::new(1);
@@ -212,7 +212,7 @@ async fn unsizes(flag: bool) -> Box<dyn Display + Send> {
     Box::new("two")
 }
 
-#[profile]
+#[profiled]
 async fn fails(text: &str) -> Result<u32, Box<dyn Error>> {
     let number: u32 = text.parse()?;
     if number == 0 {
@@ -221,18 +221,18 @@ async fn fails(text: &str) -> Result<u32, Box<dyn Error>> {
     Ok(number)
 }
 
-#[profile]
+#[profiled]
 async fn infers() -> Vec<u8> {
     PendingTimes(0).await;
     "ab".bytes().rev().collect()
 }
 
-#[profile]
+#[profiled]
 async fn never() -> ! {
     panic!("on purpose");
 }
 
-#[profile]
+#[profiled]
 async fn counts_down(n: u32) -> u32 {
     if n == 0 { 0 } else { Box::pin(counts_down(n - 1)).await + 1 }
 }

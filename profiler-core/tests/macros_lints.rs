@@ -1,4 +1,4 @@
-//! `#[profile]` adds no warnings, whatever lints a program turns on.
+//! `#[profiled]` adds no warnings, whatever lints a program turns on.
 
 #![deny(
     warnings,
@@ -13,17 +13,17 @@
 #![deny(clippy::all, clippy::pedantic, clippy::nursery)]
 #![forbid(unsafe_code)]
 
-use mlprof_core::prelude::profile;
+use mlprof_core::prelude::profiled;
 
-#[profile]
+#[profiled]
 fn empty() {}
 
-#[profile]
+#[profiled]
 fn one_expression(number: u32) -> u32 {
     number + 1
 }
 
-#[profile]
+#[profiled]
 fn returns_early(flag: bool) -> Option<u32> {
     if !flag {
         return None;
@@ -31,23 +31,23 @@ fn returns_early(flag: bool) -> Option<u32> {
     Some(one_expression(1))
 }
 
-#[profile]
+#[profiled]
 fn items_first() -> u32 {
     const TWO: u32 = 2;
     TWO
 }
 
-#[profile]
+#[profiled]
 async fn async_empty() {}
 
-#[profile]
+#[profiled]
 async fn async_borrow(numbers: &mut [u32]) -> &mut u32 {
     const FIRST: usize = 0;
     async_empty().await;
     &mut numbers[FIRST]
 }
 
-#[profile]
+#[profiled]
 async fn async_result(text: &str) -> Result<u32, std::num::ParseIntError> {
     async_empty().await;
     let number = text.parse()?;
@@ -57,7 +57,7 @@ async fn async_result(text: &str) -> Result<u32, std::num::ParseIntError> {
     Ok(number)
 }
 
-#[profile]
+#[profiled]
 async fn async_impl(text: &str) -> impl Iterator<Item = char> {
     async_empty().await;
     text.chars()
@@ -65,7 +65,7 @@ async fn async_impl(text: &str) -> impl Iterator<Item = char> {
 
 struct Net;
 
-#[profile]
+#[profiled]
 impl Net {
     const WIDTH: u32 = 1;
 

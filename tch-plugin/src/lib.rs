@@ -171,9 +171,7 @@ pub use mlprof_train as train;
 /// What a program that profiles its tch code usually needs; [`mlprof_core::prelude`] and
 /// [`mlprof_train::prelude`] are part of it.
 ///
-/// The macro is `profile!("name")`, and the attribute for functions and `impl` blocks
-/// `#[profiled]`: one `use` can bring only one macro of a name. `#[profile]` ends in rustc's
-/// "cannot find attribute `profile` in this scope", with the note that it is a function-like macro.
+/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl` block.
 pub mod prelude {
     pub use crate::{
         GradScaler, MoveTo, ProfileBackwardExt, ProfileLayerExt, ProfileLayerTExt,

@@ -65,7 +65,7 @@
 //!
 //! burn's modules have no hook around their forward, and its visitors see parameters, not calls.
 //! [`layer.profile_layer("conv1", |layer| layer.forward(…))`][profile_layer] attributes the ops of
-//! a forward to the layer: they are in its row of the module view. `profile!` or `#[profile]` do
+//! a forward to the layer: they are in its row of the module view. `profile!` or `#[profiled]` do
 //! the same for any other piece of code, as an action or a function.
 //!
 //! [profile_layer]: crate::ProfileLayerExt::profile_layer

@@ -13,7 +13,7 @@ use burn::tensor::{Device, FloatDType, Int, Tensor};
 use burn::train::{ClassificationOutput, InferenceStep, TrainOutput, TrainStep};
 use digits::Plant;
 use mlprof_burn::{ProfileBackwardExt, ProfileLayerExt, record_batch};
-use mlprof_core::prelude::profile;
+use mlprof_core::prelude::profiled;
 
 use crate::data::Batch;
 
@@ -36,7 +36,7 @@ struct Planted {
     steps: Arc<AtomicU64>,
 }
 
-#[profile]
+#[profiled]
 impl DigitNet {
     /// A network with random weights.
     pub fn new(device: &Device) -> Self {

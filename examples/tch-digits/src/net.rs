@@ -1,7 +1,7 @@
 //! A small convolutional network.
 
 use digits::{CLASSES, Plant};
-use mlprof_core::prelude::profile;
+use mlprof_core::prelude::profiled;
 use mlprof_tch::{ProfileLayerExt, ProfiledLayer};
 use tch::nn::{self, Conv2D, ConvConfig, Linear, Module, Path};
 use tch::{Kind, TchError, Tensor};
@@ -17,7 +17,7 @@ pub struct DigitNet {
     out: ProfiledLayer<Linear>,
 }
 
-#[profile]
+#[profiled]
 impl DigitNet {
     /// A network with random weights.
     pub fn new(path: &Path<'_>) -> Self {

@@ -1,7 +1,7 @@
 //! Interned action names: what is measured, as a 4-byte handle.
 //!
 //! Hot paths carry an [`Action`], never a string. A name is looked up once: at its callsite
-//! ([`Callsite`], used by `profile!` and `#[profile]`), through a small
+//! ([`Callsite`], used by `profile!` and `#[profiled]`), through a small
 //! table keyed by the literal's address (`"name".into()`), or through the interner
 //! ([`Action::new`]) for names made at run time. The last costs about four times as much as all else
 //! of a scope together: keep the [`Action`] where a name is used again and again.
@@ -31,7 +31,7 @@ use crate::forking::apart_from_forks;
 pub enum ActionKind {
     /// Something a training loop or a user does: `optimizer_step`, `run_training_batch`, …
     Action,
-    /// A function or method that carries `#[profile]`.
+    /// A function or method that carries `#[profiled]`.
     Function,
     /// A `tracing` span seen through the layer of the `tracing` feature.
     Span,

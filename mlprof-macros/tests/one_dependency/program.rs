@@ -21,22 +21,11 @@ impl Net {
 
 #[profiled]
 fn train() -> f32 {
-    let _step = profile_scope!("train_step");
+    let _step = profile!("train_step");
     let _met = PLUGIN::profile_collective!("all_reduce", 0);
     let _named = PLUGIN::profile_dynamic!(format!("batch_{}", 0));
     let _by_path = PLUGIN::profile!("by_path");
     Net.forward(&[1.0])
-}
-
-/// The attribute by its own name, beside the macro of the prelude.
-mod attribute {
-    use PLUGIN::prelude::*;
-    use PLUGIN::mlprof_core::prelude::profile;
-
-    #[profile]
-    pub fn by_name() {
-        let _scope = profile_scope!("beside");
-    }
 }
 
 #[profiled(crate = PLUGIN::mlprof_core)]

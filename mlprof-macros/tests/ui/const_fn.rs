@@ -1,13 +1,13 @@
-use mlprof_macros::profile;
+use mlprof_macros::profiled;
 
-#[profile]
+#[profiled]
 const fn answer() -> u32 {
     42
 }
 
 struct Net;
 
-#[profile]
+#[profiled]
 impl Net {
     pub const fn width(&self) -> u32 {
         answer()

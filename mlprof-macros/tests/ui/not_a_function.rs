@@ -1,14 +1,14 @@
-use mlprof_macros::profile;
+use mlprof_macros::profiled;
 
-#[profile]
+#[profiled]
 struct Net;
 
 trait Forward {
-    #[profile]
+    #[profiled]
     fn forward(&self);
 }
 
-#[profile]
+#[profiled]
 mod layers {}
 
 fn main() {

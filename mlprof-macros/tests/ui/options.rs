@@ -1,29 +1,29 @@
-use mlprof_macros::profile;
+use mlprof_macros::profiled;
 
-#[profile(nmae = "load")]
+#[profiled(nmae = "load")]
 fn misspelt() {}
 
-#[profile(name = load)]
+#[profiled(name = load)]
 fn not_a_literal() {}
 
-#[profile(name = "a", name = "b")]
+#[profiled(name = "a", name = "b")]
 fn twice() {}
 
-#[profile(skip)]
+#[profiled(skip)]
 fn skipped() {}
 
 struct Net;
 
-#[profile]
+#[profiled]
 impl Net {
-    #[profile(sort)]
+    #[profiled(sort)]
     fn forward(&self) {}
 }
 
-#[profile]
+#[profiled]
 impl Net {
-    #[profile]
-    #[profile(name = "again")]
+    #[profiled]
+    #[profiled(name = "again")]
     fn backward(&self) {}
 }
 

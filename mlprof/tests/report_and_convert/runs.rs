@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use mlprof_core::hook::{DType, DeviceEvent, InputsBuilder, OpStart, Timestamp};
-use mlprof_core::prelude::profile;
+use mlprof_core::prelude::profiled;
 use mlprof_core::tensor::{Cycle, Schedule};
 use mlprof_core::trace::flame::{FlameGraph, FlameMetric};
 use mlprof_core::{
@@ -122,7 +122,7 @@ pub fn counted() -> Report {
     train(&SimpleProfiler::new().measure_cpu().measure_io())
 }
 
-#[profile]
+#[profiled]
 fn forward(depth: u32) {
     spin(100);
     if depth > 0 {
@@ -131,7 +131,7 @@ fn forward(depth: u32) {
     relu();
 }
 
-#[profile]
+#[profiled]
 fn relu() {
     spin(50);
 }

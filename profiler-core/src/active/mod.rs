@@ -1,4 +1,4 @@
-//! The active profiler: what [`profile!`](crate::profile!) and `#[profile]` report to.
+//! The active profiler: what [`profile!`](crate::profile!) and `#[profiled]` report to.
 //!
 //! *Cost*: with none active, one relaxed load. With one active, a thread-local look-up besides
 //! what the profiler itself costs: each thread keeps its own reference, so threads share no
@@ -367,9 +367,6 @@ pub(crate) fn open(action: impl FnOnce() -> Action, interest: Interest) -> Optio
 /// inside the same scopes, as every place of its call tree takes memory once. It must end before the scopes
 /// around it do, and be one of at most four thousand inside each other. The other profilers may allocate
 /// for any scope.
-///
-/// Where both `mlprof_core::*` and [`mlprof_core::prelude::*`](crate::prelude) are imported write
-/// [`profile_scope!`](crate::profile_scope!).
 #[macro_export]
 macro_rules! profile {
     ($name:expr) => {{

@@ -17,7 +17,7 @@ use crate::report::{AdvancedReport, Report, Setting, prof, pstats};
 use crate::{Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage};
 
 /// Records an exact call tree per thread of all that is instrumented: actions, functions with
-/// `#[profile]`, `tracing` spans. The counterpart of Lightning's `AdvancedProfiler`, selected by
+/// `#[profiled]`, `tracing` spans. The counterpart of Lightning's `AdvancedProfiler`, selected by
 /// `"advanced"`.
 ///
 /// The report has a table per action in the form of Python's `pstats`, of everything that ran

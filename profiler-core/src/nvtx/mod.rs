@@ -14,7 +14,7 @@
 //! | 1 `action` | actions of training loops and of users | – |
 //! | 2 `module` | layers of a model | – |
 //! | 3 `op` | tensor ops | the number that ties a backward op to its forward op, if known |
-//! | 4 `function` | functions with `#[profile]`, `tracing` spans | – |
+//! | 4 `function` | functions with `#[profiled]`, `tracing` spans | – |
 //! | 5 `step` | training steps, as ranges that may overlap others | the step's number, from 0 |
 //!
 //! *Cost*: without a tool nothing is wanted, so that hooks stay off. With one: a thread-local

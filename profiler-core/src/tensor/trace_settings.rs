@@ -59,7 +59,7 @@ impl TensorProfiler {
 
     /// Whether traces say what was open around each op, as `Call stack`, which TensorBoard's plugin groups ops
     /// by: actions, modules, spans and functions, these with file and line. Functions are those with
-    /// `#[profile]` and those that `mlprof run` has put hooks into. They do not by default.
+    /// `#[profiled]` and those that `mlprof run` has put hooks into. They do not by default.
     #[must_use]
     pub fn with_stack(self, writes: bool) -> Self {
         self.trace_options().with_stack = writes;

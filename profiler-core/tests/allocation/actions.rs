@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mlprof_core::allocation::AllocationProfiler;
-use mlprof_core::prelude::profile;
+use mlprof_core::prelude::profiled;
 use mlprof_core::report::MemoryReport;
 use mlprof_core::report::memory::ActionMemory;
 use mlprof_core::{Action, ActionKind, Profiler, ProfilerExt, Report, RunContext, Stage, activate};
@@ -91,7 +91,7 @@ fn an_action_may_free_what_came_before() {
     assert!(profiler.summary().contains("-48.83 KiB"), "{}", profiler.summary());
 }
 
-#[profile]
+#[profiled]
 fn recursive(depth: u32) {
     let _block = vec![0_u8; 1_000];
     if depth > 1 {

@@ -266,12 +266,12 @@ fn of_others() -> Vec<Scene> {
                 drop(profiler.profile("training_step"));
                 deliver(&profiler);
             },
-            &["there are no functions, only actions: write `#[profile]` on functions"],
+            &["there are no functions, only actions: write `#[profiled]` on functions"],
         ),
         scene(
             "advanced_with_functions",
             || {
-                #[mlprof_core::prelude::profile]
+                #[mlprof_core::prelude::profiled]
                 fn work() {}
                 let profiler = Arc::new(AdvancedProfiler::new());
                 let active = activate(profiler.clone());

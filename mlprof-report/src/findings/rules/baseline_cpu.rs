@@ -66,7 +66,7 @@ impl Rule for BaselineCpu {
         if own().next().is_none() {
             return Outcome::no_inputs(
                 "the report has no ops of the program's own code (candle's are known under \
-                 `mlprof run`, functions by `#[profile]`)",
+                 `mlprof run`, functions by `#[profiled]`)",
             );
         }
         let mean = |row: &KeyAverage| row.self_cpu_seconds / row.calls.max(1) as f64;

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mlprof_core::prelude::profile;
+use mlprof_core::prelude::profiled;
 use mlprof_core::report::findings::Rules;
 use mlprof_core::tensor::Schedule;
 use mlprof_core::{
@@ -25,7 +25,7 @@ fn multiply(one: &[f32], other: &[f32], product: &mut [f32]) {
 
 /// A polynomial that maps numbers from 0 to 1 to such: a loop that the compiler makes as wide as it may, and that waits neither
 /// for memory nor for divisions, which some processors do no quicker if they are wide.
-#[profile]
+#[profiled]
 fn activation(numbers: &mut [f32]) {
     for number in numbers {
         for _ in 0..4 {

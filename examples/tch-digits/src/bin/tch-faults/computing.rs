@@ -1,6 +1,6 @@
 //! What is computed, the right way and the wrong one.
 
-use mlprof_core::prelude::profile;
+use mlprof_core::prelude::profiled;
 use mlprof_tch::prelude::TrainResult;
 use tch::{Kind, Tensor};
 
@@ -10,7 +10,7 @@ fn enlarged(images: &Tensor, side: i64) -> TrainResult<Tensor> {
 }
 
 /// How the pixels of the images, so long and so wide, vary together.
-#[profile]
+#[profiled]
 pub(crate) fn spectrum(images: &Tensor, side: i64, precision: Kind) -> TrainResult<Tensor> {
     let images = enlarged(images, side)?.f_to_kind(precision)?;
     let pixels = images.f_view([images.size()[0], -1])?;
@@ -23,7 +23,7 @@ pub(crate) fn spectrum(images: &Tensor, side: i64, precision: Kind) -> TrainResu
 }
 
 /// How far the pixels of enlarged images are from their mean, in deviations: both are read anew for each.
-#[profile]
+#[profiled]
 pub(crate) fn contrast(images: &Tensor) -> TrainResult<f64> {
     let images = enlarged(images, 16)?;
     let (mean, deviation) = (images.f_mean(Kind::Float)?, images.f_std(true)?);
@@ -36,7 +36,7 @@ pub(crate) fn contrast(images: &Tensor) -> TrainResult<f64> {
 }
 
 /// Rows of the images with a mean of 0 and a deviation of about 1.
-#[profile]
+#[profiled]
 pub(crate) fn normalized(images: &Tensor, row_by_row: bool) -> TrainResult<Tensor> {
     let rows = images.f_view([-1, images.size()[3]])?;
     if !row_by_row {
