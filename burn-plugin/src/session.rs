@@ -71,7 +71,7 @@ pub(crate) fn begin_session(
         let _screen = MainScreen::show();
         deliver();
     };
-    Session::begin(profiler, stage, run).around_report(on_main_screen).on_interrupt(interrupt)
+    Session::with(profiler, stage, run).around_report(on_main_screen).on_interrupt(interrupt)
 }
 
 /// An open action that owns its profiler: for what begins in one function and ends in another.

@@ -120,7 +120,6 @@ fn the_tensor_profiler_follows_its_schedule_and_says_why_there_are_no_ops() {
     let schedule = Schedule::new().wait(3).warmup(1).active(2).repeat(2);
     let profiler = TensorProfiler::new()
         .schedule(schedule)
-        .unwrap()
         .dirpath(directory.path())
         .filename("run")
         .on_trace_ready(move |cycle| {

@@ -194,7 +194,7 @@ pub fn record(
         None => TensorProfiler::new().without_schedule(),
         Some(steps) => {
             let schedule = Schedule::new().wait(0).warmup(0).active(steps).repeat(1);
-            TensorProfiler::new().schedule(schedule).map_err(|error| error.to_string())?
+            TensorProfiler::new().schedule(schedule)
         }
     };
     if let Some(events) = plan.max_events {

@@ -20,6 +20,7 @@
 mod analysis;
 mod answers;
 #[cfg(feature = "parquet")]
+#[doc(hidden)]
 pub mod columns;
 mod device;
 pub mod diff;
@@ -29,10 +30,13 @@ mod kernel_category;
 pub mod kineto;
 mod meaning;
 pub mod numerics;
+#[doc(hidden)]
 pub mod page;
+#[doc(hidden)]
 pub mod perfetto;
 pub mod ranks;
 mod recomputed;
+#[doc(hidden)]
 pub mod rollups;
 mod sweep;
 mod text;

@@ -36,6 +36,7 @@ mod kernel;
 pub mod live;
 mod memory;
 mod module_place;
+#[doc(hidden)]
 pub mod names;
 mod numerics;
 mod observation;
@@ -59,6 +60,7 @@ mod shapes;
 mod source_hash;
 mod stage;
 mod stages;
+#[doc(hidden)]
 pub mod startup;
 #[doc(hidden)]
 pub mod sync;
@@ -79,28 +81,24 @@ pub use device::{DeviceActivity, DeviceEvent, DriverCall, PastMemoryChange, Timi
 pub use evaluation::EvaluatedOutputs;
 pub use framework::{Framework, declare_device, declare_framework};
 pub use group_by::GroupBy;
-pub use host_tensor::{AllNumbers, HostTensor, LEAST_NORMAL_F16};
-pub use interest::{Interest, interest_changes, note_interest_change};
+pub use host_tensor::HostTensor;
+pub use interest::Interest;
 pub use kernel::{KernelConfiguration, KernelLaunch};
 pub use memory::{MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel};
-pub use module_place::{declare_module_place, module_place};
+pub use module_place::declare_module_place;
 pub use numerics::{
     NumberReader, ObservedTensor, Reduced, ReducedNumbers, Reduction, TensorNumbers, TensorRole,
-    strided_offsets,
 };
 pub use observation::Observation;
 pub use op::{Direction, OpStart};
 pub use phase::Phase;
-pub use region::{RegionSink, RegionSinks};
+pub use region::RegionSink;
 pub use run_context::RunContext;
 pub use schedule::{InvalidSchedule, ParseScheduleError, Schedule, StepPhase};
 pub use shapes::{DType, InputDetail, InputDetails, InputsBuilder, Number, ShapeList, TensorShape};
-pub use source_hash::source_hash;
 pub use stage::Stage;
-pub use tallies::Tallies;
 pub use timestamp::Timestamp;
 pub use training_control::TrainingControl;
-pub use unbound::Unbound;
 
 #[doc(hidden)]
 pub use context::{ContextTable, OpenActions};
@@ -109,16 +107,30 @@ pub use description::{descriptions, device_memory, platform};
 #[doc(hidden)]
 pub use framework::{ask_frameworks, declare_evaluated_outputs, frameworks};
 #[doc(hidden)]
+pub use host_tensor::{AllNumbers, LEAST_NORMAL_F16};
+#[doc(hidden)]
+pub use interest::{interest_changes, note_interest_change};
+#[doc(hidden)]
+pub use module_place::module_place;
+#[doc(hidden)]
+pub use numerics::strided_offsets;
+#[doc(hidden)]
 pub use process_id::process_id;
+#[doc(hidden)]
+pub use region::RegionSinks;
 #[doc(hidden)]
 pub use shapes::ShapeCache;
 #[doc(hidden)]
+pub use source_hash::source_hash;
+#[doc(hidden)]
 pub use stages::{Ended, OfStage, Stages};
+#[doc(hidden)]
+pub use tallies::Tallies;
 #[doc(hidden)]
 pub use text::Text;
 #[doc(hidden)]
 pub use thread_name::ThreadName;
 #[doc(hidden)]
-pub use unbound::{UnboundReason, WorkCounts};
+pub use unbound::{Unbound, UnboundReason, WorkCounts};
 #[doc(hidden)]
 pub use uncounted::{is_uncounted, uncounted};

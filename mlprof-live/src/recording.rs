@@ -97,8 +97,7 @@ impl Recording {
             None => Schedule::new().warmup(0).active(WITHOUT_END),
         };
         let schedule = schedule.skip_first(step).wait(0).repeat(1);
-        let profiler = TensorProfiler::new().schedule(schedule);
-        let profiler = profiler.unwrap_or_else(|_| TensorProfiler::new()).begin_at_step(step);
+        let profiler = TensorProfiler::new().schedule(schedule).begin_at_step(step);
         self.guest(profiler, Some(of), now)
     }
 

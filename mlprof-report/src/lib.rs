@@ -98,40 +98,52 @@ pub mod comparison;
 mod confidence;
 mod counted;
 mod counters;
+#[doc(hidden)]
 pub mod detailed;
 mod device_counters;
 mod device_idle;
 pub mod finding;
 pub mod findings;
+#[doc(hidden)]
 pub mod folded;
 mod frameworks;
 #[doc(hidden)]
 pub mod internals;
 mod label;
+#[doc(hidden)]
 pub mod lightning;
 mod line_count_restriction;
 pub mod lines;
+#[doc(hidden)]
 pub mod lines_memory;
+#[doc(hidden)]
 pub mod lines_text;
 mod machine;
 mod markup;
 pub mod memory;
 mod missing;
+#[doc(hidden)]
 pub mod modules;
 mod no_numbers;
+#[doc(hidden)]
 pub mod number;
 pub mod numerics;
 pub mod output;
 #[cfg(feature = "html")]
+#[doc(hidden)]
 pub mod page;
+#[doc(hidden)]
 pub mod prof;
 pub mod pstats;
 mod quantile;
+#[doc(hidden)]
 pub mod ranks;
 pub mod regions;
+#[doc(hidden)]
 pub mod rows;
 pub mod samples;
 mod samples_folded;
+#[doc(hidden)]
 pub mod samples_page;
 mod samples_waits;
 mod selection;
@@ -140,6 +152,7 @@ pub mod simple;
 pub mod steps;
 mod table;
 pub mod tensor;
+#[doc(hidden)]
 pub mod tensor_page;
 mod training_steps;
 

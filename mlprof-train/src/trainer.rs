@@ -321,7 +321,7 @@ impl Trainer {
             run.log_dir.clone_from(&self.settings.checkpoint_dir);
         }
         run.seed = self.settings.seed.or(run.seed);
-        let session = Session::begin(profiler, stage, &run).on_interrupt(self.settings.interrupt);
+        let session = Session::with(profiler, stage, &run).on_interrupt(self.settings.interrupt);
         // The environment may have one where the program has none.
         let profiler = session.profiler();
         let progress = (self.settings.shows_progress && run.rank == 0)

@@ -96,11 +96,10 @@ pub use interrupt::Interrupt;
 #[doc(hidden)]
 pub use mlprof_events::evaluation::Evaluation;
 pub use mlprof_events::{
-    Action, ActionKind, Callsite, Interest, Observation, RunContext, Stage, TrainingControl,
-    Unbound, action, names, startup,
+    Action, ActionKind, Callsite, Interest, Observation, RunContext, Stage, TrainingControl, action,
 };
 #[doc(hidden)]
-pub use mlprof_events::{before_main, debug_as_display, progress};
+pub use mlprof_events::{Unbound, before_main, debug_as_display, names, progress, startup};
 #[doc(inline)]
 pub use mlprof_report as report;
 pub use mlprof_report::{Output, Report, output};

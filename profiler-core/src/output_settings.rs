@@ -94,7 +94,7 @@ mod tests {
             has_a_report,
             [
                 detailed(),
-                extended(true),
+                short(),
                 measure_cpu(),
                 measure_io(),
                 html(false),
@@ -112,7 +112,7 @@ mod tests {
                 .measure_cpu()
                 .measure_io()
                 .detailed()
-                .extended(false)
+                .short()
                 .html(false)
                 .all_rows(true)
                 .dirpath("logs")

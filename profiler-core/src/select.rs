@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::environment;
 use crate::guarded::guarded;
+use crate::profiler::refused_setting;
 use crate::profiler_names::{by_name, check_repeated};
 use crate::several::Several;
 use crate::spliced::with_run;
@@ -53,7 +54,7 @@ pub trait IntoProfiler {
     /// # Errors
     ///
     /// [`Error`] for a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES), or that
-    /// is there twice.
+    /// is there twice, and for a profiler with a schedule that would never record a step.
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error>;
 
     /// Adds the names that this selects profilers by, so that a list can refuse one that is there
@@ -73,27 +74,32 @@ pub fn resolve(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     with_watcher(&chosen).unwrap_or(chosen)
 }
 
+/// Returns the profiler, unless one of its settings took no effect.
+fn accepted(profiler: Arc<dyn Profiler>) -> Result<Arc<dyn Profiler>, Error> {
+    refused_setting(&*profiler).map_or(Ok(profiler), Err)
+}
+
 impl<P: Profiler + 'static> IntoProfiler for P {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
-        Ok(Arc::new(self))
+        accepted(Arc::new(self))
     }
 }
 
 impl<P: Profiler + 'static> IntoProfiler for Arc<P> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
-        Ok(self)
+        accepted(self)
     }
 }
 
 impl IntoProfiler for Box<dyn Profiler> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
-        Ok(Arc::from(self))
+        accepted(Arc::from(self))
     }
 }
 
 impl IntoProfiler for Arc<dyn Profiler> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
-        Ok(self)
+        accepted(self)
     }
 }
 

@@ -15,11 +15,12 @@ use crate::{Activated, Error, IntoProfiler, Profiler, ProfilerExt, RunContext, S
 /// ```
 /// use mlprof_core::{RunContext, Session, Stage, profile};
 ///
-/// let session = Session::begin("simple", Stage::Fit, &RunContext::default());
+/// let session = Session::begin("simple", Stage::Fit, &RunContext::default())?;
 /// {
 ///     let _scope = profile!("run_training_batch");
 /// }
 /// drop(session); // prints FIT Profiler Report
+/// # Ok::<(), mlprof_core::Error>(())
 /// ```
 ///
 /// Ctrl-C, SIGTERM and SIGHUP end the process as they do without a profiler, but the report comes
@@ -29,7 +30,7 @@ use crate::{Activated, Error, IntoProfiler, Profiler, ProfilerExt, RunContext, S
 /// # use mlprof_core::{Interrupt, RunContext, Session, SimpleProfiler, Stage};
 /// # use std::sync::Arc;
 /// # let profiler = Arc::new(SimpleProfiler::new());
-/// let session = Session::begin(profiler, Stage::Fit, &RunContext::default())
+/// let session = Session::begin(profiler, Stage::Fit, &RunContext::default())?
 ///     .on_interrupt(Interrupt::Return);
 /// for batch in 0..3 {
 ///     // … train …
@@ -37,6 +38,7 @@ use crate::{Activated, Error, IntoProfiler, Profiler, ProfilerExt, RunContext, S
 ///         break;
 ///     }
 /// }
+/// # Ok::<(), mlprof_core::Error>(())
 /// ```
 #[must_use = "the stage ends, and its report comes, when this is dropped"]
 pub struct Session {
@@ -67,40 +69,30 @@ impl Session {
     /// Sets a profiler up for `stage` and makes it the active one. It may be whatever a trainer's
     /// `.profiler(…)` takes: see [`IntoProfiler`].
     ///
-    /// # Panics
-    ///
-    /// For a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES);
-    /// [`try_begin`](Self::try_begin) is for names that come from outside.
-    #[track_caller]
-    pub fn begin(profiler: impl IntoProfiler, stage: Stage, run: &RunContext) -> Self {
-        match Self::try_begin(profiler, stage, run) {
-            Ok(session) => session,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    /// [`begin`](Self::begin) for a name that is not written in the program.
-    ///
     /// ```
     /// use mlprof_core::{RunContext, Session, Stage};
     ///
     /// let of_command_line: Option<String> = std::env::args().nth(1);
-    /// let session = Session::try_begin(of_command_line, Stage::Fit, &RunContext::default())?;
+    /// let session = Session::begin(of_command_line, Stage::Fit, &RunContext::default())?;
     /// # Ok::<(), mlprof_core::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error`] for a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES).
-    pub fn try_begin(
+    /// [`Error`] for a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES), and for a
+    /// profiler with a schedule that would never record a step.
+    pub fn begin(
         profiler: impl IntoProfiler,
         stage: Stage,
         run: &RunContext,
     ) -> Result<Self, Error> {
-        Ok(Self::of(resolve(profiler.into_profiler()?), stage, run))
+        Ok(Self::with(profiler.into_profiler()?, stage, run))
     }
 
-    fn of(profiler: Arc<dyn Profiler>, stage: Stage, run: &RunContext) -> Self {
+    /// [`begin`](Self::begin) for a profiler that [`IntoProfiler`] has accepted.
+    #[doc(hidden)]
+    pub fn with(profiler: Arc<dyn Profiler>, stage: Stage, run: &RunContext) -> Self {
+        let profiler = resolve(profiler);
         let running = profiler.is_enabled().then(RunningLoop::begin);
         let reports = has_report(&profiler);
         profiler.setup(stage, run);
@@ -131,12 +123,13 @@ impl Session {
     /// ```
     /// use mlprof_core::{ProfilerExt, RunContext, Session, Stage, profile};
     ///
-    /// let session = Session::begin("none", Stage::Fit, &RunContext::default()).live(true);
+    /// let session = Session::begin("none", Stage::Fit, &RunContext::default())?.live(true);
     /// for batch in 0..3 {
     ///     let _scope = profile!("training_step");
     ///     // … train …
     ///     session.profiler().step();
     /// }
+    /// # Ok::<(), mlprof_core::Error>(())
     /// ```
     ///
     /// Steps are counted by telling [`profiler`](Self::profiler) of them, as above: the profiler that the session was
@@ -219,32 +212,46 @@ impl Drop for Session {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::tensor::Schedule;
     use crate::{PassThroughProfiler, SimpleProfiler};
 
     #[test]
     fn a_session_begins_with_whatever_a_trainer_takes() {
-        let run = RunContext::default();
-        drop(Session::begin("none", Stage::Predict, &run));
-        drop(Session::begin(String::from("None"), Stage::Predict, &run));
-        drop(Session::begin(None::<&str>, Stage::Predict, &run));
-        drop(Session::begin(PassThroughProfiler::new(), Stage::Predict, &run));
+        fn begin(profiler: impl IntoProfiler) -> Session {
+            let run = RunContext::default();
+            Session::begin(profiler, Stage::Predict, &run).expect("a profiler")
+        }
+        drop(begin("none"));
+        drop(begin(String::from("None")));
+        drop(begin(None::<&str>));
+        drop(begin(PassThroughProfiler::new()));
         let shared: Arc<dyn Profiler> = Arc::new(PassThroughProfiler::new());
-        drop(Session::begin(shared, Stage::Predict, &run));
+        drop(begin(shared));
         let simple = Arc::new(SimpleProfiler::new());
-        let session = Session::begin(simple.clone(), Stage::Predict, &run);
+        let session = begin(simple.clone());
         assert!(session.running.is_some());
         drop(simple.profile("predict"));
         drop(session);
         let report = simple.snapshot();
         assert_eq!(report.header.stage, Some(Stage::Predict));
         assert!(report.actions.iter().any(|row| row.action == "predict"), "{report:?}");
-        let error = Session::try_begin("smiple", Stage::Fit, &run).err();
+        let error = Session::begin("smiple", Stage::Fit, &RunContext::default()).err();
         assert!(matches!(error, Some(Error::UnknownProfiler { name, .. }) if name == "smiple"));
     }
 
     #[test]
-    #[should_panic(expected = "there is no profiler named \"smiple\"")]
-    fn a_typo_in_the_program_is_said() {
-        drop(Session::begin("smiple", Stage::Fit, &RunContext::default()));
+    fn a_schedule_that_records_nothing_is_refused_also_within_others() {
+        let never = || crate::TensorProfiler::new().schedule(Schedule::new().active(0));
+        let run = RunContext::default();
+        let refused = |profiler: Result<Session, Error>| {
+            assert!(matches!(profiler.err(), Some(Error::Schedule(_))));
+        };
+        refused(Session::begin(never(), Stage::Fit, &run));
+        refused(Session::begin(Some(Arc::new(never())), Stage::Fit, &run));
+        refused(Session::begin(("simple", never()), Stage::Fit, &run));
+        let parts: Vec<Arc<dyn Profiler>> = vec![Arc::new(never())];
+        refused(Session::begin(crate::Several::of(parts), Stage::Fit, &run));
+        let mended = never().schedule(Schedule::new());
+        assert!(Session::begin(mended, Stage::Fit, &run).is_ok());
     }
 }

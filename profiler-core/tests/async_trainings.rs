@@ -39,7 +39,8 @@ async fn batches(number: usize) {
 }
 
 async fn train(profiler: Arc<SimpleProfiler>, number: usize) {
-    let session = Session::begin(profiler, Stage::Predict, &RunContext::default());
+    let session =
+        Session::begin(profiler, Stage::Predict, &RunContext::default()).expect("a profiler");
     batches(number).await;
     drop(session);
 }
@@ -102,6 +103,7 @@ fn tasks_that_cannot_be_told_apart_say_so() {
     let (first, second) = (quiet(&folder), quiet(&folder));
     let begin = |profiler: &Arc<SimpleProfiler>| {
         Session::begin(profiler.clone(), Stage::Predict, &RunContext::default())
+            .expect("a profiler")
     };
     let session = begin(&first);
     let next = begin(&second);

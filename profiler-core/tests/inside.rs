@@ -111,7 +111,7 @@ fn a_guard_that_outlives_its_session_is_said_and_counted() {
     let folder = tempfile::tempdir().expect("a folder");
     let simple = Arc::new(SimpleProfiler::new().dirpath(folder.path()).filename("run"));
     let run = RunContext::default();
-    let session = Session::begin(simple.clone(), Stage::Fit, &run);
+    let session = Session::begin(simple.clone(), Stage::Fit, &run).expect("a profiler");
     let guard = profile!("outlives");
     let (open, opened) = std::sync::mpsc::channel();
     let (end, ended) = std::sync::mpsc::channel::<()>();

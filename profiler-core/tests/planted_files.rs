@@ -86,7 +86,7 @@ fn training_of_another_process() {
     let run = RunContext::default();
     let begin = |session: Session| steps(session);
     if std::env::var_os(PRINTS).is_some() {
-        begin(Session::begin(SimpleProfiler::new(), Stage::Fit, &run));
+        begin(Session::begin(SimpleProfiler::new(), Stage::Fit, &run).expect("a profiler"));
         // As a program does: a write beyond the limit would end it.
         println!("{LAST_LINE}");
         // SAFETY: ends the process; nothing is left to be done.
@@ -95,24 +95,26 @@ fn training_of_another_process() {
     if std::env::var_os(SHORT_OF_MEMORY).is_some() {
         limit_address_space();
         let numerics = NumericsProfiler::new().dirpath(&folder).filename("numerics");
-        begin(Session::begin(numerics.every(1), Stage::Fit, &run));
+        begin(Session::begin(numerics.every(1), Stage::Fit, &run).expect("a profiler"));
         // SAFETY: ends the process; nothing is left to be done.
         unsafe { libc::_exit(0) };
     }
     let output = |name: &str| Output::new().dirpath(&folder).filename(name);
     let simple = SimpleProfiler::new().output_to(output("simple").json(true).html(true));
-    begin(Session::begin(simple, Stage::Fit, &run));
+    begin(Session::begin(simple, Stage::Fit, &run).expect("a profiler"));
     let advanced = AdvancedProfiler::new().dirpath(&folder).filename("advanced");
-    begin(Session::begin(advanced.dump_stats(true), Stage::Fit, &run));
+    begin(Session::begin(advanced.dump_stats(true), Stage::Fit, &run).expect("a profiler"));
     let tensor = TensorProfiler::new().dirpath(&folder).filename("tensor").flame(true);
     #[cfg(feature = "parquet")]
     let tensor = tensor.parquet(true);
     let tensor = tensor.memory_timeline(true).memory_snapshot(true);
-    begin(Session::begin(tensor, Stage::Fit, &run));
+    begin(Session::begin(tensor, Stage::Fit, &run).expect("a profiler"));
     let numerics = NumericsProfiler::new().dirpath(&folder).filename("numerics");
-    begin(Session::begin(numerics.every(1).save_tensors(true), Stage::Fit, &run));
+    begin(
+        Session::begin(numerics.every(1).save_tensors(true), Stage::Fit, &run).expect("a profiler"),
+    );
     // A report for the console.
-    begin(Session::begin(SimpleProfiler::new(), Stage::Fit, &run));
+    begin(Session::begin(SimpleProfiler::new(), Stage::Fit, &run).expect("a profiler"));
     // Without the test harness's words, which the limit or the closed pipe would end.
     // SAFETY: ends the process; nothing is left to be done.
     unsafe { libc::_exit(0) };

@@ -11,7 +11,7 @@ use mlprof_core::{
 
 /// One stage with one action.
 fn train(profiler: impl IntoProfiler, run: &RunContext) {
-    let session = Session::begin(profiler, Stage::Fit, run);
+    let session = Session::begin(profiler, Stage::Fit, run).expect("a profiler");
     drop(profile!("training_step"));
     drop(session);
 }

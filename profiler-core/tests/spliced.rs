@@ -294,7 +294,7 @@ fn actions_of_a_loop_beside_a_trainer_are_opened() {
     };
     let run = RunContext::default();
     let (trained, looped) = (Arc::new(SimpleProfiler::new()), Arc::new(SimpleProfiler::new()));
-    let session = Session::begin(trained.clone(), Stage::Predict, &run);
+    let session = Session::begin(trained.clone(), Stage::Predict, &run).expect("a profiler");
     assert!(!call(step, None, || ()), "the trainer's own thread");
     let of_trainer = bound(move || call(step, None, || ()));
     assert!(!std::thread::spawn(of_trainer).join().expect("it ends"), "a thread of the trainer's");

@@ -62,7 +62,8 @@ fn two_tensor_profilers_have_their_own_ops() {
     let train = |name: &'static str, each: usize| {
         let action = Action::op(name);
         let profiler = Arc::new(TensorProfiler::new());
-        let session = Session::begin(profiler.clone(), Stage::Predict, &RunContext::default());
+        let session = Session::begin(profiler.clone(), Stage::Predict, &RunContext::default())
+            .expect("a profiler");
         for _step in 0..6 {
             barrier.wait();
             for _ in 0..each {

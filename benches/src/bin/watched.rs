@@ -88,7 +88,8 @@ Usage: watched [--scopes N] [--step-ms N] [--rounds N]
         // The figures alone are on standard output.
         let simple = || SimpleProfiler::new().output_to(Output::new().print_to_stderr(true));
         let profiler = is_measured.then(simple);
-        let session = Session::begin(profiler, Stage::Fit, &RunContext::default());
+        let session =
+            Session::begin(profiler, Stage::Fit, &RunContext::default()).expect("a profiler");
         for slice in 0..=SLICES {
             let duration = time(STEPS, |call| {
                 {

@@ -174,10 +174,10 @@ impl ProfilerOptions {
         if self.parquet {
             return Err("cannot write Parquet tables: build with the feature parquet".into());
         }
-        match self.schedule {
-            Some(schedule) => Ok(profiler.schedule(schedule)?),
-            None => Ok(profiler),
-        }
+        Ok(match self.schedule {
+            Some(schedule) => profiler.schedule(schedule),
+            None => profiler,
+        })
     }
 
     fn numerics(&self) -> NumericsProfiler {

@@ -22,6 +22,7 @@ mod sides;
 
 use std::ops::Range;
 
+#[doc(hidden)]
 pub use self::builder::TraceBuilder;
 pub use self::category::Category;
 pub(crate) use self::correlation::Correlated;
@@ -30,10 +31,12 @@ pub(crate) use self::crossing::Stretches;
 pub use self::edges::Edge;
 pub(crate) use self::impossible::Impossible;
 pub use self::memory::MemoryChange;
+#[doc(hidden)]
 pub use self::message::Message;
 pub(crate) use self::names::ByName;
 pub use self::names::{Name, Names};
 pub(crate) use self::names::{STEP, without_library_prefix};
+#[doc(hidden)]
 pub use self::raw::{FlowEnd, PlaceId, RawSlice};
 
 /// No slice, no details.

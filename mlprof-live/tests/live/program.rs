@@ -51,7 +51,8 @@ pub fn play() {
         }
         "session" => {
             let profiler = Arc::new(SimpleProfiler::new());
-            let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+            let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default())
+                .expect("a profiler");
             train_in(session.live(true));
             let stage = profiler.snapshot().header.stage;
             println!("reported: {}", stage == Some(Stage::Fit));
@@ -65,7 +66,7 @@ pub fn play() {
         }
         "tensor" => {
             let schedule = Schedule::new().wait(1).warmup(1).active(2).repeat(1);
-            let profiler = TensorProfiler::new().schedule(schedule).expect("a schedule");
+            let profiler = TensorProfiler::new().schedule(schedule);
             let profiler = Arc::new(profiler);
             train(profiler.clone());
             let Some(Report::Tensor(report)) = Profiler::report(&*profiler) else {
@@ -86,7 +87,7 @@ pub fn play() {
 }
 
 fn train(profiler: impl mlprof_core::IntoProfiler) {
-    train_in(Session::begin(profiler, Stage::Fit, &RunContext::default()));
+    train_in(Session::begin(profiler, Stage::Fit, &RunContext::default()).expect("a profiler"));
 }
 
 /// Does what each line of standard input says, and answers `done`.
@@ -170,7 +171,8 @@ fn fork() {
     // SAFETY: the program has no other threads of its own; mlprof's know of forks.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let session = Session::begin("none", Stage::Predict, &RunContext::default());
+        let session =
+            Session::begin("none", Stage::Predict, &RunContext::default()).expect("a profiler");
         session.profiler().step();
         let file = std::env::var("MLPROF_TEST_CHILD").expect("a path");
         fs::write(&file, std::process::id().to_string()).expect("written");

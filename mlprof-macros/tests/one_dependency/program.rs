@@ -35,7 +35,7 @@ fn by_path() {
 
 fn main() {
     let profiler = std::sync::Arc::new(AdvancedProfiler::new());
-    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     assert_eq!(train(), 1.0);
     by_path();
     attribute::by_name();

@@ -38,6 +38,7 @@ mod rule;
 mod rules;
 #[cfg(test)]
 pub(crate) mod samples;
+#[doc(hidden)]
 pub mod text;
 
 #[cfg(feature = "findings")]

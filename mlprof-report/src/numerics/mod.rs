@@ -13,17 +13,26 @@ use mlprof_events::TensorRole;
 use serde::{Deserialize, Serialize};
 
 pub use self::interval::{FaultInterval, IntervalEnd};
+#[doc(hidden)]
 pub use self::paint::paint;
 #[cfg(feature = "html")]
 pub(crate) use self::paint::{run_again, whereabouts};
-pub use self::record::{RECORD_VERSION, RecordHeader, RecordedTensor, op_in_module};
+pub use self::record::RecordedTensor;
+#[doc(hidden)]
+pub use self::record::{RECORD_VERSION, RecordHeader, op_in_module};
 pub(crate) use self::shown_number::{shown_norm, shown_number};
+#[doc(hidden)]
 pub use self::sketch::{SKETCH, Sketcher};
-pub use self::statistics::{SAMPLE, TensorStatistics, sample_every, sampled_numbers};
+pub use self::statistics::TensorStatistics;
+#[doc(hidden)]
+pub use self::statistics::{SAMPLE, sample_every, sampled_numbers};
+#[doc(hidden)]
 pub use self::statistics_reader::StatisticsReader;
+#[doc(hidden)]
+pub use self::trouble::troubles;
 #[cfg(feature = "findings")]
 pub(crate) use self::trouble::{FoundTrouble, TroubleLimits, has_enough, troubles_by};
-pub use self::trouble::{Trouble, TroubleKind, troubles};
+pub use self::trouble::{Trouble, TroubleKind};
 use super::ReportHeader;
 use crate::finding::Finding;
 

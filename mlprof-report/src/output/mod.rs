@@ -20,16 +20,23 @@ use std::sync::PoisonError;
 
 use console::Console;
 pub use console::say;
+#[doc(hidden)]
 pub use delivery::{deliver, deliver_value};
+#[doc(hidden)]
 pub use destination::tell_apart;
+#[doc(hidden)]
 pub use missing::tell_missing;
 use mlprof_events::environment::{Environment, Switch};
 use mlprof_events::files;
+#[doc(hidden)]
 pub use mlprof_events::files::{ClaimedName, TemporaryFolder, is_temporary, write_whole_at};
 use mlprof_events::forking::{Mutex, MutexGuard};
 use mlprof_events::{RunContext, Stage, Stages};
+#[doc(hidden)]
 pub use name::shortened;
+#[doc(hidden)]
 pub use rendered::RenderedReport;
+#[doc(hidden)]
 pub use together::deliver_together;
 
 /// Where the reports of one profiler go.

@@ -17,7 +17,7 @@ struct Seen {
 fn watched(schedule: Schedule) -> (TensorProfiler, Arc<Mutex<Seen>>) {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let keep = seen.clone();
-    let profiler = TensorProfiler::new().schedule(schedule).expect("a schedule");
+    let profiler = TensorProfiler::new().schedule(schedule);
     let profiler = profiler.on_trace_ready(move |cycle: &Cycle| {
         let mut seen = keep.lock().expect("no panic");
         for event in cycle.tracks().iter().flat_map(Track::events) {

@@ -31,7 +31,8 @@ pub const UNSHARE: [&str; 3] = ["--pid", "--fork", "--mount-proc"];
 
 /// Does as many steps as each line of standard input says, and answers.
 pub fn play() {
-    let session = Session::begin("none", Stage::Fit, &RunContext::from_environment());
+    let session =
+        Session::begin("none", Stage::Fit, &RunContext::from_environment()).expect("a profiler");
     println!("ready");
     for line in std::io::stdin().lock().lines() {
         let steps: u64 = line.expect("text").parse().expect("a number");

@@ -98,7 +98,8 @@ mod tests {
         announce_without_ops("a framework of this test");
         announce_without_ops("a framework of this test");
         let profiler = Arc::new(TensorProfiler::new().without_schedule());
-        let session = Session::begin(profiler.clone(), Stage::Predict, &RunContext::default());
+        let session = Session::begin(profiler.clone(), Stage::Predict, &RunContext::default())
+            .expect("a profiler");
         let summary = profiler.summary();
         drop(session);
         let said = summary.matches("a framework of this test gives no hook").count();

@@ -60,6 +60,8 @@ pub struct NvtxProfiler {
     number: u64,
     tool: Result<&'static Tool, NotAttached>,
     own_schedule: Option<Schedule>,
+    /// Of a schedule that cannot be followed, which took no effect.
+    refused: Option<mlprof_events::InvalidSchedule>,
     /// What the environment says of steps, from the first stage on.
     said_schedule: OnceLock<Schedule>,
     captures: bool,
@@ -150,22 +152,28 @@ impl NvtxProfiler {
             open: AtomicU64::new(0),
             tool,
             own_schedule: None,
+            refused: None,
             said_schedule: OnceLock::new(),
             captures: false,
             state: Mutex::default(),
         }
     }
 
-    /// Ranges only of the steps that the schedule keeps.
+    /// Sets the steps that have ranges; without a schedule all have.
     ///
-    /// # Errors
-    ///
-    /// [`Error::Schedule`](crate::Error::Schedule) when it would never record a step.
-    pub fn schedule(mut self, schedule: Schedule) -> Result<Self, crate::Error> {
-        schedule.check()?;
-        self.own_schedule = Some(schedule);
-        self.update(&mut self.state());
-        Ok(self)
+    /// A schedule that would never keep a step has no effect, and trainers and sessions refuse the
+    /// profiler with [`Error::Schedule`](crate::Error::Schedule).
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        match schedule.check() {
+            Ok(()) => {
+                self.own_schedule = Some(schedule);
+                self.refused = None;
+                self.update(&mut self.state());
+            }
+            Err(error) => self.refused = Some(error),
+        }
+        self
     }
 
     /// Has CUDA's tools collect only while ranges begin: calls `cuProfilerStart` and
@@ -394,6 +402,10 @@ impl Profiler for NvtxProfiler {
 }
 
 impl Internals for NvtxProfiler {
+    fn refused_setting(&self) -> Option<crate::Error> {
+        self.refused.map(crate::Error::from)
+    }
+
     fn is_enabled(&self) -> bool {
         self.tool.is_ok() || self.captures
     }

@@ -105,6 +105,7 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
     /// Returns the report of the running stage in all its forms, made of one measurement after what
     /// is under way has ended. For a profiler of the program these are
     /// [`summary`](Profiler::summary) and [`report`](Profiler::report).
+    #[doc(hidden)]
     fn render(&self) -> RenderedReport {
         match self.inner().0 {
             Kind::Own(own) => own.render(),
@@ -124,6 +125,7 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
 
     /// Returns the profilers that a [`Several`](crate::Several) consists of; none for other
     /// profilers.
+    #[doc(hidden)]
     fn parts(&self) -> &[Arc<dyn Profiler>] {
         match self.inner().0 {
             Kind::Own(own) => own.parts(),

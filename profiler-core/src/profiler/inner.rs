@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Profiler;
+use crate::Error;
 use crate::output::RenderedReport;
 use mlprof_events::{Action, Interest};
 
@@ -90,6 +91,11 @@ pub trait Internals: Profiler {
         None
     }
 
+    /// Returns the error of a setting that took no effect.
+    fn refused_setting(&self) -> Option<Error> {
+        None
+    }
+
     /// Whether the profiler will ever want any event.
     fn is_enabled(&self) -> bool {
         self.interest() != Interest::NONE
@@ -110,6 +116,20 @@ pub trait Internals: Profiler {
     /// Returns the report in all its forms, made of one measurement.
     fn render(&self) -> RenderedReport {
         RenderedReport::new(self.summary(), self.report())
+    }
+}
+
+/// Returns the error of a setting that took no effect, of `profiler` or of one to which it passes
+/// on events.
+pub(crate) fn refused_setting(profiler: &dyn Profiler) -> Option<Error> {
+    match profiler.inner().0 {
+        Kind::None => None,
+        Kind::Wrapped(inner) => refused_setting(inner),
+        Kind::Own(own) => {
+            let inner = own.wrapped().into_iter();
+            let mut all = inner.chain(own.receivers().iter().map(|part| &**part));
+            own.refused_setting().or_else(|| all.find_map(refused_setting))
+        }
     }
 }
 

@@ -139,7 +139,7 @@ fn what_mlprof_queries_is_found_behind_a_wrapper() {
     assert!(profiler.separates_sanity_check() && !tensor.separates_sanity_check());
     // It records from a later step on: that is an interest, too.
     let schedule = crate::tensor::Schedule::new().wait(9).warmup(0).active(1).repeat(1);
-    let later = TensorProfiler::new().schedule(schedule).expect("a schedule");
+    let later = TensorProfiler::new().schedule(schedule);
     assert!(Wrapper(later).is_enabled());
     assert!(!Wrapper(crate::PassThroughProfiler).is_enabled());
     assert!(name_of(&*profiler).ends_with("WrapperOf"), "{}", name_of(&*profiler));

@@ -115,10 +115,11 @@ impl SimpleProfiler {
 
     crate::output_settings::output_settings!("simple", "");
 
-    /// With `false`, Lightning's short table: mean and total only, sorted by mean.
+    /// Lightning's short table, its `extended=False`: mean and total only, sorted by mean. Of this
+    /// layout and the [detailed](Self::detailed) one, the last one that was chosen holds.
     #[must_use]
-    pub fn extended(mut self, extended: bool) -> Self {
-        self.layout = Layout::Lightning { extended };
+    pub fn short(mut self) -> Self {
+        self.layout = Layout::Lightning { extended: false };
         self
     }
 

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use super::results::output_of;
 use crate::allocation::AllocationProfiler;
 use crate::report::LineCountRestriction;
-use crate::{AdvancedProfiler, Error, NumericsProfiler, Output, Profiler, TensorProfiler};
+use crate::{
+    AdvancedProfiler, Error, IntoProfiler, NumericsProfiler, Output, Profiler, TensorProfiler,
+};
 use mlprof_events::run::{AdvancedSettings, RunSettings, TensorSettings};
 
 /// The profilers that the settings of a run ask for, whose files begin with `name`.
 pub(super) fn make(settings: &RunSettings, name: &str) -> Result<Vec<Arc<dyn Profiler>>, Error> {
     let mut parts: Vec<Arc<dyn Profiler>> = Vec::new();
     if let Some(tensor) = &settings.tensor {
-        parts.push(Arc::new(make_tensor(tensor, output_of(settings, name, "ops"))?));
+        parts.push(make_tensor(tensor, output_of(settings, name, "ops")).into_profiler()?);
     }
     if let Some(numerics) = &settings.numerics {
         let output = output_of(settings, name, "numerics");
@@ -29,7 +31,7 @@ pub(super) fn make(settings: &RunSettings, name: &str) -> Result<Vec<Arc<dyn Pro
     Ok(parts)
 }
 
-fn make_tensor(settings: &TensorSettings, output: Output) -> Result<TensorProfiler, Error> {
+fn make_tensor(settings: &TensorSettings, output: Output) -> TensorProfiler {
     let group_by = settings.group_by;
     let mut profiler = TensorProfiler::new()
         .group_by_input_shapes(group_by.input_shapes)
@@ -46,7 +48,7 @@ fn make_tensor(settings: &TensorSettings, output: Output) -> Result<TensorProfil
         profiler = profiler.row_limit(rows);
     }
     match settings.schedule {
-        None => Ok(profiler.record_without_steps(true)),
+        None => profiler.record_without_steps(true),
         Some(schedule) => profiler.schedule(schedule),
     }
 }

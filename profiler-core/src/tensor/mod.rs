@@ -65,8 +65,8 @@ const NOT_RECORDING: u64 = 0;
 /// use std::sync::Arc;
 ///
 /// let schedule = Schedule::new().wait(1).warmup(1).active(2); // steps 2 and 3
-/// let profiler = Arc::new(TensorProfiler::new().schedule(schedule)?);
-/// let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+/// let profiler = Arc::new(TensorProfiler::new().schedule(schedule));
+/// let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default())?;
 /// for _step in 0..5 {
 ///     let _scope = profile!("training_step");
 ///     // … forward, backward, optimizer …
@@ -298,6 +298,10 @@ impl Profiler for TensorProfiler {
 }
 
 impl Internals for TensorProfiler {
+    fn refused_setting(&self) -> Option<crate::Error> {
+        self.settings.refused.map(crate::Error::from)
+    }
+
     fn is_enabled(&self) -> bool {
         true
     }

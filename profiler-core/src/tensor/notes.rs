@@ -129,7 +129,9 @@ impl TensorProfiler {
 
     /// All notes of a report.
     pub(super) fn notes(&self, run: &StageRun, missing: &[Missing]) -> Vec<String> {
-        let mut notes: Vec<String> = self.note_on_progress(run).into_iter().collect();
+        let refused = self.settings.refused.map(|error| error.to_string());
+        let mut notes: Vec<String> =
+            refused.into_iter().chain(self.note_on_progress(run)).collect();
         note_missing(missing, &mut notes);
         note_on_losses(&run.profile, &mut notes);
         note_on_devices(&run.profile, &mut notes);

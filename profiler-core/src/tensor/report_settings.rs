@@ -1,7 +1,7 @@
 //! What the report of the Tensor profiler shows.
 
 use super::{GroupBy, TensorProfiler};
-use crate::report::tensor::{SortKey, TableOptions, TimeUnit, UnknownSortKey};
+use crate::report::tensor::{SortKey, TableOptions, TimeUnit};
 
 /// Rows of the table in the report, as Lightning's `PyTorchProfiler` has it.
 const ROWS: usize = 20;
@@ -60,17 +60,13 @@ impl TensorProfiler {
         self
     }
 
-    /// The column that the table of the report is sorted by, the highest first: `"calls"`, `"mean"`,
-    /// `"memory"`, `"flops"`, …, or in torch's words `"cpu_time_total"`, `"self_cpu_memory_usage"`,
-    /// …; see [`SortKey`]. By default
-    /// `self_device_time_total` if anything was timed on a device, else `self_cpu_time_total`.
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownSortKey`], which lists the keys that there are.
-    pub fn sort_by(mut self, key: &str) -> Result<Self, UnknownSortKey> {
-        self.settings.report.sort_by = Some(key.parse()?);
-        Ok(self)
+    /// Sets the column that the table of the report is sorted by, the highest first. By default
+    /// [`SortKey::SelfDeviceTimeTotal`] if anything was timed on a device, else [`SortKey::SelfCpuTimeTotal`]. A text such as
+    /// `"calls"`, `"memory"`, or torch's `"cpu_time_total"`, becomes a key by `parse()`.
+    #[must_use]
+    pub fn sort_by(mut self, key: SortKey) -> Self {
+        self.settings.report.sort_by = Some(key);
+        self
     }
 
     /// The unit of all times in the table of the report; by default each has the one that suits it.

@@ -8,7 +8,7 @@ use super::{Cycle, TensorProfiler};
 use crate::Interest;
 use crate::report::Setting;
 use crate::report::number::grouped;
-use mlprof_events::{GroupBy, Schedule};
+use mlprof_events::{GroupBy, InvalidSchedule, Schedule};
 
 /// Whether kernels are timed on devices whose framework can (burn's CubeCL devices).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,6 +27,8 @@ type CycleTaker = Box<dyn Fn(Cycle) + Send + Sync>;
 pub(super) struct Settings {
     /// What the program says of steps; [`schedule`](Self::schedule) is what holds.
     own_schedule: Option<Schedule>,
+    /// Of a schedule that cannot be followed, which took no effect.
+    pub(super) refused: Option<InvalidSchedule>,
     /// What the environment says of steps, from the first stage on.
     said_schedule: OnceLock<Schedule>,
     /// The number of the first step of a stage.
@@ -53,6 +55,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             own_schedule: Some(Schedule::default()),
+            refused: None,
             said_schedule: OnceLock::new(),
             first_step: 0,
             records_without_steps: false,
@@ -144,21 +147,28 @@ impl Settings {
 }
 
 impl TensorProfiler {
-    /// Records the steps that `schedule` says.
+    /// Sets the steps that are recorded.
     ///
-    /// # Errors
-    ///
-    /// [`Error::Schedule`](crate::Error::Schedule) when it would never record a step.
-    pub fn schedule(mut self, schedule: Schedule) -> Result<Self, crate::Error> {
-        schedule.check()?;
-        self.settings.own_schedule = Some(schedule);
-        Ok(self)
+    /// A schedule that would never record a step has no effect: trainers and sessions refuse the
+    /// profiler with [`Error::Schedule`](crate::Error::Schedule), and a profiler that the program
+    /// activates itself keeps the schedule it had and states the error in its report.
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        match schedule.check() {
+            Ok(()) => {
+                self.settings.own_schedule = Some(schedule);
+                self.settings.refused = None;
+            }
+            Err(error) => self.settings.refused = Some(error),
+        }
+        self
     }
 
     /// Records whole stages, without steps. Mind [`max_events`](Self::max_events).
     #[must_use]
     pub fn without_schedule(mut self) -> Self {
         self.settings.own_schedule = None;
+        self.settings.refused = None;
         self
     }
 

@@ -88,7 +88,7 @@ impl TensorProfiler {
     /// use mlprof_core::{Profiler, ProfilerExt, TensorProfiler};
     ///
     /// let every_step = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
-    /// let profiler = TensorProfiler::new().schedule(every_step)?;
+    /// let profiler = TensorProfiler::new().schedule(every_step);
     /// for _batch in 0..3 {
     ///     let _scope = profiler.profile("training_step");
     ///     drop(_scope);

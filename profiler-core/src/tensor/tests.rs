@@ -19,7 +19,7 @@ struct Cycles(Arc<Mutex<Vec<Seen>>>);
 
 impl Cycles {
     fn profiler(&self, schedule: Schedule) -> Arc<TensorProfiler> {
-        let profiler = TensorProfiler::new().schedule(schedule).expect("a schedule");
+        let profiler = TensorProfiler::new().schedule(schedule);
         self.watch(profiler)
     }
 
@@ -232,7 +232,7 @@ fn what_goes_on_over_the_end_of_a_step_nests_in_none() {
 fn a_step_that_began_in_an_epoch_that_ends_is_around_what_comes() {
     let events = Arc::new(Mutex::new(Vec::new()));
     let seen = events.clone();
-    let profiler = TensorProfiler::new().schedule(schedule(0, 0, 2)).expect("a schedule");
+    let profiler = TensorProfiler::new().schedule(schedule(0, 0, 2));
     let profiler = Arc::new(profiler.on_trace_ready(move |cycle| {
         let all = cycle.tracks().iter().flat_map(Track::events);
         let of = |event: Event| (event.action.name().to_owned(), event.depth, event.overlaps);
@@ -287,7 +287,8 @@ fn hooks_are_asked_only_while_something_is_recorded() {
     let cycles = Cycles::default();
     let profiler = cycles.profiler(schedule(1, 0, 1));
     let before = source.0.lock().expect("no panic").len();
-    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+    let session =
+        Session::begin(profiler.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     let op = Action::op("only_while_recorded");
     for _ in 0..3 {
         let scope = hook::OpScope::open(&OpStart::new(op));
@@ -308,7 +309,7 @@ fn hooks_are_asked_only_while_something_is_recorded() {
 
 #[test]
 fn a_handler_that_panics_costs_its_trace_alone() {
-    let profiler = TensorProfiler::new().schedule(schedule(0, 0, 1).repeat(2)).expect("valid");
+    let profiler = TensorProfiler::new().schedule(schedule(0, 0, 1).repeat(2));
     let calls = Arc::new(Mutex::new(0));
     let count = calls.clone();
     let profiler = profiler.on_trace_ready(move |_| {

@@ -122,7 +122,7 @@ fn watches_again() {
 }
 
 fn begin(profiler: Arc<dyn Profiler>) -> Session {
-    Session::begin(profiler, Stage::Fit, &RunContext::default())
+    Session::begin(profiler, Stage::Fit, &RunContext::default()).expect("a profiler")
 }
 
 fn handler(signal: i32) -> usize {

@@ -93,7 +93,8 @@ fn op() {
 fn fit(profiler: TensorProfiler, steps: usize, work: fn()) {
     let profiler = Arc::new(profiler.export_trace(false));
     for _ in 0..2 {
-        let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+        let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default())
+            .expect("a profiler");
         for _ in 0..steps {
             let _scope = profile!("training_step");
             work();
@@ -233,7 +234,7 @@ fn of_tensor() -> Vec<Scene> {
             || {
                 let folder = folder();
                 let every_step = Schedule::new().wait(0).warmup(0).active(1);
-                let profiler = TensorProfiler::new().schedule(every_step).expect("valid");
+                let profiler = TensorProfiler::new().schedule(every_step);
                 let profiler = profiler.without_schedule().flame(true).memory_timeline(true);
                 #[cfg(feature = "parquet")]
                 let profiler = profiler.parquet(true);

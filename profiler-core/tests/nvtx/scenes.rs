@@ -284,8 +284,9 @@ fn ends_in_any_order() {
 
 fn steps_of_a_schedule() {
     let schedule = Schedule::new().wait(1).warmup(0).active(2).repeat(1);
-    let profiler = NvtxProfiler::new().capture(true).schedule(schedule).expect("a schedule");
-    assert!(NvtxProfiler::new().schedule(schedule.active(0)).is_err());
+    let profiler = NvtxProfiler::new().capture(true).schedule(schedule);
+    let refused = NvtxProfiler::new().schedule(schedule.active(0)).into_profiler().err();
+    assert!(matches!(refused, Some(mlprof_core::Error::Schedule(_))), "{refused:?}");
     profiler.setup(Stage::Fit, &RunContext::default());
     for _ in 0..5 {
         drop(profiler.profile("run_training_batch"));

@@ -21,7 +21,8 @@ const SAYS: &str = "MLPROF_TEST_SAYS";
 pub fn stages() {
     let says = std::env::var(SAYS).expect("a name");
     for stage in [Stage::Fit, Stage::Test] {
-        let session = Session::begin(says.as_str(), stage, &RunContext::default());
+        let session =
+            Session::begin(says.as_str(), stage, &RunContext::default()).expect("a profiler");
         drop(profile!("training_step"));
         drop(session);
     }
@@ -29,8 +30,9 @@ pub fn stages() {
 
 /// The steps of a Tensor profiler of the program's own.
 pub fn steps() {
-    let profiler = Arc::new(TensorProfiler::new().schedule(Schedule::new()).expect("valid"));
-    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+    let profiler = Arc::new(TensorProfiler::new().schedule(Schedule::new()));
+    let session =
+        Session::begin(profiler.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     for _step in 0..4 {
         drop(profile!("training_step"));
         session.profiler().step();
@@ -46,8 +48,9 @@ pub fn passed_on() {
     let own: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
     let converted = own.clone().into_profiler().expect("a profiler");
     assert!(Arc::ptr_eq(&own, &converted), "converting does not read the environment");
-    let begin =
-        |own: &Arc<dyn Profiler>| Session::begin(own.clone(), Stage::Fit, &RunContext::default());
+    let begin = |own: &Arc<dyn Profiler>| {
+        Session::begin(own.clone(), Stage::Fit, &RunContext::default()).expect("a profiler")
+    };
     let session = begin(&own);
     let chosen = session.profiler().clone();
     assert!(!Arc::ptr_eq(&own, &chosen), "the environment's own");

@@ -20,7 +20,6 @@ fn busy(profiler: &dyn Profiler, value: f64) {
 fn actions_have_the_means_of_what_was_sampled_inside_them() {
     let every_step = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
     let profiler = TensorProfiler::new().export_trace(false).schedule(every_step);
-    let profiler = profiler.expect("a good schedule");
     profiler.setup(Stage::Fit, &RunContext::default());
     for step in 0..3 {
         {

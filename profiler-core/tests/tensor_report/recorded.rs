@@ -19,7 +19,7 @@ use crate::rows::find;
 
 fn every_step() -> TensorProfiler {
     let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
-    TensorProfiler::new().schedule(schedule).expect("a good schedule").profile_memory(true)
+    TensorProfiler::new().schedule(schedule).profile_memory(true)
 }
 
 fn matrices(sizes: &[&[i64]]) -> InputsBuilder {
@@ -419,7 +419,7 @@ fn a_step_that_is_interrupted_is_one_step_and_pauses_are_not_recorded() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace.json");
     let file = trace.clone();
-    let profiler = TensorProfiler::new().schedule(schedule).expect("a good schedule");
+    let profiler = TensorProfiler::new().schedule(schedule);
     let profiler = profiler.on_trace_ready(move |cycle| {
         cycle.export_chrome_trace(&file).expect("written");
     });

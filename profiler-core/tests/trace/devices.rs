@@ -203,7 +203,7 @@ fn calls_that_launch_nothing_keep_their_names_and_say_whose_they_are() {
 #[test]
 fn a_device_is_idle_for_a_reason() {
     let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
-    let profiler = TensorProfiler::new().schedule(schedule).expect("valid");
+    let profiler = TensorProfiler::new().schedule(schedule);
     profiler.setup(Stage::Fit, &RunContext::default());
     for _ in 0..2 {
         let start = launch(&profiler, "cudaLaunchKernel", 1);

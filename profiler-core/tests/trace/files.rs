@@ -45,7 +45,6 @@ fn a_trace_is_written_beside_the_report_at_the_end_of_every_cycle() {
     let schedule = Schedule::new().wait(0).warmup(0).active(2).repeat(0);
     let profiler = TensorProfiler::new()
         .schedule(schedule)
-        .expect("a schedule that makes sense")
         .dirpath(directory.path().join("made"))
         .filename("run");
     let run = RunContext::default().with_rank(3, 4);
@@ -71,7 +70,7 @@ const KILLED: &str = "MLPROF_TEST_KILLED_IN_DIRECTORY";
 fn a_process_that_is_killed_leaves_the_cycles_that_are_over() {
     let schedule = Schedule::new().wait(0).warmup(0).active(2).repeat(0);
     if let Some(directory) = std::env::var_os(KILLED) {
-        let profiler = TensorProfiler::new().schedule(schedule).expect("a good schedule");
+        let profiler = TensorProfiler::new().schedule(schedule);
         let profiler = profiler.dirpath(directory).filename("run");
         train(&profiler, &RunContext::default(), 5);
         std::process::abort(); // in the middle of the third cycle
@@ -97,7 +96,7 @@ fn a_process_that_is_killed_leaves_the_cycles_that_are_over() {
 fn the_trainers_directory_serves_too_and_none_means_no_trace() {
     let directory = directory();
     let everything = Schedule::new().wait(0).warmup(0).active(1).repeat(1);
-    let profiler = || TensorProfiler::new().schedule(everything).expect("a good schedule");
+    let profiler = || TensorProfiler::new().schedule(everything);
     train(&profiler(), &RunContext::default().with_log_dir(directory.path()), 1);
     let names = files(directory.path());
     assert_eq!(names.len(), 1);
@@ -114,7 +113,6 @@ fn a_handler_replaces_the_file_and_one_is_ready_made() {
     for (worker, compressed) in [(Some("a/b"), true), (None, false)] {
         let profiler = TensorProfiler::new()
             .schedule(everything)
-            .expect("a good schedule")
             .dirpath(own.path())
             .on_trace_ready(trace_handler(traces.path().join("log"), worker, compressed));
         train(&profiler, &RunContext::default(), 2);
@@ -221,12 +219,8 @@ fn what_cannot_be_written_does_not_stop_the_run() {
     let file = directory.path().join("file");
     fs::write(&file, "not a directory").expect("a file");
     let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
-    let profiler = TensorProfiler::new()
-        .schedule(schedule)
-        .expect("a good schedule")
-        .flame(true)
-        .memory_timeline(true)
-        .dirpath(&file);
+    let profiler =
+        TensorProfiler::new().schedule(schedule).flame(true).memory_timeline(true).dirpath(&file);
     train(&profiler, &RunContext::default(), 3);
     profiler.teardown(None);
     assert_eq!(fs::read_to_string(&file).expect("still there"), "not a directory");
@@ -237,13 +231,10 @@ fn a_handler_that_panics_loses_its_trace_and_nothing_else() {
     let seen = Arc::new(Mutex::new(0));
     let count = seen.clone();
     let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
-    let profiler = TensorProfiler::new()
-        .schedule(schedule)
-        .expect("a good schedule")
-        .on_trace_ready(move |_| {
-            *count.lock().expect("dropped before the panic") += 1;
-            panic!("on purpose");
-        });
+    let profiler = TensorProfiler::new().schedule(schedule).on_trace_ready(move |_| {
+        *count.lock().expect("dropped before the panic") += 1;
+        panic!("on purpose");
+    });
     train(&profiler, &RunContext::default(), 3);
     assert_eq!(*seen.lock().expect("not poisoned"), 3);
 }

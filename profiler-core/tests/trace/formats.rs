@@ -17,7 +17,7 @@ use crate::recorded::{action, kernel, op, run};
 /// Records every second step of four.
 fn record(folder: &Path, formats: impl IntoIterator<Item = TraceFormat>) -> TensorProfiler {
     let schedule = Schedule::new().wait(1).warmup(0).active(1).repeat(0);
-    let profiler = TensorProfiler::new().schedule(schedule).expect("a good schedule");
+    let profiler = TensorProfiler::new().schedule(schedule);
     let profiler = profiler.profile_memory(true).dirpath(folder).filename("run");
     let profiler = profiler.trace_formats(formats);
     train(&profiler);

@@ -127,7 +127,6 @@ fn steps_are_numbered_as_the_schedule_counts() {
     let place = traces.clone();
     let profiler = TensorProfiler::new()
         .schedule(Schedule::new().wait(1).warmup(1).active(2).repeat(2))
-        .expect("a schedule that makes sense")
         .on_trace_ready(move |cycle| place.lock().expect("no panic").push(text(cycle)));
     profiler.setup(Stage::Fit, &RunContext::default());
     for _ in 0..10 {

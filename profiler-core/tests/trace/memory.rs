@@ -377,7 +377,7 @@ fn a_cycle_without_memory_has_an_empty_timeline() {
 #[test]
 fn a_report_has_the_memory_of_the_fullest_cycle_in_few_moments() {
     let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
-    let profiler = TensorProfiler::new().profile_memory(true).schedule(schedule).expect("valid");
+    let profiler = TensorProfiler::new().profile_memory(true).schedule(schedule);
     profiler.setup(Stage::Fit, &RunContext::default());
     let mut memory = Memory { profiler: &profiler, device: MemoryDevice::Cpu, total: 1000 };
     for cycle in 1..=3 {

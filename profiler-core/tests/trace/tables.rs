@@ -15,7 +15,7 @@ use crate::recorded::{action, kernel, op, run, text};
 /// A profiler of every second step, whose cycles become tables in `folder`.
 fn profiler(folder: &Path) -> TensorProfiler {
     let schedule = Schedule::new().wait(1).warmup(0).active(1).repeat(0);
-    let profiler = TensorProfiler::new().schedule(schedule).expect("a good schedule");
+    let profiler = TensorProfiler::new().schedule(schedule);
     profiler.parquet(true).profile_memory(true).dirpath(folder).filename("run")
 }
 

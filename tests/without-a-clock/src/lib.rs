@@ -21,7 +21,7 @@ fn step(profiler: &dyn Profiler, batch: u64) -> u64 {
 
 /// Returns the profiler's report of a whole stage.
 fn report(name: &str) -> String {
-    let session = match Session::try_begin(name, Stage::Fit, &RunContext::default()) {
+    let session = match Session::begin(name, Stage::Fit, &RunContext::default()) {
         Ok(session) => session,
         Err(error) => return format!("{name}: {error}"),
     };

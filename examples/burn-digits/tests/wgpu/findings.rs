@@ -48,7 +48,7 @@ fn report(reads: bool) -> Report {
 /// What the Tensor profiler says of so many steps behind so many others.
 fn recorded(before: u64, active: u64, mut step: impl FnMut(u64)) -> Report {
     let schedule = Schedule::new().wait(0).warmup(before).active(active).repeat(1);
-    let profiler = Arc::new(TensorProfiler::new().schedule(schedule).unwrap());
+    let profiler = Arc::new(TensorProfiler::new().schedule(schedule));
     profiler.setup(Stage::Fit, &RunContext::default());
     let is_active = activate(profiler.clone() as Arc<dyn Profiler>);
     for number in 0..before + active {

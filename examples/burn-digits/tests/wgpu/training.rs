@@ -110,7 +110,7 @@ pub fn record_training(
 ) -> (Vec<u32>, Recorded) {
     let cycles = Cycles::default();
     let schedule = Schedule::new().wait(1).warmup(FIRST - 1).active(RECORDED).repeat(1);
-    let tensor = cycles.of(TensorProfiler::new().schedule(schedule).unwrap());
+    let tensor = cycles.of(TensorProfiler::new().schedule(schedule));
     let tensor: Arc<dyn Profiler> = Arc::new(tensor);
     let profilers: Vec<_> = std::iter::once(tensor).chain(beside).collect();
     let weights = train(profilers, count);

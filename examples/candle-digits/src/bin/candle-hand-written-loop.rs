@@ -18,7 +18,7 @@ const BATCH_SIZE: usize = 64;
 fn main() -> Result<(), Box<dyn Error>> {
     let profiler: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
     // For the layers and the optimizer; the loop below holds the profiler itself.
-    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::from_environment());
+    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::from_environment())?;
 
     let device = Device::Cpu;
     let Splits { train, valid, .. } = splits(SEED)?;

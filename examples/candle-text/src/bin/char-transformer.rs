@@ -129,7 +129,7 @@ fn write(
     vocabulary: &Vocabulary,
 ) -> Result<String> {
     let run = RunContext::from_environment();
-    let _session = Session::begin(profiler.clone(), Stage::Predict, &run);
+    let _session = Session::begin(profiler.clone(), Stage::Predict, &run)?;
     let prompt = vocabulary.encode(PROMPT);
     let written = learner.write(&prompt, options.characters, options.temperature, options.seed)?;
     Ok(vocabulary.decode(&written))

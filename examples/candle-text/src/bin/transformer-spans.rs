@@ -66,7 +66,7 @@ fn embed(options: &Options, profiler: &Arc<dyn Profiler>) -> Result<()> {
     {
         // There is no training here, and no trainer: a stage of one's own.
         let run = RunContext::from_environment();
-        let _session = Session::begin(profiler.clone(), Stage::Predict, &run);
+        let _session = Session::begin(profiler.clone(), Stage::Predict, &run)?;
         embed_all(options, &model, profiler)?;
     }
     let reports = reports_of(profiler);

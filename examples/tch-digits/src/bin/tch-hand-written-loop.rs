@@ -16,7 +16,7 @@ fn main() -> TrainResult<()> {
     tch::manual_seed(42);
     let profiler = Arc::new(SimpleProfiler::new());
     // Prints the report when it is dropped, also after an error or a panic.
-    let _session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::from_environment());
+    let _session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::from_environment())?;
 
     let splits = splits(42)?;
     let (train, valid) = (splits.train.into(), splits.valid.into());

@@ -162,7 +162,8 @@ fn counted(what: &str) -> u32 {
 /// A stage that is recorded as a whole.
 fn record(inside: impl FnOnce(&TensorProfiler)) -> (TensorReport, String) {
     let profiler = Arc::new(TensorProfiler::new().without_schedule().export_trace(false));
-    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+    let session =
+        Session::begin(profiler.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     inside(&profiler);
     drop(session);
     (profiler.snapshot(), profiler.summary())

@@ -10,7 +10,8 @@ use super::{counted, has_thread, record, until};
 
 pub(super) fn forks_while_it_samples() {
     let profiler = Arc::new(TensorProfiler::new().without_schedule().export_trace(false));
-    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+    let session =
+        Session::begin(profiler.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     until("it samples", || has_thread() && counted("fake_utilization_calls") > 0);
     for round in 0..100 {
         let _scope = profiler.profile("fork");
@@ -49,7 +50,7 @@ pub(super) fn forks_while_it_samples() {
 /// The library says if it is used after its end.
 pub(super) fn ends_while_it_samples() {
     let profiler = Arc::new(TensorProfiler::new().without_schedule().export_trace(false));
-    let session = Session::begin(profiler, Stage::Fit, &RunContext::default());
+    let session = Session::begin(profiler, Stage::Fit, &RunContext::default()).expect("a profiler");
     until("it samples", || has_thread() && counted("fake_utilization_calls") > 1);
     std::mem::forget(session);
     std::process::exit(0);
@@ -60,8 +61,9 @@ pub(super) fn ends_while_it_samples() {
 pub(super) fn a_device_that_never_answers() {
     let schedule = Schedule::new().wait(0).warmup(1).active(1).repeat(0);
     let profiler = TensorProfiler::new().export_trace(false).schedule(schedule);
-    let profiler = Arc::new(profiler.expect("a schedule"));
-    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+    let profiler = Arc::new(profiler);
+    let session =
+        Session::begin(profiler.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     until("it is being asked", || counted("fake_utilization_calls") > 0);
     for _ in 0..20 {
         drop(profile!("step"));

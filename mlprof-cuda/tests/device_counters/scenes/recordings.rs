@@ -25,7 +25,8 @@ pub(super) fn samples() {
         kineto::write(cycle, "trace", &mut *place.lock().expect("no panic")).expect("memory");
     });
     let profiler = Arc::new(profiler);
-    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+    let session =
+        Session::begin(profiler.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     for _ in 0..3 {
         let _step = profile!("training_step");
         drop(profile!("too_short"));
@@ -82,7 +83,8 @@ pub(super) fn by_the_program() {
     DeviceCounters::new().rate(100.0).devices([1]).start().expect("a rate");
     assert!(!has_thread(), "nobody wants to know yet");
     let profiler = Arc::new(TensorProfiler::new().without_schedule().export_trace(false));
-    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+    let session =
+        Session::begin(profiler.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     until("it samples", || counted("fake_utilization_calls") > 1);
     drop(session);
     assert_eq!(numbers(&profiler.snapshot()), [1]);
@@ -121,8 +123,9 @@ pub(super) fn steps_of_a_schedule() {
     DeviceCounters::new().rate(0.01).start().expect("a rate");
     let schedule = Schedule::new().wait(1).warmup(1).active(1).repeat(0);
     let profiler = TensorProfiler::new().export_trace(false).schedule(schedule);
-    let profiler = Arc::new(profiler.expect("a schedule"));
-    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+    let profiler = Arc::new(profiler);
+    let session =
+        Session::begin(profiler.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     let asked = || counted("fake_utilization_calls");
     let mut before = asked();
     for step in 0..9 {
@@ -142,7 +145,8 @@ pub(super) fn steps_of_a_schedule() {
     // A profiler that does not want to know of devices.
     let before = asked();
     let simple =
-        Session::begin(Arc::new(SimpleProfiler::new()), Stage::Validate, &RunContext::default());
+        Session::begin(Arc::new(SimpleProfiler::new()), Stage::Validate, &RunContext::default())
+            .expect("a profiler");
     work(30);
     drop(simple);
     assert_eq!(asked(), before);
@@ -165,7 +169,7 @@ fn mean_and_max(device: &DeviceCounterStatistics, counter: DeviceCounter) -> Opt
 /// Nothing is sampled, and no hook turned on: only that moment's values are asked for.
 pub(super) fn asked_now_and_then() {
     let profiler = Arc::new(SimpleProfiler::new());
-    let session = Session::begin(profiler, Stage::Fit, &RunContext::default());
+    let session = Session::begin(profiler, Stage::Fit, &RunContext::default()).expect("a profiler");
     assert!(!has_thread(), "nobody has asked");
     let samples = RefCell::new(Vec::new());
     // The first answer may come too late: NVML is loaded for it.

@@ -73,7 +73,7 @@ pub fn tables() {
     assert_eq!(back.device_regions, simple.snapshot().device_regions);
     assert!(json.contains("\"device_regions\": ["), "{json}");
 
-    let short = SimpleProfiler::new().extended(false);
+    let short = SimpleProfiler::new().short();
     let detailed = SimpleProfiler::new().detailed();
     let counted = SimpleProfiler::new().measure_cpu();
     let advanced = AdvancedProfiler::new();
@@ -91,7 +91,8 @@ pub fn tables() {
     }
     // A session's report has what was under way when it ended.
     let written = Arc::new(SimpleProfiler::new().dirpath(folder.path()).filename("report"));
-    let session = Session::begin(written.clone(), Stage::Fit, &RunContext::default());
+    let session =
+        Session::begin(written.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     let scope = profile_device("forward", stream.stream());
     fake.launch(stream, 10_000_000);
     drop(scope);
@@ -153,12 +154,13 @@ pub fn recorded_steps() {
     let stream = fake.stream();
     let folder = tempfile::tempdir().expect("a folder");
     let schedule = Schedule::new().wait(1).warmup(1).active(2).repeat(1);
-    let profiler = TensorProfiler::new().schedule(schedule).expect("a schedule");
+    let profiler = TensorProfiler::new().schedule(schedule);
     let traces = mlprof_core::tensor::trace_handler(folder.path(), None, false);
     let reports = tempfile::tempdir().expect("a folder");
     let profiler = profiler.on_trace_ready(traces).dirpath(reports.path()).filename("report");
     let profiler = Arc::new(profiler);
-    let session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+    let session =
+        Session::begin(profiler.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     for step in 0..5 {
         {
             let _scope = profile_device("training_step", stream.stream());
@@ -241,7 +243,7 @@ pub fn nobody_listens() {
     drop(PassThroughProfiler.profile_device("forward", stream.stream()));
     drop(Own.profile_device("forward", stream.stream()));
     let schedule = Schedule::new().wait(9).warmup(0).active(1).repeat(1);
-    let tensor = TensorProfiler::new().schedule(schedule).expect("a schedule");
+    let tensor = TensorProfiler::new().schedule(schedule);
     tensor.setup(Stage::Fit, &RunContext::default());
     // What is recorded in case that the stage ends early is over.
     (0..7).for_each(|_| tensor.step());

@@ -54,7 +54,7 @@ const STEPS: u32 = 30;
 
 /// Steps of so many calls that all of them take longer than rules ask for, also where loops are wide.
 fn activate_neurons(profiler: &Arc<TensorProfiler>) -> Duration {
-    let _session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default());
+    let _session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     let mut numbers = vec![0.5; 1 << 16];
     let mut quickest = Duration::MAX;
     for _step in 0..STEPS {
@@ -71,7 +71,7 @@ fn activate_neurons(profiler: &Arc<TensorProfiler>) -> Duration {
 fn main() {
     let (report, quickest) = if std::env::args().any(|argument| argument == "neurons") {
         let schedule = Schedule::new().wait(0).warmup(0).active(STEPS.into()).repeat(1);
-        let profiler = Arc::new(TensorProfiler::new().schedule(schedule).unwrap());
+        let profiler = Arc::new(TensorProfiler::new().schedule(schedule));
         let quickest = activate_neurons(&profiler);
         (profiler.report(), quickest)
     } else {

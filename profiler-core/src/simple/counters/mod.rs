@@ -132,7 +132,7 @@ impl<const IO: bool, const CPU: bool> SimpleCountersProfiler<IO, CPU> {
     /// Has no effect: counters are shown in the [detailed](SimpleProfiler::detailed) layout alone.
     /// It is here so that settings may stand in any order.
     #[must_use]
-    pub fn extended(self, _: bool) -> Self {
+    pub fn short(self) -> Self {
         self
     }
 

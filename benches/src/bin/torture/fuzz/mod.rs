@@ -249,7 +249,10 @@ impl Case {
         match self.random.below(8) {
             0 | 1 => {
                 let own = self.profilers[profiler].clone();
-                self.sessions.push((Session::begin(own, stage, &RunContext::default()), profiler));
+                self.sessions.push((
+                    Session::begin(own, stage, &RunContext::default()).expect("a profiler"),
+                    profiler,
+                ));
                 self.models[profiler].begin(stage);
             }
             2 | 3 if !self.sessions.is_empty() => {

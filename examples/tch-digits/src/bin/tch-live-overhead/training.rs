@@ -25,7 +25,7 @@ pub fn obey(clock: Clock) -> TrainResult<()> {
     let variables = nn::VarStore::new(Device::Cpu);
     let net = DigitNet::new(&variables.root());
     let mut optimizer = nn::Adam::default().build(&variables, LEARNING_RATE)?.profile_optimizer();
-    let session = Session::begin("none", Stage::Fit, &RunContext::default());
+    let session = Session::begin("none", Stage::Fit, &RunContext::default())?;
     let mut step = |number: usize| -> TrainResult<Duration> {
         let start = clock.now();
         {
