@@ -24,6 +24,7 @@ pub struct ProfiledGraph<T, F> {
     replay: Action,
     ops: Option<u64>,
 }
+mlprof_core::debug_as_name!([T, F] ProfiledGraph<T, F>);
 
 /// Captures `closure` as burn's [`capture`](burn::tensor::capture) does, as an action, and counts the ops that one
 /// call of it has. They are not counted on devices whose ops burn does not fuse, nor those of

@@ -24,6 +24,7 @@ pub struct ProfiledRenderer {
     /// burn calls it on a thread of its own.
     binding: Binding,
 }
+mlprof_core::debug_as_name!([] ProfiledRenderer);
 
 impl ProfiledRenderer {
     /// Measures `renderer`.

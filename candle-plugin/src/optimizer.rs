@@ -58,6 +58,7 @@ use crate::{Error, framework, numerics};
 /// queued, and the report shows what the *host* spent. Nothing here waits for the device, clipping
 /// included, unless [`synchronize`](Self::synchronize) asks for it; the trainer reads the loss only
 /// [now and then](train::Trainer::log_every_n_steps).
+#[derive(Debug)]
 pub struct CandleOptimizer<O> {
     optimizer: O,
     /// Makes the steps in place of candle's AdamW, which has no variables then.

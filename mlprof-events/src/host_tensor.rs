@@ -141,6 +141,7 @@ pub struct AllNumbers<'all> {
     /// Numbers besides.
     pub numbers: &'all [f64],
 }
+crate::debug_as_name!([] AllNumbers<'_>);
 
 impl TensorNumbers for AllNumbers<'_> {
     /// That of the first tensor.

@@ -11,7 +11,7 @@ mod clock_reading;
 mod communication;
 mod context;
 mod counter;
-mod debug_as_display;
+mod debug;
 mod description;
 mod device;
 #[doc(hidden)]

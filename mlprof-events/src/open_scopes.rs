@@ -22,6 +22,7 @@ pub const TABLES: usize = 4;
 
 /// Where a thread's open scopes are: those of the first of its tables that has any.
 pub struct OpenScopes([OpenTable; TABLES]);
+crate::debug_as_name!([] OpenScopes);
 
 /// Where one of a thread's tables is.
 ///
@@ -138,7 +139,7 @@ struct Announced {
 }
 
 /// Where a thread's [`OpenScopes`] are.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Address(pub *const OpenScopes);
 
 // SAFETY: only its own thread, or a handler on it, uses the pointer.

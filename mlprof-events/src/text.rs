@@ -2,7 +2,7 @@
 
 /// UTF-8 that lives as long as the process.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Text {
     /// Its first byte; null for no text.
     pub start: *const u8,

@@ -38,6 +38,7 @@ pub struct Rows<'a> {
     /// Whether an action of this label is shown at all; `None`: every one.
     pub is_shown: Option<&'a dyn Fn(&str) -> bool>,
 }
+mlprof_events::debug_as_name!([] Rows<'_>);
 
 /// What the rows of a Simple report can be sorted by: times and counts with the highest first, names
 /// from A to Z.

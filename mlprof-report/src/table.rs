@@ -10,6 +10,7 @@ const LEAST_ROOM: usize = 20;
 
 /// A table whose last column is aligned left, and all others right. So names, in the last column,
 /// may be as long as they like without pushing the numbers about.
+#[derive(Debug)]
 pub struct Table<const COLUMNS: usize> {
     header: [String; COLUMNS],
     /// `None`: a rule.

@@ -180,6 +180,7 @@ pub struct Sampler {
     engine: linux::Engine,
     started: u64,
 }
+mlprof_events::debug_as_name!([] Sampler);
 
 impl Sampler {
     /// Begins to sample all threads of the process, those included that start later.

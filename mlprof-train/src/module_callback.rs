@@ -20,6 +20,7 @@ pub struct HookContext<'hook, M: TrainModule> {
     /// The loss that the training step returned; `None` before it has, and in evaluations.
     pub loss: Option<&'hook LossOf<M>>,
 }
+mlprof_core::debug_as_name!([M: TrainModule] HookContext<'_, M>);
 
 /// Methods of a trait with an empty default, which are given the context.
 macro_rules! methods_with_context {

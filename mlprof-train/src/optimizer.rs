@@ -178,6 +178,7 @@ pub struct Optimizers<O> {
     pub(super) optimizer: O,
     schedule: Option<(LrInterval, Follows)>,
 }
+mlprof_core::debug_as_name!([O] Optimizers<O>);
 
 impl<O> Optimizers<O> {
     /// This optimizer, at the learning rate that it has.

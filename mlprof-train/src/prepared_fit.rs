@@ -21,6 +21,7 @@ pub struct PreparedFit<'run, M: TrainModule> {
     callbacks: Vec<&'run mut dyn ModuleCallback<M>>,
     ckpt_path: Option<PathBuf>,
 }
+mlprof_core::debug_as_name!([M: TrainModule] PreparedFit<'_, M>);
 
 impl Trainer {
     /// Prepares a fit of `module`, as [`fit`](Self::fit) runs it, with what only this module can

@@ -45,6 +45,7 @@ pub struct TrainerState {
     /// Where a checkpoint of now goes on.
     pub(super) resume_point: ResumePoint,
 }
+mlprof_core::debug_as_name!([] TrainerState);
 
 impl TrainerState {
     pub(super) fn new(

@@ -35,6 +35,7 @@ pub struct Trainer {
     profiler: Result<Arc<dyn Profiler>, Error>,
     run: RunContext,
 }
+mlprof_core::debug_as_name!([] Trainer);
 
 impl Default for Trainer {
     fn default() -> Self {

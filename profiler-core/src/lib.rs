@@ -99,7 +99,9 @@ pub use mlprof_events::{
     Action, ActionKind, Callsite, Interest, Observation, RunContext, Stage, TrainingControl, action,
 };
 #[doc(hidden)]
-pub use mlprof_events::{Unbound, before_main, debug_as_display, names, progress, startup};
+pub use mlprof_events::{
+    Unbound, before_main, debug_as_display, debug_as_name, names, progress, startup,
+};
 #[doc(inline)]
 pub use mlprof_report as report;
 pub use mlprof_report::{Output, Report, output};

@@ -53,6 +53,7 @@ pub struct Session {
     /// Whether there will be a report: who only watches has none.
     reports: bool,
 }
+mlprof_events::debug_as_name!([] Session);
 
 /// What its fields hold lasts until the report is there: a report must not be cut short by the
 /// signal that asked for it.

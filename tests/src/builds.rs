@@ -6,6 +6,7 @@
 pub const UNIFICATION: &str = "feature-unification";
 
 /// Packages, their features, and the profile that they are built in.
+#[derive(Debug)]
 pub struct Together {
     /// What is built, and tested.
     pub packages: &'static [&'static str],

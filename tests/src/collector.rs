@@ -76,6 +76,7 @@ server.serve_forever()
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Gone when this is dropped.
+#[derive(Debug)]
 pub struct Collector {
     rotel: Child,
     reader: Child,

@@ -40,6 +40,7 @@ pub fn told(printed: &str) -> Vec<&str> {
 }
 
 /// A program with faults that has run.
+#[derive(Debug)]
 pub struct Faulty {
     /// Of its fit.
     pub report: Value,

@@ -70,6 +70,7 @@ fn run_cargo_build(package: &str) -> Vec<(String, PathBuf)> {
 /// A run of a program that is being prepared: no input, in a folder of its own, and without those
 /// variables of the environment that would change what it does. What divides ops among threads (rayon with candle and burn,
 /// libtorch) has one: such threads wait in circles for their part, and other tests run beside this one.
+#[derive(Debug)]
 pub struct Run {
     command: Command,
 }
@@ -166,6 +167,7 @@ impl Run {
 }
 
 /// Output that a thread of its own reads while the program runs, so that the program never waits.
+#[derive(Debug)]
 struct Collected {
     reader: JoinHandle<()>,
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -200,6 +202,7 @@ impl Collected {
 }
 
 /// A program that runs. Killed if its test fails meanwhile.
+#[derive(Debug)]
 pub struct Running {
     child: Child,
     stdout: Option<Collected>,

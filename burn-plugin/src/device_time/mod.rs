@@ -184,9 +184,11 @@ type ActiveStreamScope<'queue> = std::marker::PhantomData<(&'queue (), *const ()
 pub struct DeviceScope<'profiler, 'queue, P: Profiler + ?Sized = dyn Profiler> {
     _guard: Guard<Scope<'profiler, P>, StreamScope<'profiler, 'queue, P>>,
 }
+mlprof_core::debug_as_name!([P: Profiler + ?Sized] DeviceScope<'_, '_, P>);
 
 /// An open region of [`profile_device`]; ends when dropped.
 #[must_use = "a region ends when its guard is dropped: bind it, `let _scope = …`"]
 pub struct ActiveDeviceScope<'queue> {
     _guard: Guard<ActiveScope, ActiveStreamScope<'queue>>,
 }
+mlprof_core::debug_as_name!([] ActiveDeviceScope<'_>);

@@ -132,6 +132,7 @@ pub struct ProfiledEvaluatorBuilder<M: ModelUnderTest> {
     log_dir: Option<PathBuf>,
     interrupt: Interrupt,
 }
+mlprof_core::debug_as_name!([M: ModelUnderTest] ProfiledEvaluatorBuilder<M>);
 
 impl<M: ModelUnderTest> ProfiledEvaluatorBuilder<M> {
     fn map(mut self, change: impl FnOnce(TestBuilder<M>) -> TestBuilder<M>) -> Self {
@@ -235,6 +236,7 @@ pub struct ProfiledEvaluator<M: ModelUnderTest> {
     log_dir: Option<PathBuf>,
     interrupt: Interrupt,
 }
+mlprof_core::debug_as_name!([M: ModelUnderTest] ProfiledEvaluator<M>);
 
 type TestLoader<M> = Arc<dyn DataLoader<<M as InferenceStep>::Input>>;
 

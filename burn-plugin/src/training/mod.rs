@@ -46,6 +46,7 @@ pub struct ProfiledTraining<M: LearnerModel> {
     interrupt: Interrupt,
     measures_event_thread: bool,
 }
+mlprof_core::debug_as_name!([M: LearnerModel] ProfiledTraining<M>);
 
 impl<M: LearnerModel> ProfiledTraining<M> {
     /// Creates a training as [`SupervisedTraining::new`] does, without a profiler until

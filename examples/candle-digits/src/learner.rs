@@ -14,6 +14,7 @@ use crate::net::DigitNet;
 const LEARNING_RATE: f64 = 2e-3;
 
 /// The network, its variables, and where they are.
+#[expect(missing_debug_implementations, reason = "VarMap has none")]
 pub struct Learner {
     vars: VarMap,
     net: DigitNet,

@@ -8,6 +8,7 @@ use mlprof_candle::prelude::*;
 use crate::data::Batch;
 
 /// Two convolutions, pooling, two linear layers; each a row of the report.
+#[derive(Debug)]
 pub struct DigitNet {
     conv1: ProfiledLayer<Conv2d>,
     conv2: ProfiledLayer<Conv2d>,

@@ -66,6 +66,7 @@ fn passages(text: &[u32], starts: &[usize], context: usize) -> Result<Passages> 
 }
 
 /// The transformer, with what it needs to learn.
+#[expect(missing_debug_implementations, reason = "VarMap has none")]
 pub struct Learner {
     vars: VarMap,
     net: CharTransformer,

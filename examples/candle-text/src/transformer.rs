@@ -20,6 +20,7 @@ pub struct Config {
 }
 
 /// `[batch, time]` character numbers to `[batch, time, vocabulary]` scores of what comes next.
+#[derive(Debug)]
 pub struct CharTransformer {
     characters: ProfiledLayer<Embedding>,
     positions: ProfiledLayer<Embedding>,
@@ -86,6 +87,7 @@ impl Module for CharTransformer {
 }
 
 /// Attention and MLP, each normalized before and added to what came in.
+#[derive(Debug)]
 struct Block {
     attention_norm: ProfiledLayer<LayerNorm>,
     attention: ProfiledLayer<SelfAttention>,
@@ -117,6 +119,7 @@ impl Module for Block {
 }
 
 /// Each character looks at those before it.
+#[derive(Debug)]
 struct SelfAttention {
     queries_keys_values: ProfiledLayer<Linear>,
     out: ProfiledLayer<Linear>,
@@ -166,6 +169,7 @@ impl Module for SelfAttention {
 }
 
 /// Two linear layers.
+#[derive(Debug)]
 struct Mlp {
     widen: ProfiledLayer<Linear>,
     narrow: ProfiledLayer<Linear>,
@@ -189,6 +193,7 @@ impl Module for Mlp {
 
 /// `candle_nn::LayerNorm` runs as one fused operation that has no gradient: what lies before it
 /// would not learn. This one is made of operations that have.
+#[derive(Debug)]
 struct LayerNorm {
     weight: Tensor,
     bias: Tensor,

@@ -18,6 +18,7 @@ const BLUR: std::ops::Range<f32> = 0.0..0.4;
 
 /// Batches of digits, each turned, moved and blurred at random, in an order that is new in each
 /// epoch. Two epochs of the same seed and number are equal to the last bit, whoever prepares them.
+#[derive(Debug)]
 pub struct AugmentedDigits {
     digits: Arc<[Digit]>,
     batch_size: usize,
@@ -26,6 +27,7 @@ pub struct AugmentedDigits {
 }
 
 /// What one batch is made of.
+#[derive(Debug)]
 pub struct AugmentJob {
     digits: Vec<Digit>,
     seed: u64,

@@ -13,6 +13,7 @@ const LEARNING_RATE: f64 = 2e-3;
 
 /// The network of one process. It starts from the weights of rank 0, and takes every step along the
 /// mean of all processes' gradients, so that it stays the same in all of them.
+#[expect(missing_debug_implementations, reason = "VarMap has none")]
 pub struct ParallelLearner {
     vars: VarMap,
     net: DigitNet,

@@ -30,6 +30,7 @@ pub fn finish(
 }
 
 /// The reports of a program's stages, as `--json` writes them.
+#[derive(Debug)]
 pub struct Measured {
     profiler: Arc<dyn Profiler>,
     reports: Vec<Report>,
@@ -68,6 +69,7 @@ pub fn refuse_early_end(outcome: &FitOutcome) -> Result<(), Box<dyn Error>> {
 
 /// Writes the loss of every training batch to a file, one per line, to the last bit: what
 /// `--loss-curve` asks for.
+#[derive(Debug)]
 pub struct LossCurve {
     path: PathBuf,
     file: BufWriter<File>,

@@ -25,6 +25,12 @@ pub struct Loaders<'data, Batch> {
     pub test: &'data dyn DataLoader<Batch>,
 }
 
+impl<Batch> std::fmt::Debug for Loaders<'_, Batch> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Loaders").finish_non_exhaustive()
+    }
+}
+
 /// Trains `module` as the command line says, tests it, and writes the reports that were asked for,
 /// also when either ends early. The test accuracy, from 0 to 1.
 ///

@@ -8,6 +8,7 @@ use mlprof_core::profile_collective;
 use crate::process_group::{ProcessGroup, Result};
 
 /// A process among those that train together: it knows the others, and what is to go wrong with it.
+#[derive(Debug)]
 pub struct Rank {
     group: ProcessGroup,
     /// How often gradients were averaged, by which all ranks know one such meeting from the next.

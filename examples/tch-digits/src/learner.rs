@@ -13,6 +13,7 @@ use crate::{Batch, DigitNet};
 pub const LEARNING_RATE: f64 = 2e-3;
 
 /// The network and its variables.
+#[derive(Debug)]
 pub struct Learner {
     pub(crate) variables: VarStore,
     net: DigitNet,

@@ -11,6 +11,7 @@ use crate::{Batch, LEARNING_RATE, Learner};
 
 /// The network of one process. It starts from the weights of rank 0, and takes every step along the
 /// mean of all processes' gradients, so that it stays the same in all of them.
+#[derive(Debug)]
 pub struct ParallelLearner {
     inner: Learner,
     rank: Rank,

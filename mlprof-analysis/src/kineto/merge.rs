@@ -30,6 +30,7 @@ use crate::ranks::{Placed, Ranks};
 const PROCESSES: i64 = 1000;
 
 /// A trace of several ranks that is being written.
+#[derive(Debug)]
 pub struct Merge<W> {
     out: W,
     base_ns: i64,

@@ -126,6 +126,7 @@ pub struct DeviceScope<'profiler, 'stream, P: Profiler + ?Sized = dyn Profiler> 
     _scope: Scope<'profiler, P>,
     _region: Option<Region<'stream>>,
 }
+mlprof_core::debug_as_name!([P: Profiler + ?Sized] DeviceScope<'_, '_, P>);
 
 /// An open region of [`profile_device`]; ends when dropped.
 #[must_use = "a region ends when its guard is dropped: bind it, `let _scope = …`"]
@@ -134,3 +135,4 @@ pub struct ActiveDeviceScope<'stream> {
     _scope: ActiveScope,
     _region: Option<Region<'stream>>,
 }
+mlprof_core::debug_as_name!([] ActiveDeviceScope<'_>);

@@ -313,6 +313,7 @@ impl From<std::borrow::Cow<'static, str>> for Action {
 /// A place in the source that starts an action: resolves its name once per process.
 ///
 /// *Cost* of [`action`](Self::action): one relaxed load.
+#[derive(Debug)]
 pub struct Callsite {
     // 0 while unresolved. Several threads may resolve at once: they all store the same number.
     action: AtomicU32,

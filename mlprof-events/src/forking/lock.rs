@@ -67,6 +67,7 @@ pub struct MutexGuard<'lock, T> {
     guard: std::sync::MutexGuard<'lock, T>,
     _at_work: AtWork,
 }
+crate::debug_as_name!([T] MutexGuard<'_, T>);
 
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;

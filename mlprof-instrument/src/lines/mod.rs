@@ -55,6 +55,12 @@ pub struct LineFunction<'a> {
     pub start: usize,
 }
 
+impl std::fmt::Debug for LineFunction<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("LineFunction").finish_non_exhaustive()
+    }
+}
+
 /// Marks the lines of `function` in `source`, the text that it was parsed from. On Linux the program
 /// tells of the function when it is loaded, so that it is known also if it never runs.
 ///

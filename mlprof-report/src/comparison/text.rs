@@ -34,6 +34,7 @@ pub struct TextOptions<'a> {
     /// Whether a row of this name is shown at all; `None`: every one.
     pub is_shown: Option<&'a dyn Fn(&str) -> bool>,
 }
+mlprof_events::debug_as_name!([] TextOptions<'_>);
 
 impl Default for TextOptions<'_> {
     fn default() -> Self {

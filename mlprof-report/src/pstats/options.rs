@@ -24,7 +24,7 @@ use crate::advanced::FunctionStatistics;
 /// assert!(text.contains("   Ordered by: call count, internal time\n"));
 /// # Ok::<(), mlprof_core::report::pstats::UnknownSortKey>(())
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct PstatsOptions<'a> {
     /// What functions are sorted by; functions that are equal by the first key by the next one, and
     /// so on. Empty: as they stand in the report.
@@ -47,6 +47,7 @@ pub enum Restriction<'a> {
         is_match: &'a dyn Fn(&str) -> bool,
     },
 }
+mlprof_events::debug_as_name!([] Restriction<'_>);
 
 /// What functions can be sorted by, in Python's words: calls and times with the highest first, the
 /// others from A to Z.

@@ -27,6 +27,7 @@ use mlprof_events::{
 
 /// One cycle of a [`Schedule`](mlprof_events::Schedule), recorded and over: what
 /// `TensorProfiler::on_trace_ready` is given.
+#[derive(Debug)]
 pub struct Cycle {
     /// Which cycle of its stage, counted from 0.
     pub number: u64,
@@ -72,6 +73,7 @@ pub struct Cycle {
 }
 
 /// What one thread recorded.
+#[derive(Debug)]
 pub struct Track {
     /// The thread's name.
     pub thread_name: String,
@@ -136,6 +138,7 @@ pub struct Dropped {
 }
 
 /// What a cycle is called, and which steps are in it.
+#[derive(Debug)]
 pub struct CycleName {
     /// As in [`Cycle::number`].
     pub number: u64,
@@ -150,6 +153,7 @@ pub struct CycleName {
 }
 
 /// What a cycle is made of, as it was recorded.
+#[derive(Debug)]
 pub struct RecordedCycle {
     /// When it began.
     pub started: Timestamp,
@@ -186,6 +190,7 @@ pub struct RecordedCycle {
 }
 
 /// What one thread recorded itself.
+#[derive(Debug)]
 pub struct RecordedThread {
     /// As in [`Track::thread_name`].
     pub name: String,

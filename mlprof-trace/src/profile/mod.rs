@@ -65,6 +65,7 @@ pub struct Profile {
     /// When the stage ended, in ticks.
     ended: Option<u64>,
 }
+mlprof_events::debug_as_name!([] Profile);
 
 /// What is counted over all cycles.
 #[derive(Debug, Clone, Default)]

@@ -49,6 +49,7 @@ pub mod frame_kind {
 }
 
 /// A function whose lines are profiled: a static of its crate, laid out as C does.
+#[derive(Debug)]
 #[repr(C)]
 pub struct LineSite {
     /// What this crate knows of it; null before the first call.

@@ -172,6 +172,7 @@ mod sealed {
 }
 
 /// An open action of [`ProfilerExt::profile`]; stops it when dropped.
+#[derive(Debug)]
 #[must_use = "an action ends when its guard is dropped: bind it, `let _scope = …`"]
 pub struct Scope<'profiler, P: Profiler + ?Sized = dyn Profiler> {
     profiler: &'profiler P,

@@ -70,6 +70,7 @@ impl SiteKind {
 }
 
 /// A spliced function: a static of its crate, laid out as C does.
+#[derive(Debug)]
 #[repr(C)]
 pub struct Site {
     /// [`Action::number`]; 0 before the first call.

@@ -28,6 +28,12 @@ pub struct Progress {
     epochs: usize,
 }
 
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Progress").finish_non_exhaustive()
+    }
+}
+
 impl Progress {
     /// On standard error, so that reports on standard output can be piped.
     pub fn new() -> Self {
@@ -153,6 +159,7 @@ impl MetricsRenderer for Progress {
 }
 
 /// Shows nothing, and calls this for each training metric.
+#[derive(Debug)]
 pub struct Quiet<F = fn()>(F);
 
 impl Quiet {

@@ -39,6 +39,7 @@ pub trait BatchSource: Send + Sync + 'static {
 /// *Threads*: `batch_worker_0`, `batch_worker_1` …, started for each epoch and joined when its
 /// iterator is dropped. *Memory*: at most `ahead + 1` batches per worker that training has not
 /// taken yet.
+#[derive(Debug)]
 pub struct BackgroundLoader<Source> {
     source: Arc<Source>,
     workers: usize,

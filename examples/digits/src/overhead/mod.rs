@@ -78,6 +78,12 @@ pub struct Subject<'a> {
     pub besides: &'a [(&'a str, &'a Epoch<'a>)],
 }
 
+impl std::fmt::Debug for Subject<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Subject").finish_non_exhaustive()
+    }
+}
+
 /// One way to run an epoch.
 type Run<'a> = Box<dyn Fn() -> Result<Vec<f64>, Box<dyn Error>> + 'a>;
 

@@ -69,6 +69,12 @@ pub struct ProcessGroup {
     is_root: bool,
 }
 
+impl std::fmt::Debug for ProcessGroup {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ProcessGroup").finish_non_exhaustive()
+    }
+}
+
 impl ProcessGroup {
     /// The group of a process that has no others.
     pub fn alone() -> Self {

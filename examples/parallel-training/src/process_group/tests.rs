@@ -141,7 +141,7 @@ fn who_does_not_come_is_named() {
     drop(listener);
     let meeting =
         Meeting { address: "127.0.0.1".to_owned(), port, patience: Duration::from_millis(200) };
-    let error = ProcessGroup::join(&rank(1, 2), &meeting).err().expect("no rank 0");
+    let error = ProcessGroup::join(&rank(1, 2), &meeting).expect_err("no rank 0");
     assert!(error.to_string().contains("rank 0 did not answer at 127.0.0.1:"), "{error}");
 }
 

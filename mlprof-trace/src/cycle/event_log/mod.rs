@@ -84,6 +84,7 @@ impl Budget {
 /// steps that count.
 #[derive(Default)]
 pub struct Pool<const WORDS: usize>(Mutex<Vec<Arc<Chunk<WORDS>>>>);
+mlprof_events::debug_as_name!([const WORDS: usize] Pool<WORDS>);
 
 /// How many chunks a pool keeps: 10 MiB of events.
 const POOL: usize = 256;
@@ -127,6 +128,7 @@ pub struct Log<const WORDS: usize> {
     /// Records that found no room.
     dropped: Tally,
 }
+mlprof_events::debug_as_name!([const WORDS: usize] Log<WORDS>);
 
 impl<const WORDS: usize> Log<WORDS> {
     /// One that is empty.
@@ -161,6 +163,7 @@ pub struct LogWriter<const WORDS: usize> {
     /// Chunks that are full.
     full: u64,
 }
+mlprof_events::debug_as_name!([const WORDS: usize] LogWriter<WORDS>);
 
 impl<const WORDS: usize> LogWriter<WORDS> {
     /// Adds a record where there is room already; false if there is none.
@@ -199,6 +202,7 @@ pub struct LogSnapshot<const WORDS: usize> {
     pool: Option<Arc<Pool<WORDS>>>,
     chunks: Vec<(Arc<Chunk<WORDS>>, usize)>,
 }
+mlprof_events::debug_as_name!([const WORDS: usize] LogSnapshot<WORDS>);
 
 impl<const WORDS: usize> Drop for LogSnapshot<WORDS> {
     fn drop(&mut self) {

@@ -14,7 +14,7 @@ use crate::work::{action, burn_large, burn_medium, burn_small, processor_time};
 
 pub fn refusals() {
     for hz in [0, HIGHEST_RATE + 1] {
-        let error = Sampler::start(hz).err().expect("no such rate");
+        let error = Sampler::start(hz).expect_err("no such rate");
         assert!(matches!(error, SamplerError::Rate { .. }) && error.to_string().contains("20000"));
     }
     let first = Sampler::start(1000).expect("nothing else samples");

@@ -1,4 +1,4 @@
-//! Errors that print their message where a program prints them by `Debug`.
+//! What `Debug` prints: the message of an error, the name of a type.
 
 /// Implements `Debug` for error types by their `Display` and that of their sources, in one line.
 ///
@@ -11,6 +11,20 @@ macro_rules! debug_as_display {
         impl ::std::fmt::Debug for $type {
             fn fmt(&self, formatter: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 $crate::error_chain::write(self, formatter)
+            }
+        }
+    };
+}
+
+/// Implements `Debug` for a type by its name alone, where fields have nothing that a reader needs or
+/// have no `Debug` of their own. The generic parameters stand in the brackets.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_as_name {
+    ([$($generics:tt)*] $type:ty) => {
+        impl<$($generics)*> ::std::fmt::Debug for $type {
+            fn fmt(&self, formatter: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                formatter.write_str($crate::names::short_name_of(::std::any::type_name::<Self>()))
             }
         }
     };
