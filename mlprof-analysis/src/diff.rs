@@ -1,9 +1,8 @@
 //! Traces before and after a change: what takes longer in a step.
 
 use mlprof_events::Stage;
-use mlprof_report::comparison::{
-    CannotCompare, Comparison, SteppedRow, SteppedRun, Subject, compare_steps,
-};
+use mlprof_report::Error;
+use mlprof_report::comparison::{Comparison, SteppedRow, SteppedRun, Subject, compare_steps};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::meaning::is_module;
@@ -21,7 +20,7 @@ use crate::trace::{Category, Name};
 /// # Errors
 ///
 /// If the two sides have nothing in common.
-pub fn compare(before: &[Rollups], after: &[Rollups]) -> Result<Comparison, CannotCompare> {
+pub fn compare(before: &[Rollups], after: &[Rollups]) -> Result<Comparison, Error> {
     let (mut before, mut after) = (runs(before), runs(after));
     let ranks = one_rank(&before).zip(one_rank(&after)).filter(|(one, other)| one != other);
     if ranks.is_some() {

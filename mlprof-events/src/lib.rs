@@ -94,7 +94,7 @@ pub use op::{Direction, OpStart};
 pub use phase::Phase;
 pub use region::RegionSink;
 pub use run_context::RunContext;
-pub use schedule::{InvalidSchedule, ParseScheduleError, Schedule, StepPhase};
+pub use schedule::{Schedule, ScheduleError, StepPhase};
 pub use shapes::{DType, InputDetail, InputDetails, InputsBuilder, Number, ShapeList, TensorShape};
 pub use stage::Stage;
 pub use timestamp::Timestamp;

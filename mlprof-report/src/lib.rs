@@ -102,6 +102,7 @@ mod counters;
 pub mod detailed;
 mod device_counters;
 mod device_idle;
+mod error;
 pub mod finding;
 pub mod findings;
 #[doc(hidden)]
@@ -165,6 +166,7 @@ pub use advanced::AdvancedReport;
 #[cfg(feature = "arrow")]
 pub use arrow_array;
 pub use build_settings::BuildSettings;
+pub use error::Error;
 pub use line_count_restriction::LineCountRestriction;
 pub use lines::LinesReport;
 pub use machine::{Machine, MachineDevice};

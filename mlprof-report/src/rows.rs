@@ -1,5 +1,6 @@
 //! Which rows of a Simple report are shown, and in which order.
 
+use crate::Error;
 use std::cmp::Ordering;
 use std::str::FromStr;
 
@@ -27,7 +28,7 @@ use crate::LineCountRestriction;
 /// };
 /// let text = lightning::paint_rows(&profiler.snapshot(), true, &most_called);
 /// assert!(text.contains("load") && !text.contains("save"));
-/// # Ok::<(), mlprof_core::report::rows::UnknownRowKey>(())
+/// # Ok::<(), mlprof_core::report::Error>(())
 /// ```
 #[derive(Clone, Copy, Default)]
 pub struct Rows<'a> {
@@ -157,24 +158,15 @@ impl RowKey {
 }
 
 impl FromStr for RowKey {
-    type Err = UnknownRowKey;
+    type Err = Error;
 
-    fn from_str(key: &str) -> Result<Self, UnknownRowKey> {
+    fn from_str(key: &str) -> Result<Self, Error> {
         let plain = key.trim().to_ascii_lowercase();
         let known = Self::ALL.into_iter().find(|known| known.as_str() == plain);
-        known.ok_or_else(|| UnknownRowKey { key: key.to_owned() })
+        known.ok_or_else(|| {
+            let choices = Self::ALL.map(|known| format!("{:?}", known.as_str())).join(", ");
+            let choices = format!("one of {choices}");
+            Error::UnknownSortKey { rows: "actions", key: key.to_owned(), choices }
+        })
     }
 }
-
-/// The rows of a Simple report cannot be sorted by this.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "actions cannot be sorted by {key:?}: use one of {choices}",
-    choices = RowKey::ALL.map(|known| format!("{:?}", known.as_str())).join(", ")
-)]
-pub struct UnknownRowKey {
-    /// What was asked for.
-    pub key: String,
-}
-
-mlprof_events::debug_as_display!(UnknownRowKey);

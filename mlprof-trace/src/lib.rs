@@ -27,4 +27,4 @@ mod walk;
 
 pub use cycle::{ContextActions, Cycle, Dropped, Event, MemoryEvent, Track};
 pub use flops::flops;
-pub use trace_options::{InvalidMetadata, TraceOptions};
+pub use trace_options::{Error, TraceOptions};

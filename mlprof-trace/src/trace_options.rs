@@ -1,7 +1,5 @@
 //! What else a trace says, if it is asked for.
 
-use std::fmt;
-
 /// What else a trace says of a cycle. By default nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
@@ -17,33 +15,19 @@ pub struct TraceOptions {
     metadata: Vec<(String, serde_json::Value)>,
 }
 
-/// Why something cannot stand in a trace.
-#[derive(Clone, PartialEq, Eq)]
+/// The error of metadata that cannot be added to a trace.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum InvalidMetadata {
-    /// It is no JSON; why not.
+pub enum Error {
+    /// The text is not JSON; the reason.
+    #[error("metadata of a trace must be JSON: {0}")]
     NotJson(String),
     /// The trace has something of this name itself.
+    #[error("a trace has \"{0}\" itself; give the metadata another name, such as \"my_{0}\"")]
     NameTaken(String),
 }
 
-mlprof_events::debug_as_display!(InvalidMetadata);
-
-impl fmt::Display for InvalidMetadata {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotJson(reason) => {
-                write!(formatter, "metadata of a trace must be JSON: {reason}")
-            }
-            Self::NameTaken(name) => write!(
-                formatter,
-                "a trace has \"{name}\" itself; give the metadata another name, such as \"my_{name}\""
-            ),
-        }
-    }
-}
-
-impl std::error::Error for InvalidMetadata {}
+mlprof_events::debug_as_display!(Error);
 
 /// What traces have at the top.
 const TAKEN: [&str; 14] = [
@@ -68,24 +52,24 @@ impl TraceOptions {
     ///
     /// # Errors
     ///
-    /// [`InvalidMetadata`] if `json` is none, or the trace has that name itself.
-    pub fn add_metadata_json(&mut self, name: &str, json: &str) -> Result<(), InvalidMetadata> {
+    /// [`Error`] if `json` is none, or the trace has that name itself.
+    pub fn add_metadata_json(&mut self, name: &str, json: &str) -> Result<(), Error> {
         let value = serde_json::from_str(json);
-        self.add(name, value.map_err(|error| InvalidMetadata::NotJson(error.to_string()))?)
+        self.add(name, value.map_err(|error| Error::NotJson(error.to_string()))?)
     }
 
     /// The same for a text.
     ///
     /// # Errors
     ///
-    /// [`InvalidMetadata`] if the trace has that name itself.
-    pub fn add_metadata(&mut self, name: &str, text: &str) -> Result<(), InvalidMetadata> {
+    /// [`Error`] if the trace has that name itself.
+    pub fn add_metadata(&mut self, name: &str, text: &str) -> Result<(), Error> {
         self.add(name, text.into())
     }
 
-    fn add(&mut self, name: &str, value: serde_json::Value) -> Result<(), InvalidMetadata> {
+    fn add(&mut self, name: &str, value: serde_json::Value) -> Result<(), Error> {
         if TAKEN.contains(&name) {
-            return Err(InvalidMetadata::NameTaken(name.to_owned()));
+            return Err(Error::NameTaken(name.to_owned()));
         }
         match self.metadata.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => *known = value,

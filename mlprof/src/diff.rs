@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use mlprof_analysis::diff;
 use mlprof_analysis::rollups::Rollups;
-use mlprof_report::comparison::CannotCompare;
+
 use regex::Regex;
 
 use crate::report::comparison::{Shown, show};
@@ -65,7 +65,7 @@ pub enum Error {
     Report(#[from] report::Error),
     /// The sides have nothing in common.
     #[error("{}", .0.to_string().replace("reports of one kind of profiler,", "traces of"))]
-    Compare(#[from] CannotCompare),
+    Compare(#[from] mlprof_report::Error),
 }
 
 /// Compares the sides, prints or writes the result, and says how the command is to end.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mlprof_events::InvalidSchedule;
+use mlprof_events::ScheduleError;
 
 /// The names that a profiler can be selected by, in any mixture of upper and lower case.
 /// `"pytorch"` is Lightning's name for `"tensor"`. Several are joined by `+`: `"simple+nvtx"`.
@@ -40,7 +40,10 @@ pub enum Error {
     },
     /// A schedule of steps cannot be followed.
     #[error("cannot follow the schedule")]
-    Schedule(#[from] InvalidSchedule),
+    Schedule(#[from] ScheduleError),
+    /// Metadata cannot be added to a trace.
+    #[error("cannot add metadata to the trace")]
+    Metadata(#[from] mlprof_trace::Error),
 }
 
 mlprof_events::debug_as_display!(Error);

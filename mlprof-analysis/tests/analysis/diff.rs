@@ -2,7 +2,8 @@
 
 use mlprof_analysis::diff::compare;
 use mlprof_analysis::rollups::Rollups;
-use mlprof_report::comparison::{CannotCompare, ComparedRow, Comparison, Subject, Verdict};
+use mlprof_report::Error;
+use mlprof_report::comparison::{ComparedRow, Comparison, Subject, Verdict};
 
 use crate::made::{STREAM, action, call, op, trace, work};
 
@@ -185,9 +186,9 @@ fn a_trace_without_steps_is_a_step_of_its_own() {
 fn sides_without_anything_in_common_are_refused() {
     let other = Rollups::of(&trace(&[op("conv", 0.0, 1.0)]));
     let error = compare(&[run(0, 9, 1, HEALTHY)], &[other]).expect_err("nothing");
-    assert_eq!(error, CannotCompare::OtherProgram);
+    assert_eq!(error, Error::OtherProgram);
     let error = compare(&[], &[run(0, 9, 1, HEALTHY)]).expect_err("nothing");
-    assert!(matches!(error, CannotCompare::NothingInCommon { .. }), "{error}");
+    assert!(matches!(error, Error::NothingInCommon { .. }), "{error}");
 }
 
 /// One step of a rank in which an op launches a kernel.
@@ -231,8 +232,5 @@ fn two_ranks_and_single_steps_are_compared_with_a_note() {
     // Of several ranks those are compared that both sides have.
     let several = [one_step(0, 100.0), one_step(1, 100.0)];
     assert_eq!(compared(&several, &[one_step(1, 130.0)]).parts[0].rank, Some(1));
-    assert!(matches!(
-        compare(&several, &[one_step(2, 130.0)]),
-        Err(CannotCompare::NothingInCommon { .. })
-    ));
+    assert!(matches!(compare(&several, &[one_step(2, 130.0)]), Err(Error::NothingInCommon { .. })));
 }

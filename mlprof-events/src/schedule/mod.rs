@@ -1,10 +1,11 @@
 //! Which steps are recorded.
 
+mod error;
 mod parse;
 
 use serde::{Deserialize, Serialize};
 
-pub use parse::ParseScheduleError;
+pub use error::ScheduleError;
 
 /// Which steps of a run are recorded, with the meaning that `torch.profiler.schedule` gives to the
 /// same words: `skip_first` steps are left out once; then cycles follow, each of `wait` steps that
@@ -50,19 +51,6 @@ pub enum StepPhase {
     /// It is kept, and the last one of its cycle.
     RecordAndSave,
 }
-
-/// A schedule that cannot be followed.
-#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidSchedule {
-    /// Nothing would ever be recorded.
-    #[error("a schedule with active = 0 would never record a step: use 1 or more active steps")]
-    NothingActive,
-    /// A cycle has more steps than can be counted.
-    #[error("wait + warmup + active is more than can be counted: use smaller numbers of steps")]
-    TooLong,
-}
-
-crate::debug_as_display!(InvalidSchedule);
 
 impl Default for Schedule {
     /// As Lightning's `PyTorchProfiler`: one step of waiting, one of warm-up, three active ones; one
@@ -118,14 +106,14 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// [`InvalidSchedule`].
-    pub const fn check(&self) -> Result<(), InvalidSchedule> {
+    /// [`ScheduleError`].
+    pub const fn check(&self) -> Result<(), ScheduleError> {
         if self.active == 0 {
-            return Err(InvalidSchedule::NothingActive);
+            return Err(ScheduleError::NothingActive);
         }
         match self.cycle_length() {
             Some(_) => Ok(()),
-            None => Err(InvalidSchedule::TooLong),
+            None => Err(ScheduleError::TooLong),
         }
     }
 

@@ -3,31 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{InvalidSchedule, Schedule};
-
-/// A text that is no schedule.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ParseScheduleError {
-    /// A word that means nothing.
-    #[error(
-        "{0:?} is no part of a schedule: use skip_first, skip_first_wait, wait, warmup, active or \
-         repeat, each as name=number, with commas between them"
-    )]
-    UnknownName(String),
-    /// A number that is none.
-    #[error("{name}={value} in a schedule: expected a whole number such as {name}=1")]
-    NotANumber {
-        /// The word before the `=`.
-        name: String,
-        /// What came after it.
-        value: String,
-    },
-    /// The schedule makes no sense.
-    #[error(transparent)]
-    Invalid(#[from] InvalidSchedule),
-}
-
-crate::debug_as_display!(ParseScheduleError);
+use super::Schedule;
+use crate::ScheduleError;
 
 /// ```
 /// use mlprof_core::tensor::Schedule;
@@ -36,13 +13,13 @@ crate::debug_as_display!(ParseScheduleError);
 /// assert_eq!(schedule, Schedule::new().wait(10).active(2).repeat(3));
 /// let error = "activ=2".parse::<Schedule>().expect_err("a typo");
 /// assert!(error.to_string().contains("active"));
-/// # Ok::<(), mlprof_core::tensor::ParseScheduleError>(())
+/// # Ok::<(), mlprof_core::tensor::ScheduleError>(())
 /// ```
 impl FromStr for Schedule {
-    type Err = ParseScheduleError;
+    type Err = ScheduleError;
 
     /// Parts that are not said are those of the default schedule.
-    fn from_str(text: &str) -> Result<Self, ParseScheduleError> {
+    fn from_str(text: &str) -> Result<Self, ScheduleError> {
         let mut schedule = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -54,9 +31,9 @@ impl FromStr for Schedule {
                 "warmup" => &mut schedule.warmup,
                 "active" => &mut schedule.active,
                 "repeat" => &mut schedule.repeat,
-                _ => return Err(ParseScheduleError::UnknownName(name.to_owned())),
+                _ => return Err(ScheduleError::UnknownField(name.to_owned())),
             };
-            *field = value.parse().map_err(|_| ParseScheduleError::NotANumber {
+            *field = value.parse().map_err(|_| ScheduleError::NotANumber {
                 name: name.to_owned(),
                 value: value.to_owned(),
             })?;

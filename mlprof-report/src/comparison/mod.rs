@@ -48,7 +48,7 @@
 //! for regression in comparison.regressions(0.05) {
 //!     println!("{regression}");
 //! }
-//! # Ok::<(), mlprof_core::report::comparison::CannotCompare>(())
+//! # Ok::<(), mlprof_core::report::Error>(())
 //! ```
 
 mod advanced;
@@ -75,7 +75,7 @@ mod words;
 
 use serde::Serialize;
 
-pub use self::pairs::{CannotCompare, compare};
+pub use self::pairs::compare;
 pub use self::regression::Regression;
 pub use self::series::{SteppedRow, SteppedRun, compare_steps};
 pub use self::text::TextOptions;

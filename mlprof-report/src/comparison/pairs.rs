@@ -1,5 +1,6 @@
 //! Which reports are compared with each other, and what differs between them besides.
 
+use crate::Error;
 use std::collections::BTreeSet;
 
 use rustc_hash::FxHashSet;
@@ -13,52 +14,18 @@ use crate::Report;
 use crate::number::grouped;
 use mlprof_events::Stage;
 
-/// Why there is nothing to compare.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CannotCompare {
-    /// Of another kind, stage or rank each.
-    #[error(
-        "there is nothing to compare: after there is {after}, before there is {before}; reports of \
-         one kind of profiler, one stage and one rank are compared with each other"
-    )]
-    NothingInCommon {
-        /// What the side before has.
-        before: String,
-        /// What the side after has.
-        after: String,
-    },
-    /// Estimates of where time went, not times.
-    #[error(
-        "there is nothing to compare: reports of samples are estimates, which are not compared with \
-         each other"
-    )]
-    Samples,
-    /// No name is on both sides.
-    #[error(
-        "there is nothing to compare: no action, op or function is on both sides; are they of the \
-         same program?"
-    )]
-    OtherProgram,
-}
-
-mlprof_events::debug_as_display!(CannotCompare);
-
 /// Compares what was before a change with what is after it. Several reports of one kind, stage and rank on
 /// a side are several runs.
 ///
 /// # Errors
 ///
 /// If the two sides have nothing in common; the error says what each of them has.
-pub fn compare(before: &[Report], after: &[Report]) -> Result<Comparison, CannotCompare> {
+pub fn compare(before: &[Report], after: &[Report]) -> Result<Comparison, Error> {
     compare_runs_of(before, after)
 }
 
 /// The same of runs that were measured by whatever it is.
-pub(super) fn compare_runs_of<R: Run>(
-    before: &[R],
-    after: &[R],
-) -> Result<Comparison, CannotCompare> {
+pub(super) fn compare_runs_of<R: Run>(before: &[R], after: &[R]) -> Result<Comparison, Error> {
     let (before, after) = (groups(before), groups(after));
     let mut comparison = Comparison { parts: Vec::new(), notes: Vec::new() };
     let (mut has_samples, mut has_rows) = (false, false);
@@ -77,14 +44,12 @@ pub(super) fn compare_runs_of<R: Run>(
     comparison.parts.extend(pending.into_iter().map(|part| part.judge(judged)));
     if comparison.parts.is_empty() {
         return Err(match has_samples {
-            true => CannotCompare::Samples,
-            false => {
-                CannotCompare::NothingInCommon { before: listed(&before), after: listed(&after) }
-            }
+            true => Error::Samples,
+            false => Error::NothingInCommon { before: listed(&before), after: listed(&after) },
         });
     }
     if !has_rows {
-        return Err(CannotCompare::OtherProgram);
+        return Err(Error::OtherProgram);
     }
     if has_samples {
         comparison.notes.push("Reports of samples are estimates, and are not compared.".to_owned());

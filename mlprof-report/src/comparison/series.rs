@@ -1,9 +1,10 @@
 //! Runs of which numbers are known step by step.
 
+use crate::Error;
 use chrono::{DateTime, Utc};
 
 use super::dependence::Dependence;
-use super::pairs::{CannotCompare, compare_runs_of};
+use super::pairs::compare_runs_of;
 use super::rows::{Rows, share};
 use super::runs::{Key, Run};
 use super::spread::Sample;
@@ -49,10 +50,7 @@ pub struct SteppedRow {
 /// # Errors
 ///
 /// If the two sides have nothing in common; the error says what each of them has.
-pub fn compare_steps(
-    before: &[SteppedRun],
-    after: &[SteppedRun],
-) -> Result<Comparison, CannotCompare> {
+pub fn compare_steps(before: &[SteppedRun], after: &[SteppedRun]) -> Result<Comparison, Error> {
     compare_runs_of(before, after)
 }
 

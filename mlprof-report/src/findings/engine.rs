@@ -1,5 +1,6 @@
 //! All rules, with their thresholds, put to a report.
 
+use crate::Error;
 use std::collections::HashMap;
 
 use super::facts::Facts;
@@ -34,30 +35,6 @@ pub struct Rules {
     set: HashMap<String, f64>,
 }
 
-/// Why a threshold was not set.
-#[derive(Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SetThresholdError {
-    /// No rule has a threshold of that name.
-    #[error("no rule has a threshold {name:?}: there are {}", known.join(", "))]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// All that there are.
-        known: Vec<String>,
-    },
-    /// It is below 0, or no number.
-    #[error("the threshold {name} cannot be {value}: it must be a number from 0 up")]
-    NoNumber {
-        /// Which one.
-        name: String,
-        /// What it was to be.
-        value: f64,
-    },
-}
-
-mlprof_events::debug_as_display!(SetThresholdError);
-
 /// What one rule says of a report, and by which thresholds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
@@ -82,14 +59,14 @@ impl Rules {
     /// # Errors
     ///
     /// If no rule has it; the error lists those that there are. If it is below 0 or no number.
-    pub fn set(&mut self, name: &str, value: f64) -> Result<&mut Self, SetThresholdError> {
+    pub fn set(&mut self, name: &str, value: f64) -> Result<&mut Self, Error> {
         let known = self.thresholds();
         if !known.iter().any(|(full_name, _)| full_name == name) {
             let known = known.into_iter().map(|(name, _)| name).collect();
-            return Err(SetThresholdError::Unknown { name: name.to_owned(), known });
+            return Err(Error::UnknownThreshold { name: name.to_owned(), known });
         }
         if value.is_nan() || value < 0.0 {
-            return Err(SetThresholdError::NoNumber { name: name.to_owned(), value });
+            return Err(Error::InvalidThreshold { name: name.to_owned(), value });
         }
         self.set.insert(name.to_owned(), value);
         Ok(self)
@@ -299,7 +276,7 @@ mod tests {
         assert!(error.to_string().contains("checkpoints.share"), "{error}");
         for value in [-1.0, f64::NAN] {
             let error = rules.set("checkpoints.share", value).expect_err("refused");
-            assert!(matches!(error, SetThresholdError::NoNumber { .. }), "{error}");
+            assert!(matches!(error, Error::InvalidThreshold { .. }), "{error}");
         }
     }
 

@@ -19,7 +19,7 @@
 //!     println!("{} {}", finding.sentence, finding.remedy);
 //! }
 //! # assert!(rules.apply(&report).is_empty(), "a healthy run");
-//! # Ok::<(), mlprof_core::report::findings::SetThresholdError>(())
+//! # Ok::<(), mlprof_core::report::Error>(())
 //! ```
 
 #[cfg(feature = "findings")]
@@ -42,6 +42,6 @@ pub(crate) mod samples;
 pub mod text;
 
 #[cfg(feature = "findings")]
-pub use engine::{Explanation, Rules, SetThresholdError};
+pub use engine::{Explanation, Rules};
 #[cfg(feature = "findings")]
 pub use rule::{Outcome, Threshold};

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-pub use self::options::{PstatsOptions, Restriction, SortKey, UnknownSortKey};
+pub use self::options::{PstatsOptions, Restriction, SortKey};
 use super::advanced::{ActionProfile, AdvancedReport, FunctionKey, FunctionStatistics};
 use super::label;
 use super::lightning::{append_remarks, title};

@@ -1,5 +1,6 @@
 //! In which order functions are printed, and which of them.
 
+use crate::Error;
 use std::cmp::Ordering;
 use std::str::FromStr;
 
@@ -22,7 +23,7 @@ use crate::advanced::FunctionStatistics;
 /// };
 /// let text = pstats::paint_with(&profiler.snapshot(), &options);
 /// assert!(text.contains("   Ordered by: call count, internal time\n"));
-/// # Ok::<(), mlprof_core::report::pstats::UnknownSortKey>(())
+/// # Ok::<(), mlprof_core::report::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct PstatsOptions<'a> {
@@ -134,24 +135,15 @@ impl SortKey {
 }
 
 impl FromStr for SortKey {
-    type Err = UnknownSortKey;
+    type Err = Error;
 
-    fn from_str(key: &str) -> Result<Self, UnknownSortKey> {
+    fn from_str(key: &str) -> Result<Self, Error> {
         let plain = key.trim().to_ascii_lowercase();
         let known = KEYS.into_iter().find(|(known, _)| *known == plain);
-        known.map(|(_, key)| key).ok_or_else(|| UnknownSortKey { key: key.to_owned() })
+        known.map(|(_, key)| key).ok_or_else(|| {
+            let choices = KEYS.map(|(known, _)| format!("{known:?}")).join(", ");
+            let choices = format!("one of {choices}");
+            Error::UnknownSortKey { rows: "functions", key: key.to_owned(), choices }
+        })
     }
 }
-
-/// Functions cannot be sorted by this.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "functions cannot be sorted by {key:?}: use one of {choices}",
-    choices = KEYS.map(|(known, _)| format!("{known:?}")).join(", ")
-)]
-pub struct UnknownSortKey {
-    /// What was asked for.
-    pub key: String,
-}
-
-mlprof_events::debug_as_display!(UnknownSortKey);

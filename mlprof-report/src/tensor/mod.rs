@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::device_time::device_seconds;
 pub use self::finest::{FinestRow, finest_rows};
 pub use self::memory_over_time::MemoryOverTime;
-pub use self::table::{SortKey, TableOptions, TimeUnit, UnknownSortKey};
+pub use self::table::{SortKey, TableOptions, TimeUnit};
 pub use self::thread::RecordedThread;
 use super::ReportHeader;
 use super::advanced::is_zero;

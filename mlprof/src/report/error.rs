@@ -4,9 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use mlprof_analysis::kineto::ReadError;
-use mlprof_report::comparison::CannotCompare;
-use mlprof_report::findings::SetThresholdError;
-use mlprof_report::{SCHEMA_VERSION, pstats, rows, tensor};
+use mlprof_report::SCHEMA_VERSION;
 
 /// Why a result cannot be printed or converted.
 #[derive(Debug, thiserror::Error)]
@@ -79,21 +77,9 @@ pub enum Error {
          parquet`"
     )]
     WithoutParquet,
-    /// A column that the report of a Simple profiler does not have.
+    /// A column, a threshold or a comparison that reports do not have.
     #[error(transparent)]
-    RowKey(#[from] rows::UnknownRowKey),
-    /// A column that the report of an Advanced profiler does not have.
-    #[error(transparent)]
-    FunctionKey(#[from] pstats::UnknownSortKey),
-    /// A column that the report of a Tensor profiler does not have.
-    #[error(transparent)]
-    OpKey(#[from] tensor::UnknownSortKey),
-    /// No rule has such a threshold.
-    #[error(transparent)]
-    Threshold(#[from] SetThresholdError),
-    /// The two sides of a comparison have nothing in common.
-    #[error(transparent)]
-    Comparison(#[from] CannotCompare),
+    Request(#[from] mlprof_report::Error),
     /// Nobody can say whether anything got worse.
     #[error(
         "nothing can be judged, so --fail-above would let everything pass: there are too few calls, or \

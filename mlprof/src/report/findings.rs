@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use mlprof_report::Report;
-use mlprof_report::findings::{Outcome, Rules, SetThresholdError, text};
+use mlprof_report::findings::{Outcome, Rules, text};
 
 use super::{Arguments, Error};
 
@@ -32,7 +32,7 @@ impl FromStr for SetThreshold {
 }
 
 /// All rules, with these thresholds.
-pub(super) fn rules(thresholds: &[SetThreshold]) -> Result<Rules, SetThresholdError> {
+pub(super) fn rules(thresholds: &[SetThreshold]) -> Result<Rules, mlprof_report::Error> {
     let mut rules = Rules::new();
     for SetThreshold { name, value } in thresholds {
         rules.set(name, *value)?;

@@ -100,7 +100,7 @@ fn advanced(report: &AdvancedReport, arguments: &Arguments) -> Result<String, Er
     refuse("--group-by", arguments.group_by.is_some(), what, "it has a table per action")?;
     refuse("--layout", arguments.layout.is_some(), what, "it has one layout, that of pstats")?;
     let keys = arguments.sort.as_deref().unwrap_or("cumulative").split(',');
-    let sort_by = keys.map(str::parse).collect::<Result<Vec<_>, pstats::UnknownSortKey>>()?;
+    let sort_by = keys.map(str::parse).collect::<Result<Vec<_>, mlprof_report::Error>>()?;
     let filter = arguments.filter.as_ref();
     let matches = filter.map(|filter| move |label: &str| filter.is_match(label));
     let mut restrictions = Vec::new();

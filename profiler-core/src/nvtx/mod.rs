@@ -61,7 +61,7 @@ pub struct NvtxProfiler {
     tool: Result<&'static Tool, NotAttached>,
     own_schedule: Option<Schedule>,
     /// Of a schedule that cannot be followed, which took no effect.
-    refused: Option<mlprof_events::InvalidSchedule>,
+    refused: Option<mlprof_events::ScheduleError>,
     /// What the environment says of steps, from the first stage on.
     said_schedule: OnceLock<Schedule>,
     captures: bool,
@@ -403,7 +403,7 @@ impl Profiler for NvtxProfiler {
 
 impl Internals for NvtxProfiler {
     fn refused_setting(&self) -> Option<crate::Error> {
-        self.refused.map(crate::Error::from)
+        self.refused.clone().map(crate::Error::from)
     }
 
     fn is_enabled(&self) -> bool {

@@ -41,9 +41,9 @@ use mlprof_events::{Observation, OpStart};
 
 use control::Control;
 pub use export_settings::trace_handler;
-pub use mlprof_events::{GroupBy, InvalidSchedule, ParseScheduleError, Phase, Schedule, StepPhase};
+pub use mlprof_events::{GroupBy, Phase, Schedule, ScheduleError, StepPhase};
 pub use mlprof_trace::{
-    ContextActions, Cycle, Dropped, Event, InvalidMetadata, MemoryEvent, TraceOptions, Track, flops,
+    ContextActions, Cycle, Dropped, Event, MemoryEvent, TraceOptions, Track, flops,
 };
 use recording::{Memory, Recording};
 pub use settings::DeviceTiming;
@@ -299,7 +299,7 @@ impl Profiler for TensorProfiler {
 
 impl Internals for TensorProfiler {
     fn refused_setting(&self) -> Option<crate::Error> {
-        self.settings.refused.map(crate::Error::from)
+        self.settings.refused.clone().map(crate::Error::from)
     }
 
     fn is_enabled(&self) -> bool {

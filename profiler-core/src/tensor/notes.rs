@@ -129,7 +129,7 @@ impl TensorProfiler {
 
     /// All notes of a report.
     pub(super) fn notes(&self, run: &StageRun, missing: &[Missing]) -> Vec<String> {
-        let refused = self.settings.refused.map(|error| error.to_string());
+        let refused = self.settings.refused.as_ref().map(ToString::to_string);
         let mut notes: Vec<String> =
             refused.into_iter().chain(self.note_on_progress(run)).collect();
         note_missing(missing, &mut notes);

@@ -8,7 +8,7 @@ use super::{Cycle, TensorProfiler};
 use crate::Interest;
 use crate::report::Setting;
 use crate::report::number::grouped;
-use mlprof_events::{GroupBy, InvalidSchedule, Schedule};
+use mlprof_events::{GroupBy, Schedule, ScheduleError};
 
 /// Whether kernels are timed on devices whose framework can (burn's CubeCL devices).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,7 +28,7 @@ pub(super) struct Settings {
     /// What the program says of steps; [`schedule`](Self::schedule) is what holds.
     own_schedule: Option<Schedule>,
     /// Of a schedule that cannot be followed, which took no effect.
-    pub(super) refused: Option<InvalidSchedule>,
+    pub(super) refused: Option<ScheduleError>,
     /// What the environment says of steps, from the first stage on.
     said_schedule: OnceLock<Schedule>,
     /// The number of the first step of a stage.

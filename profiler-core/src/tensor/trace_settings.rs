@@ -7,8 +7,8 @@ use super::{Cycle, TensorProfiler};
 use crate::{Interest, hook};
 use mlprof_events::forking::MutexGuard;
 use mlprof_events::uncounted;
+use mlprof_trace::TraceOptions;
 use mlprof_trace::internals::RecordedCycle;
-use mlprof_trace::{InvalidMetadata, TraceOptions};
 
 /// What is recorded or not from here on, whatever the settings say.
 #[derive(Default)]
@@ -79,18 +79,18 @@ impl TensorProfiler {
     ///
     /// # Errors
     ///
-    /// [`InvalidMetadata`] if traces have that name themselves.
-    pub fn add_metadata(&self, name: &str, text: &str) -> Result<(), InvalidMetadata> {
-        uncounted(|| self.trace_options().add_metadata(name, text))
+    /// [`Error::Metadata`](crate::Error::Metadata) if traces have that name themselves.
+    pub fn add_metadata(&self, name: &str, text: &str) -> Result<(), crate::Error> {
+        Ok(uncounted(|| self.trace_options().add_metadata(name, text))?)
     }
 
     /// The same for a value in JSON: `profiler.add_metadata_json("batch", "{\"size\": 64}")?`.
     ///
     /// # Errors
     ///
-    /// [`InvalidMetadata`] if it is no JSON, or traces have that name themselves.
-    pub fn add_metadata_json(&self, name: &str, json: &str) -> Result<(), InvalidMetadata> {
-        uncounted(|| self.trace_options().add_metadata_json(name, json))
+    /// [`Error::Metadata`](crate::Error::Metadata) if it is no JSON, or traces have that name themselves.
+    pub fn add_metadata_json(&self, name: &str, json: &str) -> Result<(), crate::Error> {
+        Ok(uncounted(|| self.trace_options().add_metadata_json(name, json))?)
     }
 
     /// Has ops, shapes, inputs, memory or devices recorded from here on or not, whatever was asked for before,

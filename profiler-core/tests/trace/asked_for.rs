@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use mlprof_core::Error;
 use mlprof_core::action::SourceLocation;
 use mlprof_core::hook::{DType, InputsBuilder, OpStart};
-use mlprof_core::tensor::InvalidMetadata;
+use mlprof_core::trace::Error as TraceError;
 use mlprof_core::{Action, ActionKind, Interest, Profiler, RunContext, Stage, TensorProfiler};
 use serde_json::{Value, json};
 
@@ -98,9 +99,9 @@ fn a_trace_says_of_itself_what_it_is_told() {
         profiler.add_metadata_json("batch", "{\"size\": 32}").expect("it is JSON");
         profiler.add_metadata("model \"a\"", "line\nline").expect("a text");
         let refused = profiler.add_metadata_json("batch", "{size: 64}");
-        assert!(matches!(refused, Err(InvalidMetadata::NotJson(_))), "{refused:?}");
+        assert!(matches!(refused, Err(Error::Metadata(TraceError::NotJson(_)))), "{refused:?}");
         let taken = profiler.add_metadata("traceEvents", "none");
-        assert_eq!(taken, Err(InvalidMetadata::NameTaken("traceEvents".to_owned())));
+        assert_eq!(taken, Err(Error::Metadata(TraceError::NameTaken("traceEvents".to_owned()))));
         op(profiler, "one", || {});
     });
     assert_eq!(trace.all["trace_id"], "run \"7\"");

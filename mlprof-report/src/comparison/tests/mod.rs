@@ -4,6 +4,7 @@ mod false_alarms;
 mod kinds;
 
 use super::*;
+use crate::Error;
 use crate::Report;
 use crate::findings::samples::{op, recorded, row, steps};
 use crate::simple::{ActionStatistics, MedianLimits, SimpleReport};
@@ -202,7 +203,7 @@ fn what_has_nothing_in_common_is_not_compared() {
     let Report::Simple(mut other) = simple[0].clone() else { panic!("a Simple report") };
     other.actions = vec![row("something else", 9, 1.0)];
     let other = Report::Simple(other);
-    assert_eq!(compare(&simple, &[other]), Err(CannotCompare::OtherProgram));
+    assert_eq!(compare(&simple, &[other]), Err(Error::OtherProgram));
     let error = compare(&[], &simple).expect_err("nothing");
     assert!(error.to_string().contains("before there is no report"), "{error}");
 }

@@ -13,7 +13,7 @@ mod options;
 use std::fmt::Write;
 
 use self::number::{mean, memory, microseconds, scaled, share, time, unit};
-pub use self::options::{SortKey, TableOptions, TimeUnit, UnknownSortKey};
+pub use self::options::{SortKey, TableOptions, TimeUnit};
 use super::{KeyAverage, KeyAverages, device_seconds};
 use crate::label;
 use mlprof_events::TensorShape;

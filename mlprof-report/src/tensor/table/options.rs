@@ -1,5 +1,6 @@
 //! How a table is painted, and what it can be sorted by.
 
+use crate::Error;
 use std::str::FromStr;
 
 use crate::tensor::KeyAverage;
@@ -15,7 +16,7 @@ use crate::tensor::KeyAverage;
 ///     ..TableOptions::default()
 /// };
 /// assert_eq!(options.sort_by, Some(SortKey::SelfCpuTimeTotal));
-/// # Ok::<(), mlprof_core::report::tensor::UnknownSortKey>(())
+/// # Ok::<(), mlprof_core::report::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableOptions {
@@ -179,9 +180,9 @@ impl SortKey {
 }
 
 impl FromStr for SortKey {
-    type Err = UnknownSortKey;
+    type Err = Error;
 
-    fn from_str(key: &str) -> Result<Self, UnknownSortKey> {
+    fn from_str(key: &str) -> Result<Self, Error> {
         let plain = key.trim().to_ascii_lowercase();
         let plain = plain.replace("cuda", "device").replace("xpu", "device");
         let plain = match plain.as_str() {
@@ -192,20 +193,13 @@ impl FromStr for SortKey {
             plain => plain,
         };
         let known = Self::ALL.into_iter().find(|known| known.as_str() == plain);
-        known.ok_or_else(|| UnknownSortKey { key: key.to_owned() })
+        known.ok_or_else(|| {
+            let choices = Self::ALL.map(|known| format!("{:?}", known.as_str())).join(", ");
+            Error::UnknownSortKey {
+                rows: "a table",
+                key: key.to_owned(),
+                choices: format!(r#""calls", "mean", "total", "self" or one of {choices}"#),
+            }
+        })
     }
 }
-
-/// A table cannot be sorted by this.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a table cannot be sorted by {key:?}: use \"calls\", \"mean\", \"total\", \"self\" or one of \
-     {choices}",
-    choices = SortKey::ALL.map(|known| format!("{:?}", known.as_str())).join(", ")
-)]
-pub struct UnknownSortKey {
-    /// What was asked for.
-    pub key: String,
-}
-
-mlprof_events::debug_as_display!(UnknownSortKey);
