@@ -4,10 +4,11 @@ use mlprof_core::output::say;
 use mlprof_core::watcher::{Listening, can_listen};
 use mlprof_core::{RunContext, build_settings};
 use mlprof_events::environment::{Environment, Port, Switch};
+use mlprof_events::error_chain::Chain;
 
 /// Before anything asks for it.
 fn register() {
-    let begin = || crate::start().map_err(|error| error.to_string());
+    let begin = || crate::start().map_err(|error| Chain(&error).to_string());
     can_listen(Listening { begin, end: crate::stop });
 }
 

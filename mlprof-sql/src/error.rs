@@ -118,19 +118,21 @@ pub enum Error {
         reason: String,
     },
     /// A file or folder cannot be read.
-    #[error("cannot read {path}: {error}")]
+    #[error("cannot read {path}")]
     Read {
         /// Which one.
         path: String,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// The answer cannot be written.
-    #[error("cannot write {path}: {error}", path = .path.display())]
+    #[error("cannot write {path}", path = .path.display())]
     Write {
         /// Where to.
         path: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// The name of the output does not tell what is to be written.

@@ -13,6 +13,7 @@ pub mod questions;
 mod store;
 mod tables;
 
+use mlprof_events::error_chain::Chain;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -69,7 +70,7 @@ pub fn answer(arguments: &Arguments) -> ExitCode {
         Ok(end) => end,
         Err(error) => {
             // Where standard error is closed there is nobody to tell.
-            let _ = print(StandardStream::Error, format!("error: {error}\n").as_bytes());
+            let _ = print(StandardStream::Error, format!("error: {}\n", Chain(&error)).as_bytes());
             ExitCode::from(2)
         }
     }

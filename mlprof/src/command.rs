@@ -1,5 +1,6 @@
 //! The command line.
 
+use mlprof_events::error_chain::Chain;
 use std::error::Error;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -68,7 +69,7 @@ pub fn main() -> ExitCode {
         }
     };
     done.unwrap_or_else(|error| {
-        mlprof_report::output::say(format_args!("error: {error}"));
+        mlprof_report::output::say(format_args!("error: {}", Chain(&*error)));
         ExitCode::from(2)
     })
 }

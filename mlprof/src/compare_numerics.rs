@@ -75,11 +75,12 @@ pub enum Error {
         error: ReadRecordError,
     },
     /// The names cannot be read.
-    #[error("cannot read {path}: {error}", path = .path.display())]
+    #[error("cannot read {path}", path = .path.display())]
     Names {
         /// Which file.
         path: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// The page cannot be written.

@@ -35,11 +35,12 @@ pub enum Error {
     )]
     NotInstalled,
     /// It cannot be started.
-    #[error("cannot run {program}: {error}", program = .program.display())]
+    #[error("cannot run {program}", program = .program.display())]
     Start {
         /// Which program.
         program: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
 }

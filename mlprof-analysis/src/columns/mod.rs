@@ -34,11 +34,12 @@ pub use self::write::write;
 #[non_exhaustive]
 pub enum ColumnsError {
     /// A file is not there, or cannot be read.
-    #[error("cannot read {path}: {error}", path = .path.display())]
+    #[error("cannot read {path}", path = .path.display())]
     Io {
         /// Which file.
         path: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// It is no Parquet, or not all of it.

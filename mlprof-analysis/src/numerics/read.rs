@@ -25,11 +25,12 @@ pub enum ReadRecordError {
     )]
     Newer(u32),
     /// A line in the middle is none of a record.
-    #[error("line {line} is none of a record: {error}")]
+    #[error("line {line} is none of a record")]
     Line {
         /// Which line, counted from 1.
         line: u64,
         /// What is wrong with it.
+        #[source]
         error: serde_json::Error,
     },
 }

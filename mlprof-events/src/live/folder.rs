@@ -13,11 +13,12 @@ use crate::environment::variable;
 #[non_exhaustive]
 pub enum FolderError {
     /// It can neither be found nor made.
-    #[error("cannot use the folder {path}: {error}", path = .path.display())]
+    #[error("cannot use the folder {path}", path = .path.display())]
     Unusable {
         /// Path of the folder.
         path: PathBuf,
         /// Error of the system.
+        #[source]
         error: io::Error,
     },
     /// Others could put sockets there.

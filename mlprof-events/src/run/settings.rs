@@ -133,19 +133,21 @@ impl Default for NumericsSettings {
 #[derive(thiserror::Error)]
 pub enum SettingsError {
     /// The file cannot be read.
-    #[error("cannot read the settings of `mlprof run` in {path}: {error}")]
+    #[error("cannot read the settings of `mlprof run` in {path}")]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// The file was written by another version, or by hand.
-    #[error("cannot understand the settings of `mlprof run` in {path}: {error}")]
+    #[error("cannot understand the settings of `mlprof run` in {path}")]
     Parse {
         /// The file.
         path: PathBuf,
         /// What and where.
+        #[source]
         error: serde_json::Error,
     },
 }

@@ -7,6 +7,7 @@ pub(crate) mod recorded;
 mod socket;
 mod timed;
 
+use mlprof_events::error_chain::Chain;
 use std::path::PathBuf;
 use std::sync::{Once, OnceLock};
 
@@ -50,6 +51,6 @@ fn listen_after_fork() {
     if !socket::is_of_this_process()
         && let Err(error) = start()
     {
-        say(format_args!("mlprof: nobody can look into this forked process: {error}"));
+        say(format_args!("mlprof: nobody can look into this forked process: {}", Chain(&error)));
     }
 }

@@ -1,5 +1,6 @@
 //! `mlprof analyze`: questions asked of traces.
 
+use mlprof_events::error_chain::Chain;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -142,7 +143,7 @@ fn write_page(arguments: &Arguments, sources: &[Source], page: &Path) -> Result<
                 answered.add(file, analysis);
                 count += 1;
             }
-            Err(error) => answered.note(format!("a trace is missing here: {error}")),
+            Err(error) => answered.note(format!("a trace is missing here: {}", Chain(error))),
         }
         Ok(())
     })?;
@@ -175,14 +176,14 @@ fn answers(
                 each(&file, Ok(&Analysis::with_path_of(&trace, step)))?;
             }
             Err(error) => {
-                say(format_args!("error: {error}"));
+                say(format_args!("error: {}", Chain(&error)));
                 end = ExitCode::from(2);
                 each(&file, Err(&error))?;
             }
         }
     }
     let ranks = together(&ranks).unwrap_or_else(|error| {
-        say(format_args!("error: {error}"));
+        say(format_args!("error: {}", Chain(&error)));
         end = ExitCode::from(2);
         None
     });

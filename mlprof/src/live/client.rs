@@ -1,5 +1,6 @@
 //! The other end of the socket of a process.
 
+use mlprof_events::error_chain::Chain;
 use std::collections::HashSet;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
@@ -52,7 +53,7 @@ impl Listener {
         }
         match refused.into_iter().next() {
             Some(error) if all.is_empty() => return Err(error.into()),
-            Some(error) => say(format_args!("note: {error}")),
+            Some(error) => say(format_args!("note: {}", Chain(&error))),
             None => {}
         }
         all.sort_by_key(|listener| listener.identity);

@@ -72,11 +72,12 @@ pub enum Error {
         process: ProcessName,
     },
     /// The connection does not work.
-    #[error("process {process} cannot be asked: {error}")]
+    #[error("process {process} cannot be asked")]
     Connection {
         /// Which one.
         process: ProcessName,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// It said why not.
@@ -113,11 +114,12 @@ pub enum Error {
         ranks: usize,
     },
     /// A result cannot be written.
-    #[error("cannot write {path}: {error}", path = .path.display())]
+    #[error("cannot write {path}", path = .path.display())]
     Write {
         /// Which file, or `standard output`.
         path: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// There are no Unix sockets here.

@@ -1,5 +1,6 @@
 //! All processes of one training, asked together.
 
+use mlprof_events::error_chain::Chain;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -46,7 +47,7 @@ pub(super) fn group_of(process: ProcessName) -> Result<Option<Group>, Error> {
             Ok(None) => {
                 notes.push(format!("rank {rank} (process {process}) is between two stages"))
             }
-            Err(error) => notes.push(format!("rank {rank} is not recorded: {error}")),
+            Err(error) => notes.push(format!("rank {rank} is not recorded: {}", Chain(&error))),
         }
     }
     Ok(Some(Group { members, notes }))

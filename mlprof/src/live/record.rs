@@ -1,5 +1,6 @@
 //! `mlprof record`: a few steps of a training that runs, as a trace.
 
+use mlprof_events::error_chain::Chain;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
@@ -131,7 +132,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
             }
             Err(error) => {
                 say(format_args!(
-                    "mlprof: rank {rank} (process {process}) is not recorded: {error}"
+                    "mlprof: rank {rank} (process {process}) is not recorded: {}",
+                    Chain(&error)
                 ));
                 errors.push(error);
             }

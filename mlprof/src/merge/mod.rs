@@ -2,6 +2,7 @@
 
 mod archive;
 
+use mlprof_events::error_chain::Chain;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -66,11 +67,12 @@ pub enum Error {
     #[error("none of the traces can be read")]
     NoneReadable,
     /// It cannot be written.
-    #[error("cannot write {path}: {error}", path = .path.display())]
+    #[error("cannot write {path}", path = .path.display())]
     Write {
         /// Which file.
         path: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// The name of the output does not tell what is to be written.
@@ -128,7 +130,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
                 facts.push(RankFacts::of(path, &trace));
             }
             Err(error) => {
-                say(format_args!("error: {error}"));
+                say(format_args!("error: {}", Chain(&error)));
                 end = ExitCode::from(2);
             }
         }

@@ -11,22 +11,24 @@ use mlprof_report::SCHEMA_VERSION;
 #[non_exhaustive]
 pub enum Error {
     /// The file is not there, or cannot be read.
-    #[error("cannot read {path}: {error}", path = .path.display())]
+    #[error("cannot read {path}", path = .path.display())]
     Read {
         /// Which file.
         path: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
     /// A process that cannot be looked into.
     #[error(transparent)]
     Live(#[from] crate::live::Error),
     /// The file is something else, or its end is missing.
-    #[error("{path} is not JSON, or not all of it: {error}", path = .path.display())]
+    #[error("{path} is not JSON, or not all of it", path = .path.display())]
     NotJson {
         /// Which file.
         path: PathBuf,
         /// What is wrong, and where.
+        #[source]
         error: serde_json::Error,
     },
     /// JSON of something else.
@@ -52,19 +54,21 @@ pub enum Error {
         found: u64,
     },
     /// Fields are missing or are something else, or the kind is not known.
-    #[error("{path} is a report that this mlprof cannot understand: {error}", path = .path.display())]
+    #[error("{path} is a report that this mlprof cannot understand", path = .path.display())]
     NotUnderstood {
         /// Which file.
         path: PathBuf,
         /// What is wrong.
+        #[source]
         error: serde_json::Error,
     },
     /// A trace that cannot be read, or something that is none.
-    #[error("cannot read {path}: {error}", path = .path.display())]
+    #[error("cannot read {path}", path = .path.display())]
     Trace {
         /// Which file.
         path: PathBuf,
         /// Why.
+        #[source]
         error: ReadError,
     },
     /// Tables of a trace that cannot be read.
@@ -160,11 +164,12 @@ pub enum Error {
         path: PathBuf,
     },
     /// The result cannot be written.
-    #[error("cannot write {path}: {error}", path = .path.display())]
+    #[error("cannot write {path}", path = .path.display())]
     Write {
         /// Which file, or `standard output`.
         path: PathBuf,
         /// Why.
+        #[source]
         error: io::Error,
     },
 }

@@ -78,11 +78,12 @@ pub enum Error {
         hint: &'static str,
     },
     /// The command itself.
-    #[error("cannot run `{program}`: {error}")]
+    #[error("cannot run `{program}`")]
     Command {
         /// Its name.
         program: String,
         /// Why.
+        #[source]
         error: io::Error,
     },
 }

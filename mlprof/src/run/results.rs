@@ -1,5 +1,6 @@
 //! The files that a run leaves behind.
 
+use mlprof_events::error_chain::Chain;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ impl Results {
                 new.retain(|path| *path != page);
                 new.push(page);
             }
-            Err(error) => say(&error.to_string()),
+            Err(error) => say(&Chain(&error).to_string()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The screen of a terminal: what comes in from processes and from the keyboard, until somebody has seen enough.
 
+use mlprof_events::error_chain::Chain;
 use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
@@ -241,7 +242,7 @@ impl Shown {
         std::thread::spawn(move || {
             let message = match record::record(&record::Arguments::of_steps(process)) {
                 Ok((files, _)) => format!("written: {}", files.trace.display()),
-                Err(error) => error.to_string(),
+                Err(error) => Chain(&error).to_string(),
             };
             let _ = news.send(News::Message(message));
         });
@@ -250,7 +251,7 @@ impl Shown {
 
 /// What costs time that could be saved, by the reports so far of a process.
 fn findings(process: ProcessName) -> Result<Vec<String>, String> {
-    let reports = reports(process).map_err(|error| error.to_string())?;
+    let reports = reports(process).map_err(|error| Chain(&error).to_string())?;
     let rules = Rules::new();
     let mut found = Vec::new();
     for report in reports {
