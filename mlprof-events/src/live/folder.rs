@@ -1,5 +1,6 @@
 //! The folders in which sockets can be: each may be entered by its user only.
 
+use crate::error_chain::Chain;
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -32,7 +33,7 @@ pub enum FolderError {
     /// None of the [folders] can be used.
     #[error(
         "cannot find a folder for sockets: {}; set XDG_RUNTIME_DIR to a folder that only you may enter",
-        .0.iter().map(Self::to_string).collect::<Vec<_>>().join("; ")
+        .0.iter().map(|reason| Chain(reason).to_string()).collect::<Vec<_>>().join("; ")
     )]
     None(
         /// One reason per folder.

@@ -217,7 +217,7 @@ mod tests {
         settings.write(&path).expect("written");
         assert_eq!(RunSettings::read(&path).expect("read"), settings);
         std::fs::write(&path, r#"{"tensor": {"shcedule": 1}}"#).expect("written");
-        let error = RunSettings::read(&path).expect_err("a typo").to_string();
+        let error = format!("{:?}", RunSettings::read(&path).expect_err("a typo"));
         assert!(error.contains("run.json") && error.contains("shcedule"), "{error}");
         let missing = RunSettings::read(&folder.path().join("no.json")).expect_err("missing");
         assert!(missing.to_string().contains("no.json"), "{missing}");

@@ -74,7 +74,7 @@ impl Rules {
 
     /// All thresholds by their full names, which [`set`](Self::set) takes.
     pub fn thresholds(&self) -> Vec<(String, Threshold)> {
-        let of_rules = ALL.iter().map(|rule| (rule.name(), rule.thresholds()));
+        let of_rules = ALL.iter().map(|rule| (rule.name, rule.thresholds));
         let all = [(GENERAL_NAME, GENERAL)].into_iter().chain(of_rules);
         let all = all.chain([(ranks::NAME, ranks::THRESHOLDS)]);
         let named = |(rule, thresholds): (&'static str, &'static [Threshold])| {
@@ -86,7 +86,7 @@ impl Rules {
     /// What is found in `report`, what costs most first.
     pub fn apply(&self, report: &Report) -> Vec<Finding> {
         let facts = Facts::of(report);
-        let outcomes = ALL.iter().map(|rule| self.examine(*rule, &facts));
+        let outcomes = ALL.iter().map(|rule| self.examine(rule, &facts));
         let mut findings: Vec<_> = outcomes
             .flat_map(|outcome| match outcome {
                 Outcome::Found(findings) => findings,
@@ -108,11 +108,11 @@ impl Rules {
     /// What every rule says of `report`, and by which numbers.
     pub fn explain(&self, report: &Report) -> Vec<Explanation> {
         let facts = Facts::of(report);
-        let explain = |rule: &&dyn Rule| Explanation {
-            rule: rule.name(),
-            condition: rule.condition(),
-            thresholds: rule.thresholds().iter().copied().zip(self.limits(*rule)).collect(),
-            outcome: self.examine(*rule, &facts),
+        let explain = |rule: &&Rule| Explanation {
+            rule: rule.name,
+            condition: rule.condition,
+            thresholds: rule.thresholds.iter().copied().zip(self.limits(rule)).collect(),
+            outcome: self.examine(rule, &facts),
         };
         ALL.iter().map(explain).collect()
     }
@@ -160,13 +160,13 @@ impl Rules {
         are_several.then(|| ranks::examine(reports, limit))
     }
 
-    fn examine(&self, rule: &dyn Rule, facts: &Facts<'_>) -> Outcome {
-        if rule.is_of_time()
+    fn examine(&self, rule: &Rule, facts: &Facts<'_>) -> Outcome {
+        if rule.is_of_time
             && let Some(too_little) = self.too_little(facts)
         {
             return Outcome::NoInputs(too_little);
         }
-        rule.examine(facts, &self.limits(rule))
+        (rule.examine)(facts, &self.limits(rule))
     }
 
     /// Why a report says too little for any rule, if it does.
@@ -199,8 +199,8 @@ impl Rules {
         })
     }
 
-    fn limits(&self, rule: &dyn Rule) -> Vec<f64> {
-        rule.thresholds().iter().map(|threshold| self.limit(rule.name(), threshold)).collect()
+    fn limits(&self, rule: &Rule) -> Vec<f64> {
+        rule.thresholds.iter().map(|threshold| self.limit(rule.name, threshold)).collect()
     }
 
     fn limit(&self, rule: &str, threshold: &Threshold) -> f64 {
@@ -287,7 +287,7 @@ mod tests {
         unique.sort();
         unique.dedup();
         assert_eq!(unique.len(), names.len());
-        let mut rules: Vec<_> = ALL.iter().map(|rule| rule.name()).collect();
+        let mut rules: Vec<_> = ALL.iter().map(|rule| rule.name).collect();
         rules.sort_unstable();
         rules.dedup();
         assert_eq!(rules.len(), ALL.len());
@@ -313,7 +313,7 @@ mod tests {
                 told.push((format!("{rule}.{name}"), default));
             }
         }
-        let known = ALL.iter().map(|rule| rule.name()).chain([ranks::NAME]);
+        let known = ALL.iter().map(|rule| rule.name).chain([ranks::NAME]);
         let known: Vec<_> = known.collect();
         let missing = |these: &[&str], of: &[&str]| -> Vec<String> {
             of.iter().filter(|name| !these.contains(name)).map(|name| (*name).to_owned()).collect()

@@ -36,21 +36,16 @@ impl Outcome {
 }
 
 /// One thing that can be wrong with a run.
-pub(super) trait Rule: Sync {
+pub(super) struct Rule {
     /// Its name, in words with hyphens.
-    fn name(&self) -> &'static str;
-
-    /// When it speaks.
-    fn condition(&self) -> &'static str;
-
-    /// What can be set.
-    fn thresholds(&self) -> &'static [Threshold];
-
-    /// Whether it looks at times, of which a short run says too little. A number that is wrong is so after a moment.
-    fn is_of_time(&self) -> bool {
-        true
-    }
-
-    /// Looks at a report. `limits` are the thresholds, in their order.
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome;
+    pub(super) name: &'static str,
+    /// The condition of a finding.
+    pub(super) condition: &'static str,
+    /// The numbers that can be set.
+    pub(super) thresholds: &'static [Threshold],
+    /// Whether it examines times, of which a short run says too little. A number that is wrong is
+    /// so after a moment.
+    pub(super) is_of_time: bool,
+    /// Examines a report; the second argument holds the thresholds, in their order.
+    pub(super) examine: fn(&Facts<'_>, &[f64]) -> Outcome,
 }

@@ -6,70 +6,59 @@ use crate::findings::facts::Facts;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{bytes, duration, grouped, share};
 
-pub(super) struct AllocationChurn;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.1,
-        why: "the part of the run that allocating must be, by the next number",
-    },
-    Threshold {
-        name: "seconds-per-block",
-        default: 45e-9,
-        why: "what a block costs from its allocation to its end with a common allocator: 20 of what is \
+pub(super) static RULE: Rule = Rule {
+    name: "allocation-churn",
+    condition: "so many blocks of the host's memory are allocated and freed that it is a large part of the run",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.1,
+            why: "the part of the run that allocating must be, by the next number",
+        },
+        Threshold {
+            name: "seconds-per-block",
+            default: 45e-9,
+            why: "what a block costs from its allocation to its end with a common allocator: 20 of what is \
               freed at once, 50 where thousands are kept meanwhile",
-    },
-];
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for AllocationChurn {
-    fn name(&self) -> &'static str {
-        "allocation-churn"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Report::Memory(report) = facts.report else {
+        return Outcome::no_inputs("only the report of memory has allocations");
+    };
+    let total = &report.process.total;
+    let blocks = total.allocated_blocks.min(total.freed_blocks);
+    let seconds = blocks as f64 * limits[1];
+    let evidence = [
+        Evidence::new("blocks allocated", grouped(total.allocated_blocks)),
+        Evidence::new("blocks freed", grouped(total.freed_blocks)),
+        Evidence::new("bytes allocated", bytes(total.allocated_bytes)),
+    ];
+    if facts.share(seconds) < limits[0] {
+        return Outcome::healthy(evidence);
     }
-
-    fn condition(&self) -> &'static str {
-        "so many blocks of the host's memory are allocated and freed that it is a large part of the run"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let Report::Memory(report) = facts.report else {
-            return Outcome::no_inputs("only the report of memory has allocations");
-        };
-        let total = &report.process.total;
-        let blocks = total.allocated_blocks.min(total.freed_blocks);
-        let seconds = blocks as f64 * limits[1];
-        let evidence = [
-            Evidence::new("blocks allocated", grouped(total.allocated_blocks)),
-            Evidence::new("blocks freed", grouped(total.freed_blocks)),
-            Evidence::new("bytes allocated", bytes(total.allocated_bytes)),
-        ];
-        if facts.share(seconds) < limits[0] {
-            return Outcome::healthy(evidence);
-        }
-        let most = report.actions.iter().max_by_key(|action| action.own.allocated_blocks);
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "{} blocks were allocated and freed, which takes some {} ({}).",
-                grouped(blocks),
-                duration(seconds),
-                share(facts.share(seconds), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: most.map_or_else(Place::default, |action| Place::action(&*action.action)),
-            cost: facts.estimated_cost(seconds),
-            // Several threads may allocate side by side.
-            confidence: Confidence::Hint,
-            remedy:
-                "keep buffers from step to step (`Vec::clear`, `Vec::with_capacity`), and collect \
-                     into one block rather than one for each item."
-                    .to_owned(),
-        }])
-    }
+    let most = report.actions.iter().max_by_key(|action| action.own.allocated_blocks);
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "{} blocks were allocated and freed, which takes some {} ({}).",
+            grouped(blocks),
+            duration(seconds),
+            share(facts.share(seconds), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: most.map_or_else(Place::default, |action| Place::action(&*action.action)),
+        cost: facts.estimated_cost(seconds),
+        // Several threads may allocate side by side.
+        confidence: Confidence::Hint,
+        remedy: "keep buffers from step to step (`Vec::clear`, `Vec::with_capacity`), and collect \
+                 into one block rather than one for each item."
+            .to_owned(),
+    }])
 }
 
 #[cfg(test)]

@@ -9,21 +9,26 @@ use crate::number::{duration, share};
 use crate::tensor::{KeyAverage, TensorReport};
 use crate::{BuildSettings, Report};
 
-pub(super) struct BaselineCpu;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.2,
-        why: "the part of the recorded steps that loops over numbers must be",
-    },
-    Threshold {
-        name: "seconds-per-call",
-        default: 10e-6,
-        why: "calls that take less on average are not counted: most of such a call is no loop, so wider \
+pub(super) static RULE: Rule = Rule {
+    name: "baseline-cpu",
+    condition: "loops of the program or of candle take long, and the processor has wider instructions than \
+         they were compiled for",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.2,
+            why: "the part of the recorded steps that loops over numbers must be",
+        },
+        Threshold {
+            name: "seconds-per-call",
+            default: 10e-6,
+            why: "calls that take less on average are not counted: most of such a call is no loop, so wider \
               instructions hardly shorten it",
-    },
-];
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
 /// What the compiler makes wider loops with: 32 bytes at once, where all of this kind of processor can do 16. No wider
 /// ones where there is AVX-512, unless it is told to (LLVM's `prefer-256-bit`).
@@ -38,78 +43,62 @@ const OWN_OPS: &str = "candle::";
 /// Of them these choose their instructions while the program runs.
 const CHOOSE: [&str; 4] = ["matmul", "conv", "gemm", "attention"];
 
-impl Rule for BaselineCpu {
-    fn name(&self) -> &'static str {
-        "baseline-cpu"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Report::Tensor(report) = facts.report else {
+        return Outcome::no_inputs("only the report of the Tensor profiler has ops");
+    };
+    let Some(build) = report.header.build.as_ref() else {
+        return Outcome::no_inputs("the report does not say how the program was built");
+    };
+    if build.processor_features.is_empty() {
+        return Outcome::no_inputs("the report does not say what the processor can do");
     }
-
-    fn condition(&self) -> &'static str {
-        "loops of the program or of candle take long, and the processor has wider instructions than \
-         they were compiled for"
+    let own = || facts.ops().iter().filter(|row| is_own_loop(row));
+    if own().next().is_none() {
+        return Outcome::no_inputs(
+            "the report has no ops of the program's own code (candle's are known under \
+             `mlprof run`, functions by `#[profiled]`)",
+        );
     }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let Report::Tensor(report) = facts.report else {
-            return Outcome::no_inputs("only the report of the Tensor profiler has ops");
-        };
-        let Some(build) = report.header.build.as_ref() else {
-            return Outcome::no_inputs("the report does not say how the program was built");
-        };
-        if build.processor_features.is_empty() {
-            return Outcome::no_inputs("the report does not say what the processor can do");
-        }
-        let own = || facts.ops().iter().filter(|row| is_own_loop(row));
-        if own().next().is_none() {
-            return Outcome::no_inputs(
-                "the report has no ops of the program's own code (candle's are known under \
-                 `mlprof run`, functions by `#[profiled]`)",
-            );
-        }
-        let mean = |row: &KeyAverage| row.self_cpu_seconds / row.calls.max(1) as f64;
-        let long = || own().filter(|row| mean(row) >= limits[1]);
-        let seconds: f64 = long().map(|row| row.self_cpu_seconds).sum();
-        let in_all: f64 = own().map(|row| row.self_cpu_seconds).sum();
-        let has_wider = |features: &[String]| features.iter().any(|known| known == WIDER);
-        let compiled = has_wider(&build.target_features);
-        let in_halves =
-            build.processor_features.iter().any(|known| known == BuildSettings::AVX2_IN_HALVES);
-        let able = has_wider(&build.processor_features) && !in_halves;
-        let shown = |has: bool| if has { WIDER } else { "none" };
-        let evidence = [
-            Evidence::new("loops", duration(seconds)),
-            Evidence::new("share", share(facts.share(seconds), 1.0)),
-            Evidence::new("in short calls, not counted", duration(in_all - seconds)),
-            Evidence::new("wider instructions compiled for", shown(compiled)),
-            Evidence::new("of the processor", if in_halves { "in halves" } else { shown(able) }),
-        ];
-        let longest =
-            long().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
-        let is_less = able && !compiled && facts.share(seconds) >= limits[0];
-        let Some(longest) = longest.filter(|_| is_less) else { return Outcome::healthy(evidence) };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "{} took {} ({}), compiled without {WIDER}, which this processor has.{}",
-                whose(long()),
-                duration(seconds),
-                share(facts.share(seconds), 1.0),
-                by_hand(report, long()),
-            ),
-            evidence: evidence.into(),
-            place: place_of_op(longest),
-            cost: facts.estimated_cost(seconds * SAVED),
-            // Loops that wait for memory or for divisions, or that the compiler cannot widen, stay as they are.
-            confidence: Confidence::Hint,
-            remedy:
-                "compile for the processor that it runs on: `RUSTFLAGS=\"-C target-cpu=native\"`, \
-                     or `rustflags` in `.cargo/config.toml`."
-                    .to_owned(),
-        }])
-    }
+    let mean = |row: &KeyAverage| row.self_cpu_seconds / row.calls.max(1) as f64;
+    let long = || own().filter(|row| mean(row) >= limits[1]);
+    let seconds: f64 = long().map(|row| row.self_cpu_seconds).sum();
+    let in_all: f64 = own().map(|row| row.self_cpu_seconds).sum();
+    let has_wider = |features: &[String]| features.iter().any(|known| known == WIDER);
+    let compiled = has_wider(&build.target_features);
+    let in_halves =
+        build.processor_features.iter().any(|known| known == BuildSettings::AVX2_IN_HALVES);
+    let able = has_wider(&build.processor_features) && !in_halves;
+    let shown = |has: bool| if has { WIDER } else { "none" };
+    let evidence = [
+        Evidence::new("loops", duration(seconds)),
+        Evidence::new("share", share(facts.share(seconds), 1.0)),
+        Evidence::new("in short calls, not counted", duration(in_all - seconds)),
+        Evidence::new("wider instructions compiled for", shown(compiled)),
+        Evidence::new("of the processor", if in_halves { "in halves" } else { shown(able) }),
+    ];
+    let longest =
+        long().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
+    let is_less = able && !compiled && facts.share(seconds) >= limits[0];
+    let Some(longest) = longest.filter(|_| is_less) else { return Outcome::healthy(evidence) };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "{} took {} ({}), compiled without {WIDER}, which this processor has.{}",
+            whose(long()),
+            duration(seconds),
+            share(facts.share(seconds), 1.0),
+            by_hand(report, long()),
+        ),
+        evidence: evidence.into(),
+        place: place_of_op(longest),
+        cost: facts.estimated_cost(seconds * SAVED),
+        // Loops that wait for memory or for divisions, or that the compiler cannot widen, stay as they are.
+        confidence: Confidence::Hint,
+        remedy: "compile for the processor that it runs on: `RUSTFLAGS=\"-C target-cpu=native\"`, \
+                 or `rustflags` in `.cargo/config.toml`."
+            .to_owned(),
+    }])
 }
 
 /// Whose loops these rows are.

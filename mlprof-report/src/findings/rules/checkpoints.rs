@@ -8,68 +8,58 @@ use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 
-pub(super) struct Checkpoints;
+pub(super) static RULE: Rule = Rule {
+    name: "checkpoints",
+    condition: "saving checkpoints takes a large part of the run",
+    thresholds: &[Threshold {
+        name: "share",
+        default: 0.1,
+        why: "the part of the run that saving must be: checkpoints are there to save time, after a crash",
+    }],
+    is_of_time: true,
+    examine,
+};
 
-const THRESHOLDS: &[Threshold] = &[Threshold {
-    name: "share",
-    default: 0.1,
-    why: "the part of the run that saving must be: checkpoints are there to save time, after a crash",
-}];
-
-impl Rule for Checkpoints {
-    fn name(&self) -> &'static str {
-        "checkpoints"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Some(saving) = facts.action(SAVE_CHECKPOINT) else {
+        return Outcome::no_inputs("the report has no action save_checkpoint");
+    };
+    let part = facts.share(saving.total_seconds);
+    let evidence = [
+        Evidence::new("saving", duration(saving.total_seconds)),
+        Evidence::new("share", share(part, 1.0)),
+        Evidence::new("checkpoints", grouped(saving.calls)),
+    ];
+    // The last one is wanted in any case.
+    if part < limits[0] || saving.calls < 2 {
+        return Outcome::healthy(evidence);
     }
-
-    fn condition(&self) -> &'static str {
-        "saving checkpoints takes a large part of the run"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let Some(saving) = facts.action(SAVE_CHECKPOINT) else {
-            return Outcome::no_inputs("the report has no action save_checkpoint");
-        };
-        let part = facts.share(saving.total_seconds);
-        let evidence = [
-            Evidence::new("saving", duration(saving.total_seconds)),
-            Evidence::new("share", share(part, 1.0)),
-            Evidence::new("checkpoints", grouped(saving.calls)),
-        ];
-        // The last one is wanted in any case.
-        if part < limits[0] || saving.calls < 2 {
-            return Outcome::healthy(evidence);
-        }
-        let saved = saving.total_seconds * (1.0 - 1.0 / saving.calls as f64);
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Saving {} checkpoints took {} ({}).",
-                grouped(saving.calls),
-                duration(saving.total_seconds),
-                share(part, 1.0)
-            ),
-            evidence: evidence.into(),
-            place: Place::action(saving.name),
-            cost: facts.cost(saved),
-            confidence: Confidence::Likely,
-            remedy: match facts.framework {
-                Framework::Burn => {
-                    "keep the best ones only (`with_checkpointing_strategy`), or write to a faster \
-                     disk: what is measured is handing records to their threads, which wait while the \
-                     disk is behind."
-                }
-                _ => {
-                    "save less often or what is needed only, or to a faster disk: write a copy on a \
-                     thread of its own."
-                }
+    let saved = saving.total_seconds * (1.0 - 1.0 / saving.calls as f64);
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Saving {} checkpoints took {} ({}).",
+            grouped(saving.calls),
+            duration(saving.total_seconds),
+            share(part, 1.0)
+        ),
+        evidence: evidence.into(),
+        place: Place::action(saving.name),
+        cost: facts.cost(saved),
+        confidence: Confidence::Likely,
+        remedy: match facts.framework {
+            Framework::Burn => {
+                "keep the best ones only (`with_checkpointing_strategy`), or write to a faster \
+                 disk: what is measured is handing records to their threads, which wait while the \
+                 disk is behind."
             }
-            .to_owned(),
-        }])
-    }
+            _ => {
+                "save less often or what is needed only, or to a faster disk: write a copy on a \
+                 thread of its own."
+            }
+        }
+        .to_owned(),
+    }])
 }
 
 #[cfg(test)]

@@ -8,44 +8,34 @@ use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 
-pub(super) struct CrowdedCores;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.1,
-        why: "the part of the run in which the training thread must be without a core, in training batches",
-    },
-    Threshold {
-        name: "busy",
-        default: 0.8,
-        why: "the part of all cores that the process must keep busy meanwhile: else another one has them, \
+pub(super) static RULE: Rule = Rule {
+    name: "crowded-cores",
+    condition: "in training batches the process keeps all cores busy, and the system takes the core away from \
+         the thread that trains, or more threads divide each of tch's or candle's ops than there are cores",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.1,
+            why: "the part of the run in which the training thread must be without a core, in training batches",
+        },
+        Threshold {
+            name: "busy",
+            default: 0.8,
+            why: "the part of all cores that the process must keep busy meanwhile: else another one has them, \
               or the thread waits for something else",
-    },
-    Threshold {
-        name: "switches-per-second",
-        default: 20.0,
-        why: "so often the system must take the core away from the thread in each second of it",
-    },
-];
+        },
+        Threshold {
+            name: "switches-per-second",
+            default: 20.0,
+            why: "so often the system must take the core away from the thread in each second of it",
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for CrowdedCores {
-    fn name(&self) -> &'static str {
-        "crowded-cores"
-    }
-
-    fn condition(&self) -> &'static str {
-        "in training batches the process keeps all cores busy, and the system takes the core away from \
-         the thread that trains, or more threads divide each of tch's or candle's ops than there are cores"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        of_batches(facts, limits).unwrap_or_else(Outcome::no_inputs)
-    }
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    of_batches(facts, limits).unwrap_or_else(Outcome::no_inputs)
 }
 
 /// By what the process and its thread that trains compute in training batches; why that cannot be said.
@@ -89,7 +79,7 @@ fn of_batches(facts: &Facts<'_>, limits: &[f64]) -> Result<Outcome, &'static str
         return Ok(Outcome::Healthy(evidence));
     }
     Ok(Outcome::Found(vec![Finding {
-        rule: CrowdedCores.name().to_owned(),
+        rule: RULE.name.to_owned(),
         sentence,
         evidence,
         place: Place::action(RUN_TRAINING_BATCH),

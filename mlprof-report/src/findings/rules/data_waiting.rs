@@ -11,90 +11,77 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 use crate::simple::ActionStatistics;
 
-pub(super) struct DataWaiting;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.1,
-        why: "the part of training that waiting must be: below that the batch itself is the better \
+pub(super) static RULE: Rule = Rule {
+    name: "data-waiting",
+    condition: "training waits for batches for a large part of its time, the first batch not counted",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.1,
+            why: "the part of training that waiting must be: below that the batch itself is the better \
               place to look (others warn at 5 %, which small models reach by making tensors)",
-    },
-    Threshold {
-        name: "least-batches",
-        default: 20.0,
-        why: "so many batches there must be, that the first ones do not decide",
-    },
-];
+        },
+        Threshold {
+            name: "least-batches",
+            default: 20.0,
+            why: "so many batches there must be, that the first ones do not decide",
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for DataWaiting {
-    fn name(&self) -> &'static str {
-        "data-waiting"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Some(next) = next(facts) else {
+        return Outcome::no_inputs(
+            "the report has no action train_dataloader_next: give the profiler to a trainer, or \
+             wrap the loader of a loop by hand in profile_iterable",
+        );
+    };
+    if (next.calls as f64) < limits[1] {
+        return Outcome::NoInputs(format!("there {} only", were(next.calls, "batch", "batches")));
     }
-
-    fn condition(&self) -> &'static str {
-        "training waits for batches for a large part of its time, the first batch not counted"
+    let epochs = facts.action(RUN_TRAINING_EPOCH).map(|epochs| epochs.total_seconds);
+    // Simple knows which thread it is that trains.
+    let (waited, training) = match facts.data_waiting() {
+        Some(data) => (data.waiting_seconds, data.epoch_seconds),
+        None => (next.total_seconds, epochs),
+    };
+    let training = training.unwrap_or(facts.seconds);
+    // The first batch cannot be made ahead.
+    let waited = (waited - next.first_seconds.unwrap_or(0.0)).max(0.0);
+    let part = if training > 0.0 { waited / training } else { 0.0 };
+    let mut evidence = vec![
+        Evidence::new("waiting for batches", duration(waited)),
+        Evidence::new("training", duration(training)),
+        Evidence::new("share", share(part, 1.0)),
+        Evidence::new("batches", grouped(next.calls)),
+    ];
+    if part < limits[0] {
+        return Outcome::Healthy(evidence);
     }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
+    if let Some(cpu) = next.cpu {
+        let worked = duration(cpu.thread_seconds);
+        evidence.push(Evidence::new("CPU time of its thread meanwhile", worked));
     }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let Some(next) = next(facts) else {
-            return Outcome::no_inputs(
-                "the report has no action train_dataloader_next: give the profiler to a trainer, or \
-                 wrap the loader of a loop by hand in profile_iterable",
-            );
-        };
-        if (next.calls as f64) < limits[1] {
-            return Outcome::NoInputs(format!(
-                "there {} only",
-                were(next.calls, "batch", "batches")
-            ));
-        }
-        let epochs = facts.action(RUN_TRAINING_EPOCH).map(|epochs| epochs.total_seconds);
-        // Simple knows which thread it is that trains.
-        let (waited, training) = match facts.data_waiting() {
-            Some(data) => (data.waiting_seconds, data.epoch_seconds),
-            None => (next.total_seconds, epochs),
-        };
-        let training = training.unwrap_or(facts.seconds);
-        // The first batch cannot be made ahead.
-        let waited = (waited - next.first_seconds.unwrap_or(0.0)).max(0.0);
-        let part = if training > 0.0 { waited / training } else { 0.0 };
-        let mut evidence = vec![
-            Evidence::new("waiting for batches", duration(waited)),
-            Evidence::new("training", duration(training)),
-            Evidence::new("share", share(part, 1.0)),
-            Evidence::new("batches", grouped(next.calls)),
-        ];
-        if part < limits[0] {
-            return Outcome::Healthy(evidence);
-        }
-        if let Some(cpu) = next.cpu {
-            let worked = duration(cpu.thread_seconds);
-            evidence.push(Evidence::new("CPU time of its thread meanwhile", worked));
-        }
-        let parts = parts(facts.report, next.name, waited);
-        let works = next.cpu.is_some_and(|cpu| cpu.thread_seconds >= MAKES_BATCHES * waited);
-        let makes_batches = works || !parts.is_empty();
-        evidence.extend(parts);
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Training waited for its data {} of {} ({}).",
-                duration(waited),
-                duration(training),
-                share(part, 1.0)
-            ),
-            evidence,
-            place: Place::action(next.name),
-            cost: facts.cost(waited),
-            confidence: Confidence::Likely,
-            remedy: remedy(facts.framework, makes_batches).to_owned(),
-        }])
-    }
+    let parts = parts(facts.report, next.name, waited);
+    let works = next.cpu.is_some_and(|cpu| cpu.thread_seconds >= MAKES_BATCHES * waited);
+    let makes_batches = works || !parts.is_empty();
+    evidence.extend(parts);
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Training waited for its data {} of {} ({}).",
+            duration(waited),
+            duration(training),
+            share(part, 1.0)
+        ),
+        evidence,
+        place: Place::action(next.name),
+        cost: facts.cost(waited),
+        confidence: Confidence::Likely,
+        remedy: remedy(facts.framework, makes_batches).to_owned(),
+    }])
 }
 
 /// What waits for training batches: the trainer's own action, or else that of a loop by hand.

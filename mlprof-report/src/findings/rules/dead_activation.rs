@@ -3,10 +3,10 @@
 use mlprof_events::TensorRole;
 
 use super::troubles::OfNumbers;
-use crate::findings::rule::Threshold;
+use crate::findings::rule::{Rule, Threshold};
 use crate::numerics::{TroubleKind, TroubleLimits};
 
-pub(super) const RULE: OfNumbers = OfNumbers {
+pub(super) static RULE: Rule = Rule {
     name: "dead-activation",
     condition: "nearly all of what a module returns is 0, or all of it the same number",
     thresholds: &[Threshold {
@@ -14,6 +14,12 @@ pub(super) const RULE: OfNumbers = OfNumbers {
         default: TroubleLimits::DEFAULT.zeros,
         why: "the part of its numbers that must be 0: of what `relu` returns half usually is",
     }],
+    is_of_time: false,
+    examine: |facts, limits| NUMBERS.examine(facts, limits),
+};
+
+const NUMBERS: OfNumbers = OfNumbers {
+    name: "dead-activation",
     kinds: &[TroubleKind::DeadActivation],
     looks_at: |row| row.role == TensorRole::Output,
     rows: "outputs",

@@ -10,86 +10,75 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped};
 use crate::tensor;
 
-pub(super) struct DeviceIdle;
+pub(super) static RULE: Rule = Rule {
+    name: "device-idle",
+    condition: "a device is idle much of the time: in training batches by its counters, or else between its kernels",
+    thresholds: &[
+        Threshold {
+            name: "busy-percent",
+            default: 50.0,
+            why: "below that a device is idle half of the time, as the driver counts it",
+        },
+        Threshold {
+            name: "least-samples",
+            default: 20.0,
+            why: "so many samples there must be: each is of the time before it, up to a second",
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "busy-percent",
-        default: 50.0,
-        why: "below that a device is idle half of the time, as the driver counts it",
-    },
-    Threshold {
-        name: "least-samples",
-        default: 20.0,
-        why: "so many samples there must be: each is of the time before it, up to a second",
-    },
-];
-
-impl Rule for DeviceIdle {
-    fn name(&self) -> &'static str {
-        "device-idle"
-    }
-
-    fn condition(&self) -> &'static str {
-        "a device is idle much of the time: in training batches by its counters, or else between its kernels"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let devices = match facts.report {
-            Report::Tensor(report) => &report.device_counters[..],
-            _ => &[],
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let devices = match facts.report {
+        Report::Tensor(report) => &report.device_counters[..],
+        _ => &[],
+    };
+    let sampled = devices.iter().filter_map(|device| {
+        let batches = device.actions.iter().find(|action| action.name == RUN_TRAINING_BATCH)?;
+        let is_busy = |of: &&crate::tensor::CounterStatistics| {
+            of.counter == DeviceCounter::GpuUtilization && of.samples as f64 >= limits[1]
         };
-        let sampled = devices.iter().filter_map(|device| {
-            let batches = device.actions.iter().find(|action| action.name == RUN_TRAINING_BATCH)?;
-            let is_busy = |of: &&crate::tensor::CounterStatistics| {
-                of.counter == DeviceCounter::GpuUtilization && of.samples as f64 >= limits[1]
-            };
-            let busy = batches.counters.iter().find(is_busy)?;
-            Some((device.device, batches.total_seconds, busy))
-        });
-        let sampled: Vec<_> = sampled.collect();
-        if sampled.is_empty()
-            && let Report::Tensor(report) = facts.report
-            && let Some(device) = busiest_by_gaps(&report.device_idle)
-        {
-            return by_gaps(self.name(), facts, device, limits[0]);
-        }
-        if sampled.is_empty() {
-            return Outcome::no_inputs(
-                "the report has neither enough samples of a device's counters in training batches \
-                 (`DeviceCounters`, beside the Tensor profiler) nor what ran on a device",
-            );
-        }
-        // One that is busy is enough: what the others are there for no report knows.
-        let busiest = sampled.into_iter().max_by(|one, other| one.2.mean.total_cmp(&other.2.mean));
-        let Some((device, seconds, busy)) = busiest else { return Outcome::Healthy(Vec::new()) };
-        let evidence = [
-            Evidence::new(format!("device {device} busy"), format!("{:.1} %", busy.mean)),
-            Evidence::new("samples", grouped(busy.samples)),
-        ];
-        if busy.mean >= limits[0] {
-            return Outcome::healthy(evidence);
-        }
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "In training batches device {device} was busy {:.1} % of the time.",
-                busy.mean
-            ),
-            evidence: evidence.into(),
-            place: Place::action(RUN_TRAINING_BATCH),
-            cost: facts.cost(seconds * (1.0 - busy.mean / 100.0)),
-            confidence: Confidence::Likely,
-            remedy:
-                "give the device more at once: larger batches, and no reads of values inside a \
-                     step; the trace shows what it waits for."
-                    .to_owned(),
-        }])
+        let busy = batches.counters.iter().find(is_busy)?;
+        Some((device.device, batches.total_seconds, busy))
+    });
+    let sampled: Vec<_> = sampled.collect();
+    if sampled.is_empty()
+        && let Report::Tensor(report) = facts.report
+        && let Some(device) = busiest_by_gaps(&report.device_idle)
+    {
+        return by_gaps(RULE.name, facts, device, limits[0]);
     }
+    if sampled.is_empty() {
+        return Outcome::no_inputs(
+            "the report has neither enough samples of a device's counters in training batches \
+             (`DeviceCounters`, beside the Tensor profiler) nor what ran on a device",
+        );
+    }
+    // One that is busy is enough: what the others are there for no report knows.
+    let busiest = sampled.into_iter().max_by(|one, other| one.2.mean.total_cmp(&other.2.mean));
+    let Some((device, seconds, busy)) = busiest else { return Outcome::Healthy(Vec::new()) };
+    let evidence = [
+        Evidence::new(format!("device {device} busy"), format!("{:.1} %", busy.mean)),
+        Evidence::new("samples", grouped(busy.samples)),
+    ];
+    if busy.mean >= limits[0] {
+        return Outcome::healthy(evidence);
+    }
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "In training batches device {device} was busy {:.1} % of the time.",
+            busy.mean
+        ),
+        evidence: evidence.into(),
+        place: Place::action(RUN_TRAINING_BATCH),
+        cost: facts.cost(seconds * (1.0 - busy.mean / 100.0)),
+        confidence: Confidence::Likely,
+        remedy: "give the device more at once: larger batches, and no reads of values inside a \
+                 step; the trace shows what it waits for."
+            .to_owned(),
+    }])
 }
 
 /// The device that had something to do for most of its time; what the others are there for no report knows.

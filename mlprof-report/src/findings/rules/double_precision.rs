@@ -9,93 +9,83 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, share};
 use crate::tensor::KeyAverage;
 
-pub(super) struct DoublePrecision;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.1,
-        why: "the part of the recorded steps that ops on large 64-bit tensors must be",
-    },
-    Threshold {
-        name: "least-elements",
-        default: 1000.0,
-        why: "tensors of fewer elements cost the same whatever their type: losses, means",
-    },
-    Threshold {
-        name: "deliberate",
-        default: 0.9,
-        why: "if that part of the time of floating-point ops or more is 64-bit, it is meant to be: a \
+pub(super) static RULE: Rule = Rule {
+    name: "double-precision",
+    condition: "ops on large tensors of 64-bit numbers take a large part of the recorded steps",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.1,
+            why: "the part of the recorded steps that ops on large 64-bit tensors must be",
+        },
+        Threshold {
+            name: "least-elements",
+            default: 1000.0,
+            why: "tensors of fewer elements cost the same whatever their type: losses, means",
+        },
+        Threshold {
+            name: "deliberate",
+            default: 0.9,
+            why: "if that part of the time of floating-point ops or more is 64-bit, it is meant to be: a \
               hint",
-    },
-];
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for DoublePrecision {
-    fn name(&self) -> &'static str {
-        "double-precision"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let shaped = || {
+        let ops = facts.ops().iter().filter(|row| row.kind == ActionKind::Op);
+        ops.filter_map(|row| Some((row, row.input_shapes.as_deref()?)))
+    };
+    if shaped().next().is_none() {
+        return Outcome::no_inputs(
+            "the report has no ops told apart by the shapes of their inputs \
+             (`group_by_input_shapes` of the Tensor profiler)",
+        );
     }
-
-    fn condition(&self) -> &'static str {
-        "ops on large tensors of 64-bit numbers take a large part of the recorded steps"
+    let is_on = |shapes: &[TensorShape], types: &[DType]| {
+        let least = limits[1];
+        shapes.iter().any(|shape| {
+            matches!(shape, TensorShape::Tensor(dtype, dimensions)
+            if types.contains(dtype) && elements(dimensions) >= least)
+        })
+    };
+    let seconds = |types: &[DType]| -> f64 {
+        let of_types = shaped().filter(|(_, shapes)| is_on(shapes, types));
+        of_types.map(|(row, _)| own_seconds(row)).sum()
+    };
+    let double = seconds(&[DType::Float64]);
+    let all = seconds(&[DType::Float64, DType::Float32, DType::Float16, DType::BFloat16]);
+    let evidence = [
+        Evidence::new("ops on 64-bit numbers", duration(double)),
+        Evidence::new("ops on floating-point numbers", duration(all)),
+    ];
+    // Half the bytes, and twice the numbers in a register.
+    let saved = 0.5 * double;
+    if facts.share(double) < limits[0] {
+        return Outcome::healthy(evidence);
     }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let shaped = || {
-            let ops = facts.ops().iter().filter(|row| row.kind == ActionKind::Op);
-            ops.filter_map(|row| Some((row, row.input_shapes.as_deref()?)))
-        };
-        if shaped().next().is_none() {
-            return Outcome::no_inputs(
-                "the report has no ops told apart by the shapes of their inputs \
-                 (`group_by_input_shapes` of the Tensor profiler)",
-            );
-        }
-        let is_on = |shapes: &[TensorShape], types: &[DType]| {
-            let least = limits[1];
-            shapes.iter().any(|shape| {
-                matches!(shape, TensorShape::Tensor(dtype, dimensions)
-                if types.contains(dtype) && elements(dimensions) >= least)
-            })
-        };
-        let seconds = |types: &[DType]| -> f64 {
-            let of_types = shaped().filter(|(_, shapes)| is_on(shapes, types));
-            of_types.map(|(row, _)| own_seconds(row)).sum()
-        };
-        let double = seconds(&[DType::Float64]);
-        let all = seconds(&[DType::Float64, DType::Float32, DType::Float16, DType::BFloat16]);
-        let evidence = [
-            Evidence::new("ops on 64-bit numbers", duration(double)),
-            Evidence::new("ops on floating-point numbers", duration(all)),
-        ];
-        // Half the bytes, and twice the numbers in a register.
-        let saved = 0.5 * double;
-        if facts.share(double) < limits[0] {
-            return Outcome::healthy(evidence);
-        }
-        let longest = shaped()
-            .filter(|(_, shapes)| is_on(shapes, &[DType::Float64]))
-            .max_by(|(one, _), (other, _)| own_seconds(one).total_cmp(&own_seconds(other)));
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Ops on 64-bit floating-point numbers took {} ({}).",
-                duration(double),
-                share(facts.share(double), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: longest.map_or_else(Place::default, |(row, _)| place_of_op(row)),
-            cost: facts.estimated_cost(saved),
-            confidence: match double < limits[2] * all {
-                true => Confidence::Likely,
-                false => Confidence::Hint,
-            },
-            remedy: remedy(facts.framework).to_owned(),
-        }])
-    }
+    let longest = shaped()
+        .filter(|(_, shapes)| is_on(shapes, &[DType::Float64]))
+        .max_by(|(one, _), (other, _)| own_seconds(one).total_cmp(&own_seconds(other)));
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Ops on 64-bit floating-point numbers took {} ({}).",
+            duration(double),
+            share(facts.share(double), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: longest.map_or_else(Place::default, |(row, _)| place_of_op(row)),
+        cost: facts.estimated_cost(saved),
+        confidence: match double < limits[2] * all {
+            true => Confidence::Likely,
+            false => Confidence::Hint,
+        },
+        remedy: remedy(facts.framework).to_owned(),
+    }])
 }
 
 fn elements(dimensions: &[i64]) -> f64 {

@@ -3,10 +3,10 @@
 use mlprof_events::TensorRole;
 
 use super::troubles::OfNumbers;
-use crate::findings::rule::Threshold;
+use crate::findings::rule::{Rule, Threshold};
 use crate::numerics::{TroubleKind, TroubleLimits};
 
-pub(super) const RULE: OfNumbers = OfNumbers {
+pub(super) static RULE: Rule = Rule {
     name: "exploding-gradient",
     condition: "a gradient has grown many times over the recorded steps, and is large",
     thresholds: &[
@@ -21,6 +21,12 @@ pub(super) const RULE: OfNumbers = OfNumbers {
             why: "the norm that it must have then: one that was nearly 0 at first has grown by any number of times",
         },
     ],
+    is_of_time: false,
+    examine: |facts, limits| NUMBERS.examine(facts, limits),
+};
+
+const NUMBERS: OfNumbers = OfNumbers {
+    name: "exploding-gradient",
     kinds: &[TroubleKind::ExplodingGradient],
     looks_at: |row| row.role == TensorRole::Gradient,
     rows: "gradients",

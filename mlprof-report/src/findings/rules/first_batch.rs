@@ -8,76 +8,66 @@ use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, share};
 
-pub(super) struct FirstBatch;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.2,
-        why: "the part of the run that the first batch must be beyond what others take",
-    },
-    Threshold {
-        name: "times",
-        default: 10.0,
-        why: "so many times longer than others it must be: caches and allocators alone make it two or \
+pub(super) static RULE: Rule = Rule {
+    name: "first-batch",
+    condition: "the first training batch takes many times what others take, and a large part of the run",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.2,
+            why: "the part of the run that the first batch must be beyond what others take",
+        },
+        Threshold {
+            name: "times",
+            default: 10.0,
+            why: "so many times longer than others it must be: caches and allocators alone make it two or \
               three times as long",
-    },
-];
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for FirstBatch {
-    fn name(&self) -> &'static str {
-        "first-batch"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let batch = facts.action(RUN_TRAINING_BATCH);
+    let known = batch.and_then(|batch| Some((batch.first_seconds?, batch.rest?.mean_seconds)));
+    let known = known.filter(|(_, others)| *others > 0.0);
+    let Some((first, others)) = known else {
+        return Outcome::no_inputs(
+            "the report does not tell the first run_training_batch from others: Simple's does, \
+             with a trainer",
+        );
+    };
+    let longer = (first - others).max(0.0);
+    let evidence = [
+        Evidence::new("first batch", duration(first)),
+        Evidence::new("mean of the others", duration(others)),
+    ];
+    if facts.share(longer) < limits[0] || first < limits[1] * others {
+        return Outcome::healthy(evidence);
     }
-
-    fn condition(&self) -> &'static str {
-        "the first training batch takes many times what others take, and a large part of the run"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let batch = facts.action(RUN_TRAINING_BATCH);
-        let known = batch.and_then(|batch| Some((batch.first_seconds?, batch.rest?.mean_seconds)));
-        let known = known.filter(|(_, others)| *others > 0.0);
-        let Some((first, others)) = known else {
-            return Outcome::no_inputs(
-                "the report does not tell the first run_training_batch from others: Simple's does, \
-                 with a trainer",
-            );
-        };
-        let longer = (first - others).max(0.0);
-        let evidence = [
-            Evidence::new("first batch", duration(first)),
-            Evidence::new("mean of the others", duration(others)),
-        ];
-        if facts.share(longer) < limits[0] || first < limits[1] * others {
-            return Outcome::healthy(evidence);
-        }
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "The first batch took {}, {:.0} times what others take ({} of the run).",
-                duration(first),
-                first / others,
-                share(facts.share(longer), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: Place::action(RUN_TRAINING_BATCH),
-            cost: facts.cost(longer),
-            confidence: Confidence::Hint,
-            remedy: match facts.framework {
-                Framework::Burn => {
-                    "kernels are compiled and tuned there: `[compilation] cache = true` in \
-                     `cubecl.toml` keeps those that were compiled from run to run; leave the first \
-                     batch out when you compare runs."
-                }
-                _ => "leave it out when you compare runs: it pays for what later ones have.",
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "The first batch took {}, {:.0} times what others take ({} of the run).",
+            duration(first),
+            first / others,
+            share(facts.share(longer), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: Place::action(RUN_TRAINING_BATCH),
+        cost: facts.cost(longer),
+        confidence: Confidence::Hint,
+        remedy: match facts.framework {
+            Framework::Burn => {
+                "kernels are compiled and tuned there: `[compilation] cache = true` in \
+                 `cubecl.toml` keeps those that were compiled from run to run; leave the first \
+                 batch out when you compare runs."
             }
-            .to_owned(),
-        }])
-    }
+            _ => "leave it out when you compare runs: it pays for what later ones have.",
+        }
+        .to_owned(),
+    }])
 }
 
 #[cfg(test)]

@@ -7,62 +7,52 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 use crate::tensor::device_seconds;
 
-pub(super) struct Fp32Matmul;
-
-const THRESHOLDS: &[Threshold] = &[Threshold {
-    name: "share",
-    default: 0.2,
-    why: "the part of the recorded steps that such kernels must be",
-}];
+pub(super) static RULE: Rule = Rule {
+    name: "fp32-matmul",
+    condition: "kernels that multiply 32-bit matrices without tensor cores are a large part of the steps",
+    thresholds: &[Threshold {
+        name: "share",
+        default: 0.2,
+        why: "the part of the recorded steps that such kernels must be",
+    }],
+    is_of_time: true,
+    examine,
+};
 
 /// Tensor cores are at the most eight times as fast: an A100's with TF32.
 const SAVED: f64 = 7.0 / 8.0;
 
-impl Rule for Fp32Matmul {
-    fn name(&self) -> &'static str {
-        "fp32-matmul"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let kernels = || facts.ops().iter().filter(|row| row.is_on_device);
+    if kernels().next().is_none() {
+        return Outcome::no_inputs("nothing ran on a device");
     }
-
-    fn condition(&self) -> &'static str {
-        "kernels that multiply 32-bit matrices without tensor cores are a large part of the steps"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let kernels = || facts.ops().iter().filter(|row| row.is_on_device);
-        if kernels().next().is_none() {
-            return Outcome::no_inputs("nothing ran on a device");
-        }
-        let slow = || kernels().filter(|row| is_without_tensor_cores(&row.name));
-        let seconds = device_seconds(slow());
-        let evidence = [
-            Evidence::new("32-bit matrix kernels", grouped(slow().map(|row| row.calls).sum())),
-            Evidence::new("device time", duration(seconds)),
-            Evidence::new("share", share(facts.share(seconds), 1.0)),
-        ];
-        let longest = slow()
-            .max_by(|one, other| one.self_device_seconds.total_cmp(&other.self_device_seconds));
-        let Some(kernel) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
-            return Outcome::healthy(evidence);
-        };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Multiplying 32-bit matrices without tensor cores took {} of device time ({}).",
-                duration(seconds),
-                share(facts.share(seconds), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: Place::kernel(&*kernel.name),
-            cost: facts.estimated_cost(SAVED * seconds),
-            // Fewer bits are another result, and not every device has tensor cores.
-            confidence: Confidence::Hint,
-            remedy: remedy(facts.framework).to_owned(),
-        }])
-    }
+    let slow = || kernels().filter(|row| is_without_tensor_cores(&row.name));
+    let seconds = device_seconds(slow());
+    let evidence = [
+        Evidence::new("32-bit matrix kernels", grouped(slow().map(|row| row.calls).sum())),
+        Evidence::new("device time", duration(seconds)),
+        Evidence::new("share", share(facts.share(seconds), 1.0)),
+    ];
+    let longest =
+        slow().max_by(|one, other| one.self_device_seconds.total_cmp(&other.self_device_seconds));
+    let Some(kernel) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
+        return Outcome::healthy(evidence);
+    };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Multiplying 32-bit matrices without tensor cores took {} of device time ({}).",
+            duration(seconds),
+            share(facts.share(seconds), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: Place::kernel(&*kernel.name),
+        cost: facts.estimated_cost(SAVED * seconds),
+        // Fewer bits are another result, and not every device has tensor cores.
+        confidence: Confidence::Hint,
+        remedy: remedy(facts.framework).to_owned(),
+    }])
 }
 
 /// cuBLAS's and CUTLASS's names: `ampere_sgemm_128x64_nn`, `cutlass_80_simt_sgemm_…`. With tensor cores it is

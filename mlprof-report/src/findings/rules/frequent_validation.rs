@@ -10,21 +10,25 @@ use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 
-pub(super) struct FrequentValidation;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.25,
-        why: "the part of the fit that validation must be, if it runs more often than once per epoch: \
+pub(super) static RULE: Rule = Rule {
+    name: "frequent-validation",
+    condition: "in a fit validation takes a large part, and runs more often than once per epoch",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.25,
+            why: "the part of the fit that validation must be, if it runs more often than once per epoch: \
               once per epoch on a tenth of the data is some 3 %",
-    },
-    Threshold {
-        name: "share-once",
-        default: 0.5,
-        why: "the same if it runs once per epoch, which many want: then it is a hint",
-    },
-];
+        },
+        Threshold {
+            name: "share-once",
+            default: 0.5,
+            why: "the same if it runs once per epoch, which many want: then it is a hint",
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
 /// How often validation ran, and how long all of it took.
 struct Validation {
@@ -33,66 +37,52 @@ struct Validation {
     seconds: f64,
 }
 
-impl Rule for FrequentValidation {
-    fn name(&self) -> &'static str {
-        "frequent-validation"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    if !matches!(facts.report.header().stage, None | Some(Stage::Fit)) {
+        return Outcome::no_inputs("the report is not of a fit");
     }
-
-    fn condition(&self) -> &'static str {
-        "in a fit validation takes a large part, and runs more often than once per epoch"
+    let epochs = facts.action(RUN_TRAINING_EPOCH);
+    let Some((validation, epochs)) = validation(facts).zip(epochs) else {
+        return Outcome::no_inputs(
+            "the report has no whole training epoch, or no validation, of a trainer",
+        );
+    };
+    // One that is under way may have been validated.
+    let is_open = facts.report.open().iter().any(|open| open.action == RUN_TRAINING_EPOCH);
+    let epochs = epochs.calls + u64::from(is_open);
+    let part = facts.share(validation.seconds);
+    let evidence = [
+        Evidence::new("validation", duration(validation.seconds)),
+        Evidence::new("share", share(part, 1.0)),
+        Evidence::new("passes", grouped(validation.passes)),
+        Evidence::new("training epochs", grouped(epochs)),
+    ];
+    let is_often = validation.passes > epochs;
+    if part < limits[usize::from(!is_often)] || validation.passes < 2 {
+        return Outcome::healthy(evidence);
     }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        if !matches!(facts.report.header().stage, None | Some(Stage::Fit)) {
-            return Outcome::no_inputs("the report is not of a fit");
-        }
-        let epochs = facts.action(RUN_TRAINING_EPOCH);
-        let Some((validation, epochs)) = validation(facts).zip(epochs) else {
-            return Outcome::no_inputs(
-                "the report has no whole training epoch, or no validation, of a trainer",
-            );
-        };
-        // One that is under way may have been validated.
-        let is_open = facts.report.open().iter().any(|open| open.action == RUN_TRAINING_EPOCH);
-        let epochs = epochs.calls + u64::from(is_open);
-        let part = facts.share(validation.seconds);
-        let evidence = [
-            Evidence::new("validation", duration(validation.seconds)),
-            Evidence::new("share", share(part, 1.0)),
-            Evidence::new("passes", grouped(validation.passes)),
-            Evidence::new("training epochs", grouped(epochs)),
-        ];
-        let is_often = validation.passes > epochs;
-        if part < limits[usize::from(!is_often)] || validation.passes < 2 {
-            return Outcome::healthy(evidence);
-        }
-        // Once per epoch, or else once in all.
-        let needed = if is_often { epochs } else { 1 };
-        let saved = validation.seconds * (1.0 - needed as f64 / validation.passes as f64);
-        let often = match is_often {
-            true => "more often than once per epoch",
-            false => "once per epoch",
-        };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Validation ran {} in {}, {often}, and took {} of the fit ({}).",
-                counted(validation.passes, "time", "times"),
-                counted(epochs, "epoch", "epochs"),
-                duration(validation.seconds),
-                share(part, 1.0),
-            ),
-            evidence: evidence.into(),
-            place: Place::action(validation.action),
-            cost: facts.cost(saved),
-            confidence: if is_often { Confidence::Likely } else { Confidence::Hint },
-            remedy: remedy(facts.framework).to_owned(),
-        }])
-    }
+    // Once per epoch, or else once in all.
+    let needed = if is_often { epochs } else { 1 };
+    let saved = validation.seconds * (1.0 - needed as f64 / validation.passes as f64);
+    let often = match is_often {
+        true => "more often than once per epoch",
+        false => "once per epoch",
+    };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Validation ran {} in {}, {often}, and took {} of the fit ({}).",
+            counted(validation.passes, "time", "times"),
+            counted(epochs, "epoch", "epochs"),
+            duration(validation.seconds),
+            share(part, 1.0),
+        ),
+        evidence: evidence.into(),
+        place: Place::action(validation.action),
+        cost: facts.cost(saved),
+        confidence: if is_often { Confidence::Likely } else { Confidence::Hint },
+        remedy: remedy(facts.framework).to_owned(),
+    }])
 }
 
 /// burn has an action around it; this project's trainer has those inside.

@@ -9,69 +9,59 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 use crate::{Report, TensorReport};
 
-pub(super) struct GradientsInEvaluation;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.25,
-        why: "the part of all ops that must be remembered: of a model's two fifths are, for what an op is \
+pub(super) static RULE: Rule = Rule {
+    name: "gradients-in-evaluation",
+    condition: "in validation, test or prediction ops are remembered for a backward pass",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.25,
+            why: "the part of all ops that must be remembered: of a model's two fifths are, for what an op is \
               made of is not; making batches is, too, where nobody says otherwise",
-    },
-    Threshold {
-        name: "least-ops",
-        default: 100.0,
-        why: "so many there must be, that it is the model",
-    },
-    Threshold {
-        name: "seconds-per-op",
-        default: 2e-6,
-        why: "what remembering an op of tch takes: the node, what it keeps, and freeing both",
-    },
-    Threshold {
-        name: "saved-with-candle",
-        default: 0.2,
-        why: "the part of a forward of convolutions on one thread that went into keeping what it is made of",
-    },
-    Threshold {
-        name: "least-saved",
-        default: 0.02,
-        why: "the part of all of the time that it must be, with candle",
-    },
-];
+        },
+        Threshold {
+            name: "least-ops",
+            default: 100.0,
+            why: "so many there must be, that it is the model",
+        },
+        Threshold {
+            name: "seconds-per-op",
+            default: 2e-6,
+            why: "what remembering an op of tch takes: the node, what it keeps, and freeing both",
+        },
+        Threshold {
+            name: "saved-with-candle",
+            default: 0.2,
+            why: "the part of a forward of convolutions on one thread that went into keeping what it is made of",
+        },
+        Threshold {
+            name: "least-saved",
+            default: 0.02,
+            why: "the part of all of the time that it must be, with candle",
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for GradientsInEvaluation {
-    fn name(&self) -> &'static str {
-        "gradients-in-evaluation"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    if let Some(evaluated) = of_candle(facts) {
+        return examine_candle(facts, evaluated, limits);
     }
-
-    fn condition(&self) -> &'static str {
-        "in validation, test or prediction ops are remembered for a backward pass"
+    let Report::Tensor(report) = facts.report else {
+        return Outcome::no_inputs(
+            "only the report of the Tensor profiler has ops, and nothing says what modules of candle \
+             have returned in an evaluation",
+        );
+    };
+    let stages = [Stage::Validate, Stage::Test, Stage::Predict];
+    if !report.header.stage.is_some_and(|stage| stages.contains(&stage)) {
+        return Outcome::no_inputs("the report is not of a validation, test or prediction");
     }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
+    if facts.framework != Framework::Tch {
+        return Outcome::no_inputs("only tch numbers the ops that it remembers");
     }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        if let Some(evaluated) = of_candle(facts) {
-            return examine_candle(facts, evaluated, limits);
-        }
-        let Report::Tensor(report) = facts.report else {
-            return Outcome::no_inputs(
-                "only the report of the Tensor profiler has ops, and nothing says what modules of candle \
-                 have returned in an evaluation",
-            );
-        };
-        let stages = [Stage::Validate, Stage::Test, Stage::Predict];
-        if !report.header.stage.is_some_and(|stage| stages.contains(&stage)) {
-            return Outcome::no_inputs("the report is not of a validation, test or prediction");
-        }
-        if facts.framework != Framework::Tch {
-            return Outcome::no_inputs("only tch numbers the ops that it remembers");
-        }
-        examine_tch(facts, report, limits)
-    }
+    examine_tch(facts, report, limits)
 }
 
 fn examine_tch(facts: &Facts<'_>, report: &TensorReport, limits: &[f64]) -> Outcome {
@@ -87,7 +77,7 @@ fn examine_tch(facts: &Facts<'_>, report: &TensorReport, limits: &[f64]) -> Outc
         return Outcome::healthy(evidence);
     }
     Outcome::Found(vec![Finding {
-        rule: GradientsInEvaluation.name().to_owned(),
+        rule: RULE.name.to_owned(),
         sentence: format!(
             "{} of the ops ({}) were remembered for a backward pass that never comes.",
             grouped(report.tracked_ops),
@@ -131,7 +121,7 @@ fn examine_candle(facts: &Facts<'_>, evaluated: EvaluatedOutputs, limits: &[f64]
         return Outcome::healthy(evidence);
     }
     Outcome::Found(vec![Finding {
-        rule: GradientsInEvaluation.name().to_owned(),
+        rule: RULE.name.to_owned(),
         sentence: format!(
             "{} of what modules returned in evaluations is remembered, with all that it was computed from, for a \
              backward pass that never comes.",

@@ -11,26 +11,30 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{bytes, grouped, share};
 use crate::{MemoryReport, Report, TensorReport};
 
-pub(super) struct GrowingMemory;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "least-steps",
-        default: 10.0,
-        why: "so many steps there must be, that what is made once and kept does not decide",
-    },
-    Threshold {
-        name: "bytes-per-step",
-        default: 4096.0,
-        why: "so much each step must leave behind: a number that is kept for a curve is less",
-    },
-    Threshold {
-        name: "share",
-        default: 0.01,
-        why: "the part of what steps allocate that stays, in recorded steps; and the part that it \
+pub(super) static RULE: Rule = Rule {
+    name: "growing-memory",
+    condition: "every training step allocates memory that it does not free",
+    thresholds: &[
+        Threshold {
+            name: "least-steps",
+            default: 10.0,
+            why: "so many steps there must be, that what is made once and kept does not decide",
+        },
+        Threshold {
+            name: "bytes-per-step",
+            default: 4096.0,
+            why: "so much each step must leave behind: a number that is kept for a curve is less",
+        },
+        Threshold {
+            name: "share",
+            default: 0.01,
+            why: "the part of what steps allocate that stays, in recorded steps; and the part that it \
               is of the process's peak, in the report of memory",
-    },
-];
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
 /// What steps left behind.
 struct Growth {
@@ -44,59 +48,42 @@ struct Growth {
     is_of_every_step: bool,
 }
 
-impl Rule for GrowingMemory {
-    fn name(&self) -> &'static str {
-        "growing-memory"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    if !matches!(facts.report.header().stage, None | Some(Stage::Fit)) {
+        return Outcome::no_inputs("the report is not of a fit");
     }
-
-    fn condition(&self) -> &'static str {
-        "every training step allocates memory that it does not free"
+    let growth = match facts.report {
+        Report::Memory(report) => of_memory(report),
+        Report::Tensor(report) => of_recorded(report),
+        _ => Err("only the reports of memory and of the Tensor profiler have memory"),
+    };
+    let growth = match growth {
+        Ok(growth) => growth,
+        Err(missing) => return Outcome::no_inputs(missing),
+    };
+    if (growth.steps as f64) < limits[0] {
+        return Outcome::NoInputs(format!("there {} only", were(growth.steps, "step", "steps")));
     }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
+    let per_step = growth.bytes as f64 / growth.steps as f64;
+    if !growth.is_of_every_step || per_step < limits[1] || growth.share < limits[2] {
+        return Outcome::Healthy(growth.evidence);
     }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        if !matches!(facts.report.header().stage, None | Some(Stage::Fit)) {
-            return Outcome::no_inputs("the report is not of a fit");
-        }
-        let growth = match facts.report {
-            Report::Memory(report) => of_memory(report),
-            Report::Tensor(report) => of_recorded(report),
-            _ => Err("only the reports of memory and of the Tensor profiler have memory"),
-        };
-        let growth = match growth {
-            Ok(growth) => growth,
-            Err(missing) => return Outcome::no_inputs(missing),
-        };
-        if (growth.steps as f64) < limits[0] {
-            return Outcome::NoInputs(format!(
-                "there {} only",
-                were(growth.steps, "step", "steps")
-            ));
-        }
-        let per_step = growth.bytes as f64 / growth.steps as f64;
-        if !growth.is_of_every_step || per_step < limits[1] || growth.share < limits[2] {
-            return Outcome::Healthy(growth.evidence);
-        }
-        let bytes_left = growth.bytes.unsigned_abs();
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Each step leaves {} behind: {} after {}.",
-                bytes(per_step as u64),
-                bytes(bytes_left),
-                counted(growth.steps, "step", "steps")
-            ),
-            evidence: growth.evidence,
-            place: growth.place,
-            // It costs time only when there is none left.
-            cost: Cost { bytes: Some(bytes_left), ..facts.cost(0.0) },
-            confidence: Confidence::Likely,
-            remedy: remedy(facts.framework).to_owned(),
-        }])
-    }
+    let bytes_left = growth.bytes.unsigned_abs();
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Each step leaves {} behind: {} after {}.",
+            bytes(per_step as u64),
+            bytes(bytes_left),
+            counted(growth.steps, "step", "steps")
+        ),
+        evidence: growth.evidence,
+        place: growth.place,
+        // It costs time only when there is none left.
+        cost: Cost { bytes: Some(bytes_left), ..facts.cost(0.0) },
+        confidence: Confidence::Likely,
+        remedy: remedy(facts.framework).to_owned(),
+    }])
 }
 
 /// By the blocks that training batches have left.

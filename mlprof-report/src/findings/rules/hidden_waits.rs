@@ -10,13 +10,17 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 use crate::tensor::device_seconds;
 
-pub(super) struct HiddenWaits;
-
-const THRESHOLDS: &[Threshold] = &[Threshold {
-    name: "share",
-    default: 0.1,
-    why: "the part of the recorded steps that waiting must be beyond what devices were busy anyway",
-}];
+pub(super) static RULE: Rule = Rule {
+    name: "hidden-waits",
+    condition: "in every step values of tensors are read, and the host waits longer than devices are busy",
+    thresholds: &[Threshold {
+        name: "share",
+        default: 0.1,
+        why: "the part of the recorded steps that waiting must be beyond what devices were busy anyway",
+    }],
+    is_of_time: true,
+    examine,
+};
 
 /// What reads values, and calls of drivers that wait.
 const READS: &[&str] = &[
@@ -37,82 +41,68 @@ const WAITS: &[&str] = &[
     "cudaStreamSynchronize",
 ];
 
-impl Rule for HiddenWaits {
-    fn name(&self) -> &'static str {
-        "hidden-waits"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let (Report::Tensor(_), Some(steps)) = (facts.report, facts.steps) else {
+        return Outcome::no_inputs("only the report of the Tensor profiler has ops of steps");
+    };
+    // Whoever evaluates reads what comes out.
+    if !matches!(facts.report.header().stage, None | Some(Stage::Fit)) {
+        return Outcome::no_inputs("the report is not of a fit");
     }
-
-    fn condition(&self) -> &'static str {
-        "in every step values of tensors are read, and the host waits longer than devices are busy"
+    if facts.ops().iter().all(|row| row.kind != ActionKind::Op) {
+        return Outcome::no_inputs("the report has no ops");
     }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let (Report::Tensor(_), Some(steps)) = (facts.report, facts.steps) else {
-            return Outcome::no_inputs("only the report of the Tensor profiler has ops of steps");
-        };
-        // Whoever evaluates reads what comes out.
-        if !matches!(facts.report.header().stage, None | Some(Stage::Fit)) {
-            return Outcome::no_inputs("the report is not of a fit");
-        }
-        if facts.ops().iter().all(|row| row.kind != ActionKind::Op) {
-            return Outcome::no_inputs("the report has no ops");
-        }
-        let of = |names: &'static [&str]| {
-            facts.ops().iter().filter(|row| !row.is_on_device && names.contains(&&*row.name))
-        };
-        let calls: u64 = of(READS).map(|row| row.calls).sum();
-        let longest = of(READS).max_by(|one, other| one.cpu_seconds.total_cmp(&other.cpu_seconds));
-        let Some(read) = longest.filter(|_| calls >= steps) else {
-            return Outcome::healthy([
-                Evidence::new("reads of values", grouped(calls)),
-                Evidence::new("recorded steps", grouped(steps)),
-            ]);
-        };
-        // One call may have lost its core; a read that waits does so each time. Of very many on a busy machine the
-        // shortest says little of the sum: there they would have to be as much of the shortest step.
-        let shortest = read.rest.map_or(read.first_seconds, |rest| rest.min_seconds);
-        let at_least = shortest * read.calls as f64;
-        let is_alike = at_least >= 0.5 * read.cpu_seconds
-            || shortest_step(facts).is_some_and(|step| at_least >= limits[0] * step * steps as f64);
-        if !is_alike {
-            return Outcome::healthy([
-                Evidence::new(format!("shortest {}", read.name), duration(shortest)),
-                Evidence::new("mean", duration(read.mean_cpu_seconds())),
-            ]);
-        }
-        let waited: f64 = of(READS).chain(of(WAITS)).map(|row| row.self_cpu_seconds).sum();
-        let busy = device_seconds(facts.ops());
-        // What the device needs it needs in any case.
-        let saved = waited.min((facts.seconds - busy).max(0.0));
-        let part = facts.share(saved);
-        let evidence = [
-            Evidence::new("waiting", duration(waited)),
+    let of = |names: &'static [&str]| {
+        facts.ops().iter().filter(|row| !row.is_on_device && names.contains(&&*row.name))
+    };
+    let calls: u64 = of(READS).map(|row| row.calls).sum();
+    let longest = of(READS).max_by(|one, other| one.cpu_seconds.total_cmp(&other.cpu_seconds));
+    let Some(read) = longest.filter(|_| calls >= steps) else {
+        return Outcome::healthy([
             Evidence::new("reads of values", grouped(calls)),
             Evidence::new("recorded steps", grouped(steps)),
-            Evidence::new("devices busy", duration(busy)),
-        ];
-        if part < limits[0] {
-            return Outcome::healthy(evidence);
-        }
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Every step reads values of tensors ({}), which took {} ({}).",
-                read.name,
-                duration(waited),
-                share(facts.share(waited), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: place_of_op(read),
-            cost: facts.cost(saved),
-            confidence: Confidence::Likely,
-            remedy: remedy(facts.framework).to_owned(),
-        }])
+        ]);
+    };
+    // One call may have lost its core; a read that waits does so each time. Of very many on a busy machine the
+    // shortest says little of the sum: there they would have to be as much of the shortest step.
+    let shortest = read.rest.map_or(read.first_seconds, |rest| rest.min_seconds);
+    let at_least = shortest * read.calls as f64;
+    let is_alike = at_least >= 0.5 * read.cpu_seconds
+        || shortest_step(facts).is_some_and(|step| at_least >= limits[0] * step * steps as f64);
+    if !is_alike {
+        return Outcome::healthy([
+            Evidence::new(format!("shortest {}", read.name), duration(shortest)),
+            Evidence::new("mean", duration(read.mean_cpu_seconds())),
+        ]);
     }
+    let waited: f64 = of(READS).chain(of(WAITS)).map(|row| row.self_cpu_seconds).sum();
+    let busy = device_seconds(facts.ops());
+    // What the device needs it needs in any case.
+    let saved = waited.min((facts.seconds - busy).max(0.0));
+    let part = facts.share(saved);
+    let evidence = [
+        Evidence::new("waiting", duration(waited)),
+        Evidence::new("reads of values", grouped(calls)),
+        Evidence::new("recorded steps", grouped(steps)),
+        Evidence::new("devices busy", duration(busy)),
+    ];
+    if part < limits[0] {
+        return Outcome::healthy(evidence);
+    }
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Every step reads values of tensors ({}), which took {} ({}).",
+            read.name,
+            duration(waited),
+            share(facts.share(waited), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: place_of_op(read),
+        cost: facts.cost(saved),
+        confidence: Confidence::Likely,
+        remedy: remedy(facts.framework).to_owned(),
+    }])
 }
 
 /// How long the shortest of the recorded steps took, in seconds, if the table says so.

@@ -11,65 +11,55 @@ use crate::number::{duration, grouped, share};
 use crate::tensor::KeyAverage;
 use crate::{Report, TensorReport};
 
-pub(super) struct IdleCores;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.5,
-        why: "the part of the run in which training batches must be under way, and of the recorded steps \
+pub(super) static RULE: Rule = Rule {
+    name: "idle-cores",
+    condition: "in training batches about one core is busy, and the program may use many; or tch works with one \
+         thread on long ops",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.5,
+            why: "the part of the run in which training batches must be under way, and of the recorded steps \
               that long ops must be",
-    },
-    Threshold {
-        name: "busy-cores",
-        default: 1.3,
-        why: "so many cores are busy meanwhile at the most",
-    },
-    Threshold {
-        name: "least-cores",
-        default: 4.0,
-        why: "so many the program must be allowed to use: two are soon busy with data and the display",
-    },
-    Threshold {
-        name: "least-busy",
-        default: 0.5,
-        why: "so much of a core must be busy meanwhile: else it waits, or other programs have the cores",
-    },
-    Threshold {
-        name: "divisible",
-        default: 0.5,
-        why: "the part of what one core does that several would share: the rest each op does by itself \
+        },
+        Threshold {
+            name: "busy-cores",
+            default: 1.3,
+            why: "so many cores are busy meanwhile at the most",
+        },
+        Threshold {
+            name: "least-cores",
+            default: 4.0,
+            why: "so many the program must be allowed to use: two are soon busy with data and the display",
+        },
+        Threshold {
+            name: "least-busy",
+            default: 0.5,
+            why: "so much of a core must be busy meanwhile: else it waits, or other programs have the cores",
+        },
+        Threshold {
+            name: "divisible",
+            default: 0.5,
+            why: "the part of what one core does that several would share: the rest each op does by itself \
               (Amdahl's law)",
-    },
-    Threshold {
-        name: "seconds-per-op",
-        default: 2e-3,
-        why: "ops that take longer on one thread are divided well among several, where the report has ops: \
+        },
+        Threshold {
+            name: "seconds-per-op",
+            default: 2e-3,
+            why: "ops that take longer on one thread are divided well among several, where the report has ops: \
               what dividing takes is little of them",
-    },
-];
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for IdleCores {
-    fn name(&self) -> &'static str {
-        "idle-cores"
-    }
-
-    fn condition(&self) -> &'static str {
-        "in training batches about one core is busy, and the program may use many; or tch works with one \
-         thread on long ops"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let judged = match facts.report {
-            Report::Tensor(report) => of_ops(report, facts, limits),
-            _ => of_batches(facts, limits),
-        };
-        judged.unwrap_or_else(Outcome::no_inputs)
-    }
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let judged = match facts.report {
+        Report::Tensor(report) => of_ops(report, facts, limits),
+        _ => of_batches(facts, limits),
+    };
+    judged.unwrap_or_else(Outcome::no_inputs)
 }
 
 /// By what the process computes in training batches; why that cannot be said.
@@ -91,7 +81,7 @@ fn of_batches(facts: &Facts<'_>, limits: &[f64]) -> Result<Outcome, &'static str
         return Ok(Outcome::Healthy(evidence));
     }
     Ok(Outcome::Found(vec![Finding {
-        rule: IdleCores.name().to_owned(),
+        rule: RULE.name.to_owned(),
         sentence: format!(
             "In training batches {busy:.2} of {} cores were busy ({} of the run).",
             grouped(cores),
@@ -140,7 +130,7 @@ fn of_ops(
     let is_one = threads == 1 && cores > 1 && facts.share(seconds) >= limits[0];
     let Some(longest) = longest.filter(|_| is_one) else { return Ok(Outcome::healthy(evidence)) };
     Ok(Outcome::Found(vec![Finding {
-        rule: IdleCores.name().to_owned(),
+        rule: RULE.name.to_owned(),
         sentence: format!(
             "One thread of {} cores worked on ops of more than {} each, together {} ({}).",
             grouped(cores),

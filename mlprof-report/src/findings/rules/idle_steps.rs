@@ -8,70 +8,60 @@ use crate::findings::facts::{ActionFacts, Facts};
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 
-pub(super) struct IdleSteps;
-
-const THRESHOLDS: &[Threshold] = &[Threshold {
-    name: "share",
-    default: 0.15,
-    why: "the part of the run in which training batches must be under way and no thread at work; the \
+pub(super) static RULE: Rule = Rule {
+    name: "idle-steps",
+    condition: "training batches take longer than the CPU time of all threads of the process meanwhile",
+    thresholds: &[Threshold {
+        name: "share",
+        default: 0.15,
+        why: "the part of the run in which training batches must be under way and no thread at work; the \
           system's counting alone is off by some per cent",
-}];
+    }],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for IdleSteps {
-    fn name(&self) -> &'static str {
-        "idle-steps"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let batch = facts.action(RUN_TRAINING_BATCH);
+    let Some((batch, cpu)) = batch.and_then(|batch| Some((batch, batch.cpu?))) else {
+        return Outcome::no_inputs(
+            "the report has no CPU time of run_training_batch (`SimpleProfiler::measure_cpu`)",
+        );
+    };
+    if matches!(facts.report, Report::Simple(report) if !report.device_regions.is_empty()) {
+        return Outcome::no_inputs("a device works meanwhile, which is not CPU time");
     }
-
-    fn condition(&self) -> &'static str {
-        "training batches take longer than the CPU time of all threads of the process meanwhile"
+    let idle = idle(&batch);
+    let evidence = [
+        Evidence::new("training batches", duration(batch.total_seconds)),
+        Evidence::new("CPU time of all threads meanwhile", duration(cpu.process_seconds)),
+        Evidence::new("times the thread gave its core away", grouped(cpu.voluntary_switches)),
+    ];
+    if facts.share(idle) < limits[0] {
+        return Outcome::healthy(evidence);
     }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let batch = facts.action(RUN_TRAINING_BATCH);
-        let Some((batch, cpu)) = batch.and_then(|batch| Some((batch, batch.cpu?))) else {
-            return Outcome::no_inputs(
-                "the report has no CPU time of run_training_batch (`SimpleProfiler::measure_cpu`)",
-            );
-        };
-        if matches!(facts.report, Report::Simple(report) if !report.device_regions.is_empty()) {
-            return Outcome::no_inputs("a device works meanwhile, which is not CPU time");
-        }
-        let idle = idle(&batch);
-        let evidence = [
-            Evidence::new("training batches", duration(batch.total_seconds)),
-            Evidence::new("CPU time of all threads meanwhile", duration(cpu.process_seconds)),
-            Evidence::new("times the thread gave its core away", grouped(cpu.voluntary_switches)),
-        ];
-        if facts.share(idle) < limits[0] {
-            return Outcome::healthy(evidence);
-        }
-        let inside = facts
-            .actions
-            .iter()
-            .filter(|action| action.name != RUN_TRAINING_BATCH && action.calls == batch.calls);
-        let most = inside.filter(|action| self::idle(action) > 0.5 * idle);
-        let innermost = most.min_by(|one, other| one.total_seconds.total_cmp(&other.total_seconds));
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "In training batches no thread worked for {} ({}).",
-                duration(idle),
-                share(facts.share(idle), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: Place::action(innermost.map_or(RUN_TRAINING_BATCH, |action| action.name)),
-            cost: facts.cost(idle),
-            // A device that nobody told of may be at work.
-            confidence: Confidence::Hint,
-            remedy: "look for what is waited for: reading a value from a device, files, locks, \
-                     messages of other processes, sleep; or another program has the cores."
-                .to_owned(),
-        }])
-    }
+    let inside = facts
+        .actions
+        .iter()
+        .filter(|action| action.name != RUN_TRAINING_BATCH && action.calls == batch.calls);
+    let most = inside.filter(|action| self::idle(action) > 0.5 * idle);
+    let innermost = most.min_by(|one, other| one.total_seconds.total_cmp(&other.total_seconds));
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "In training batches no thread worked for {} ({}).",
+            duration(idle),
+            share(facts.share(idle), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: Place::action(innermost.map_or(RUN_TRAINING_BATCH, |action| action.name)),
+        cost: facts.cost(idle),
+        // A device that nobody told of may be at work.
+        confidence: Confidence::Hint,
+        remedy: "look for what is waited for: reading a value from a device, files, locks, \
+                 messages of other processes, sleep; or another program has the cores."
+            .to_owned(),
+    }])
 }
 
 /// So long no thread can have worked.

@@ -7,81 +7,71 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::memory::PathMemory;
 use crate::number::{bytes, duration, grouped, share};
 
-pub(super) struct LargeCopies;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.1,
-        why: "the part of the run that copying must be, by the next number",
-    },
-    Threshold {
-        name: "bytes-per-second",
-        default: 10e9,
-        why: "how fast one thread copies what is in no cache, into memory that the program has used before",
-    },
-    Threshold {
-        name: "new-bytes-per-second",
-        default: 2e9,
-        why: "how fast it copies into memory that the system must give first, page by page",
-    },
-    Threshold {
-        name: "bytes-of-new-blocks",
-        default: 32.0 * 1024.0 * 1024.0,
-        why: "blocks of this size and above are given back to the system when they are freed, as glibc's \
+pub(super) static RULE: Rule = Rule {
+    name: "large-copies",
+    condition: "copies of large blocks, such as whole batches, are a large part of the run",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.1,
+            why: "the part of the run that copying must be, by the next number",
+        },
+        Threshold {
+            name: "bytes-per-second",
+            default: 10e9,
+            why: "how fast one thread copies what is in no cache, into memory that the program has used before",
+        },
+        Threshold {
+            name: "new-bytes-per-second",
+            default: 2e9,
+            why: "how fast it copies into memory that the system must give first, page by page",
+        },
+        Threshold {
+            name: "bytes-of-new-blocks",
+            default: 32.0 * 1024.0 * 1024.0,
+            why: "blocks of this size and above are given back to the system when they are freed, as glibc's \
               allocator does, so that each is new",
-    },
-];
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for LargeCopies {
-    fn name(&self) -> &'static str {
-        "large-copies"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Report::Memory(report) = facts.report else {
+        return Outcome::no_inputs("only the report of memory has copies");
+    };
+    let copies = &report.copies.blocks;
+    if copies.blocks == 0 {
+        return Outcome::no_inputs(
+            "no large copy is known: those of programs built by `mlprof run --memory` are",
+        );
     }
-
-    fn condition(&self) -> &'static str {
-        "copies of large blocks, such as whole batches, are a large part of the run"
+    let seconds = seconds_of_copies(copies, &limits[1..]);
+    let evidence = [
+        Evidence::new("copied", bytes(copies.bytes)),
+        Evidence::new("copies", grouped(copies.blocks)),
+    ];
+    if facts.share(seconds) < limits[0] {
+        return Outcome::healthy(evidence);
     }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let Report::Memory(report) = facts.report else {
-            return Outcome::no_inputs("only the report of memory has copies");
-        };
-        let copies = &report.copies.blocks;
-        if copies.blocks == 0 {
-            return Outcome::no_inputs(
-                "no large copy is known: those of programs built by `mlprof run --memory` are",
-            );
-        }
-        let seconds = seconds_of_copies(copies, &limits[1..]);
-        let evidence = [
-            Evidence::new("copied", bytes(copies.bytes)),
-            Evidence::new("copies", grouped(copies.blocks)),
-        ];
-        if facts.share(seconds) < limits[0] {
-            return Outcome::healthy(evidence);
-        }
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "{} were copied in {} large copies, which takes some {} ({}).",
-                bytes(copies.bytes),
-                grouped(copies.blocks),
-                duration(seconds),
-                share(facts.share(seconds), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: largest(copies).map_or_else(Place::default, Place::action),
-            cost: facts.estimated_cost(seconds),
-            confidence: Confidence::Hint,
-            remedy: "lend what is copied (`&[f32]`, `Arc<[f32]>`), or hand it on \
-                     (`Tensor::from_vec` takes a `Vec`, where `Tensor::new` copies a slice)."
-                .to_owned(),
-        }])
-    }
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "{} were copied in {} large copies, which takes some {} ({}).",
+            bytes(copies.bytes),
+            grouped(copies.blocks),
+            duration(seconds),
+            share(facts.share(seconds), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: largest(copies).map_or_else(Place::default, Place::action),
+        cost: facts.estimated_cost(seconds),
+        confidence: Confidence::Hint,
+        remedy: "lend what is copied (`&[f32]`, `Arc<[f32]>`), or hand it on \
+                 (`Tensor::from_vec` takes a `Vec`, where `Tensor::new` copies a slice)."
+            .to_owned(),
+    }])
 }
 
 /// How long they took, by the speed that suits the size of those of each path.

@@ -12,20 +12,24 @@ use crate::number::{duration, grouped, share};
 use crate::samples::Samples;
 use crate::samples_waits::{self, Waits};
 
-pub(super) struct LockWaits;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.1,
-        why: "the part of the run in which training batches must be under way and wait for locks",
-    },
-    Threshold {
-        name: "least-ticks",
-        default: 20.0,
-        why: "so often it must have been seen, that chance does not decide",
-    },
-];
+pub(super) static RULE: Rule = Rule {
+    name: "lock-waits",
+    condition: "the thread that trains waits for locks for a large part of the run",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.1,
+            why: "the part of the run in which training batches must be under way and wait for locks",
+        },
+        Threshold {
+            name: "least-ticks",
+            default: 20.0,
+            why: "so often it must have been seen, that chance does not decide",
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
 /// Parts of the names of functions that only wait for a lock: the standard library's, `parking_lot`'s and
 /// the C library's.
@@ -41,69 +45,54 @@ const LOCKS: &[&str] = &[
     "__lll_lock_wait",
 ];
 
-impl Rule for LockWaits {
-    fn name(&self) -> &'static str {
-        "lock-waits"
-    }
-
-    fn condition(&self) -> &'static str {
-        "the thread that trains waits for locks for a large part of the run"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let samples = match facts.report {
-            Report::Advanced(report) => report.samples.as_ref(),
-            Report::Samples(report) => Some(&report.samples),
-            _ => None,
-        };
-        let Some(samples) = samples.filter(|samples| samples.samples > 0) else {
-            return Outcome::no_inputs(
-                "the report has no samples of stacks (`AdvancedProfiler::sampled`, on Linux)",
-            );
-        };
-        let is_batch = |action: &&crate::samples::ActionSamples| {
-            action.action == RUN_TRAINING_BATCH && action.sub_stage.is_none()
-        };
-        let Some(batch) = samples.actions.iter().find(is_batch) else {
-            return Outcome::no_inputs(super::NO_LOOP);
-        };
-        let waits = samples_waits::of_action_inside(samples, batch, is_lock);
-        let ticks: u64 = waits.iter().map(|waits| waits.ticks).sum();
-        let seconds = ticks as f64 * samples.seconds_per_tick;
-        let evidence = [
-            Evidence::new("waiting for locks", duration(seconds)),
-            Evidence::new("seen so often", grouped(ticks)),
-            Evidence::new(
-                "waiting for anything",
-                duration(batch.all.waiting_ticks as f64 * samples.seconds_per_tick),
-            ),
-        ];
-        let is_much = facts.share(seconds) >= limits[0] && ticks as f64 >= limits[1];
-        let Some(most) = longest(&waits).filter(|_| is_much) else {
-            return Outcome::healthy(evidence);
-        };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Training batches waited for locks {} ({}), most of it in {}.",
-                duration(seconds),
-                share(facts.share(seconds), 1.0),
-                name(samples, most)
-            ),
-            evidence: evidence.into(),
-            place: Place { source: source(samples, most), ..Place::action(RUN_TRAINING_BATCH) },
-            cost: facts.cost(seconds),
-            confidence: Confidence::Likely,
-            remedy:
-                "hold the lock shorter (copy out what is needed, then work on it), or hand things \
-                     over through a channel; look at which other thread has it meanwhile."
-                    .to_owned(),
-        }])
-    }
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let samples = match facts.report {
+        Report::Advanced(report) => report.samples.as_ref(),
+        Report::Samples(report) => Some(&report.samples),
+        _ => None,
+    };
+    let Some(samples) = samples.filter(|samples| samples.samples > 0) else {
+        return Outcome::no_inputs(
+            "the report has no samples of stacks (`AdvancedProfiler::sampled`, on Linux)",
+        );
+    };
+    let is_batch = |action: &&crate::samples::ActionSamples| {
+        action.action == RUN_TRAINING_BATCH && action.sub_stage.is_none()
+    };
+    let Some(batch) = samples.actions.iter().find(is_batch) else {
+        return Outcome::no_inputs(super::NO_LOOP);
+    };
+    let waits = samples_waits::of_action_inside(samples, batch, is_lock);
+    let ticks: u64 = waits.iter().map(|waits| waits.ticks).sum();
+    let seconds = ticks as f64 * samples.seconds_per_tick;
+    let evidence = [
+        Evidence::new("waiting for locks", duration(seconds)),
+        Evidence::new("seen so often", grouped(ticks)),
+        Evidence::new(
+            "waiting for anything",
+            duration(batch.all.waiting_ticks as f64 * samples.seconds_per_tick),
+        ),
+    ];
+    let is_much = facts.share(seconds) >= limits[0] && ticks as f64 >= limits[1];
+    let Some(most) = longest(&waits).filter(|_| is_much) else {
+        return Outcome::healthy(evidence);
+    };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Training batches waited for locks {} ({}), most of it in {}.",
+            duration(seconds),
+            share(facts.share(seconds), 1.0),
+            name(samples, most)
+        ),
+        evidence: evidence.into(),
+        place: Place { source: source(samples, most), ..Place::action(RUN_TRAINING_BATCH) },
+        cost: facts.cost(seconds),
+        confidence: Confidence::Likely,
+        remedy: "hold the lock shorter (copy out what is needed, then work on it), or hand things \
+                 over through a channel; look at which other thread has it meanwhile."
+            .to_owned(),
+    }])
 }
 
 fn is_lock(name: &str) -> bool {

@@ -1,10 +1,10 @@
 //! Numbers of 16 bits that lose digits.
 
 use super::troubles::OfNumbers;
-use crate::findings::rule::Threshold;
+use crate::findings::rule::{Rule, Threshold};
 use crate::numerics::{TroubleKind, TroubleLimits};
 
-pub(super) const RULE: OfNumbers = OfNumbers {
+pub(super) static RULE: Rule = Rule {
     name: "lost-precision",
     condition: "numbers of 16 bits are so small that they lose digits, or nearly as large as can be",
     thresholds: &[
@@ -19,6 +19,12 @@ pub(super) const RULE: OfNumbers = OfNumbers {
             why: "the part of 65,504 that the largest number of an `f16` must be above",
         },
     ],
+    is_of_time: false,
+    examine: |facts, limits| NUMBERS.examine(facts, limits),
+};
+
+const NUMBERS: OfNumbers = OfNumbers {
+    name: "lost-precision",
     kinds: &[TroubleKind::LostPrecision],
     looks_at: |row| matches!(&*row.element_type, "f16" | "bf16"),
     rows: "tensors of 16 bits",

@@ -9,75 +9,65 @@ use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{bytes, grouped, share};
 
-pub(super) struct MemoryLimit;
-
-const THRESHOLDS: &[Threshold] = &[Threshold {
-    name: "share",
-    default: 0.95,
-    why: "the part of a device's memory that must be taken: a little more of anything, and an allocation \
+pub(super) static RULE: Rule = Rule {
+    name: "memory-limit",
+    condition: "counters show that nearly all of a device's memory is taken",
+    thresholds: &[Threshold {
+        name: "share",
+        default: 0.95,
+        why: "the part of a device's memory that must be taken: a little more of anything, and an allocation \
           fails; allocators that keep what they once had come close without need",
-}];
+    }],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for MemoryLimit {
-    fn name(&self) -> &'static str {
-        "memory-limit"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let devices = match facts.report {
+        Report::Tensor(report) => &report.device_counters[..],
+        _ => &[],
+    };
+    let known = devices.iter().filter_map(|device| {
+        let mut counters = device.recording.iter();
+        let taken = counters.find(|of| of.counter == DeviceCounter::MemoryUsed)?;
+        let all = device.memory_bytes.filter(|bytes| *bytes > 0)?;
+        Some((device.device, taken, all))
+    });
+    let part = |taken: f64, all: u64| taken / all as f64;
+    let fullest =
+        known.max_by(|one, other| part(one.1.max, one.2).total_cmp(&part(other.1.max, other.2)));
+    let Some((device, taken, all)) = fullest else {
+        return Outcome::no_inputs(
+            "the report does not say how much memory a device has and how much of it is taken \
+             (`DeviceCounters`, beside the Tensor profiler)",
+        );
+    };
+    let most = taken.max as u64;
+    let evidence = [
+        Evidence::new(format!("taken of device {device} at most"), bytes(most)),
+        Evidence::new("in the mean", bytes(taken.mean as u64)),
+        Evidence::new("all of it", bytes(all)),
+        Evidence::new("samples", grouped(taken.samples)),
+    ];
+    if part(taken.max, all) < limits[0] {
+        return Outcome::healthy(evidence);
     }
-
-    fn condition(&self) -> &'static str {
-        "counters show that nearly all of a device's memory is taken"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let devices = match facts.report {
-            Report::Tensor(report) => &report.device_counters[..],
-            _ => &[],
-        };
-        let known = devices.iter().filter_map(|device| {
-            let mut counters = device.recording.iter();
-            let taken = counters.find(|of| of.counter == DeviceCounter::MemoryUsed)?;
-            let all = device.memory_bytes.filter(|bytes| *bytes > 0)?;
-            Some((device.device, taken, all))
-        });
-        let part = |taken: f64, all: u64| taken / all as f64;
-        let fullest = known
-            .max_by(|one, other| part(one.1.max, one.2).total_cmp(&part(other.1.max, other.2)));
-        let Some((device, taken, all)) = fullest else {
-            return Outcome::no_inputs(
-                "the report does not say how much memory a device has and how much of it is taken \
-                 (`DeviceCounters`, beside the Tensor profiler)",
-            );
-        };
-        let most = taken.max as u64;
-        let evidence = [
-            Evidence::new(format!("taken of device {device} at most"), bytes(most)),
-            Evidence::new("in the mean", bytes(taken.mean as u64)),
-            Evidence::new("all of it", bytes(all)),
-            Evidence::new("samples", grouped(taken.samples)),
-        ];
-        if part(taken.max, all) < limits[0] {
-            return Outcome::healthy(evidence);
-        }
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Of device {device}'s memory {} of {} were taken ({}).",
-                bytes(most),
-                bytes(all),
-                share(part(taken.max, all), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: Place::default(),
-            // It costs time only when there is none left.
-            cost: Cost { bytes: Some(most), ..facts.cost(0.0) },
-            // Other processes may have it, and allocators that never give back.
-            confidence: Confidence::Hint,
-            remedy: remedy(facts.framework).to_owned(),
-        }])
-    }
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Of device {device}'s memory {} of {} were taken ({}).",
+            bytes(most),
+            bytes(all),
+            share(part(taken.max, all), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: Place::default(),
+        // It costs time only when there is none left.
+        cost: Cost { bytes: Some(most), ..facts.cost(0.0) },
+        // Other processes may have it, and allocators that never give back.
+        confidence: Confidence::Hint,
+        remedy: remedy(facts.framework).to_owned(),
+    }])
 }
 
 fn remedy(framework: Framework) -> &'static str {

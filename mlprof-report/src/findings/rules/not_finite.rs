@@ -4,57 +4,45 @@ use super::troubles::{NO_NUMBERS, capitalized, place};
 use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::Facts;
-use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::findings::rule::{Outcome, Rule};
 use crate::missing::ops_remedy;
 use crate::number::grouped;
 use crate::numerics::{NumericsReport, RecordedTensor, shown_number};
 
-pub(super) struct NotFinite;
+pub(super) static RULE: Rule = Rule {
+    name: "not-finite",
+    condition: "a number of a tensor is NaN or infinite",
+    thresholds: &[],
+    is_of_time: false,
+    examine,
+};
 
-impl Rule for NotFinite {
-    fn name(&self) -> &'static str {
-        "not-finite"
-    }
-
-    fn condition(&self) -> &'static str {
-        "a number of a tensor is NaN or infinite"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        &[]
-    }
-
-    fn is_of_time(&self) -> bool {
-        false
-    }
-
-    fn examine(&self, facts: &Facts<'_>, _limits: &[f64]) -> Outcome {
-        let Report::Numerics(report) = facts.report else {
-            return Outcome::no_inputs(NO_NUMBERS);
+fn examine(facts: &Facts<'_>, _limits: &[f64]) -> Outcome {
+    let Report::Numerics(report) = facts.report else {
+        return Outcome::no_inputs(NO_NUMBERS);
+    };
+    let Some(first) = &report.first_not_finite else {
+        return match report.tensors.is_empty() && !report.is_watched {
+            true => Outcome::no_inputs("no step was recorded or watched"),
+            false => Outcome::healthy([
+                Evidence::new("steps", grouped(report.steps)),
+                Evidence::new("watched all", report.is_watched.to_string()),
+            ]),
         };
-        let Some(first) = &report.first_not_finite else {
-            return match report.tensors.is_empty() && !report.is_watched {
-                true => Outcome::no_inputs("no step was recorded or watched"),
-                false => Outcome::healthy([
-                    Evidence::new("steps", grouped(report.steps)),
-                    Evidence::new("watched all", report.is_watched.to_string()),
-                ]),
-            };
-        };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!("{}.", capitalized(&first.what_is_not_finite())),
-            evidence: evidence(report, first),
-            place: Place {
-                thread: Some(first.thread.clone()),
-                source: first.source.clone(),
-                ..place(first.role, &first.name)
-            },
-            cost: Facts::cost_of_learning(),
-            confidence: Confidence::Certain,
-            remedy: remedy(report, first),
-        }])
-    }
+    };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!("{}.", capitalized(&first.what_is_not_finite())),
+        evidence: evidence(report, first),
+        place: Place {
+            thread: Some(first.thread.clone()),
+            source: first.source.clone(),
+            ..place(first.role, &first.name)
+        },
+        cost: Facts::cost_of_learning(),
+        confidence: Confidence::Certain,
+        remedy: remedy(report, first),
+    }])
 }
 
 fn evidence(report: &NumericsReport, first: &RecordedTensor) -> Vec<Evidence> {

@@ -8,75 +8,61 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 use crate::tensor::device_seconds;
 
-pub(super) struct PageableCopies;
-
-const THRESHOLDS: &[Threshold] = &[Threshold {
-    name: "share",
-    default: 0.05,
-    why: "the part of the recorded steps that such copies must be: pinned ones take a half or less, \
+pub(super) static RULE: Rule = Rule {
+    name: "pageable-copies",
+    condition: "copies from or to pageable memory of the host take a notable part of the recorded steps",
+    thresholds: &[Threshold {
+        name: "share",
+        default: 0.05,
+        why: "the part of the recorded steps that such copies must be: pinned ones take a half or less, \
           and run beside kernels",
-}];
+    }],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for PageableCopies {
-    fn name(&self) -> &'static str {
-        "pageable-copies"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Report::Tensor(_) = facts.report else {
+        return Outcome::no_inputs("only the report of the Tensor profiler has copies");
+    };
+    if facts.ops().iter().all(|row| !row.is_on_device) {
+        return Outcome::no_inputs("nothing ran on a device");
     }
-
-    fn condition(&self) -> &'static str {
-        "copies from or to pageable memory of the host take a notable part of the recorded steps"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let Report::Tensor(_) = facts.report else {
-            return Outcome::no_inputs("only the report of the Tensor profiler has copies");
-        };
-        if facts.ops().iter().all(|row| !row.is_on_device) {
-            return Outcome::no_inputs("nothing ran on a device");
-        }
-        let copies =
-            || facts.ops().iter().filter(|row| row.is_on_device && row.name.contains("Pageable"));
-        let seconds = device_seconds(copies());
-        let evidence = [
-            Evidence::new(
-                "copies of pageable memory",
-                grouped(copies().map(|row| row.calls).sum()),
-            ),
-            Evidence::new("device time", duration(seconds)),
-            Evidence::new("share", share(facts.share(seconds), 1.0)),
-        ];
-        let longest =
-            copies().max_by(|one, other| one.device_seconds.total_cmp(&other.device_seconds));
-        let Some(copy) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
-            return Outcome::healthy(evidence);
-        };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Copies of pageable memory took {} of device time ({}).",
-                duration(seconds),
-                share(facts.share(seconds), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: Place::kernel(&*copy.name),
-            cost: facts.cost(seconds),
-            confidence: Confidence::Likely,
-            remedy: match facts.framework {
-                Framework::Tch => {
-                    "pin batches before they are copied (`Tensor::pin_memory`), or keep the data on the \
-                     device: a small data set fits there whole."
-                }
-                _ => {
-                    "copy less often and more at once, or keep the data on the device: a small data \
-                     set fits there whole."
-                }
+    let copies =
+        || facts.ops().iter().filter(|row| row.is_on_device && row.name.contains("Pageable"));
+    let seconds = device_seconds(copies());
+    let evidence = [
+        Evidence::new("copies of pageable memory", grouped(copies().map(|row| row.calls).sum())),
+        Evidence::new("device time", duration(seconds)),
+        Evidence::new("share", share(facts.share(seconds), 1.0)),
+    ];
+    let longest = copies().max_by(|one, other| one.device_seconds.total_cmp(&other.device_seconds));
+    let Some(copy) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
+        return Outcome::healthy(evidence);
+    };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Copies of pageable memory took {} of device time ({}).",
+            duration(seconds),
+            share(facts.share(seconds), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: Place::kernel(&*copy.name),
+        cost: facts.cost(seconds),
+        confidence: Confidence::Likely,
+        remedy: match facts.framework {
+            Framework::Tch => {
+                "pin batches before they are copied (`Tensor::pin_memory`), or keep the data on the \
+                 device: a small data set fits there whole."
             }
-            .to_owned(),
-        }])
-    }
+            _ => {
+                "copy less often and more at once, or keep the data on the device: a small data \
+                 set fits there whole."
+            }
+        }
+        .to_owned(),
+    }])
 }
 
 #[cfg(test)]

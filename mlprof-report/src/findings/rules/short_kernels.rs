@@ -9,13 +9,17 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 use crate::tensor::device_seconds;
 
-pub(super) struct ShortKernels;
-
-const THRESHOLDS: &[Threshold] = &[Threshold {
-    name: "share",
-    default: 0.1,
-    why: "the part of the recorded steps that launching must be, of what the device was idle",
-}];
+pub(super) static RULE: Rule = Rule {
+    name: "short-kernels",
+    condition: "kernels take less time on the device than their launches on the host, and the device is idle",
+    thresholds: &[Threshold {
+        name: "share",
+        default: 0.1,
+        why: "the part of the recorded steps that launching must be, of what the device was idle",
+    }],
+    is_of_time: true,
+    examine,
+};
 
 /// Calls that launch a kernel.
 const LAUNCHES: &[&str] = &[
@@ -26,76 +30,60 @@ const LAUNCHES: &[&str] = &[
     "cudaLaunchCooperativeKernel",
 ];
 
-impl Rule for ShortKernels {
-    fn name(&self) -> &'static str {
-        "short-kernels"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let launches =
+        || facts.ops().iter().filter(|row| !row.is_on_device && LAUNCHES.contains(&&*row.name));
+    let on_device = || facts.ops().iter().filter(|row| row.is_on_device);
+    let is_kernel = |name: &str| !name.starts_with("Memcpy") && !name.starts_with("Memset");
+    let kernels =
+        || on_device().filter(|row| row.kind == ActionKind::Kernel && is_kernel(&row.name));
+    let launched: u64 = launches().map(|row| row.calls).sum();
+    let ran: u64 = kernels().map(|row| row.calls).sum();
+    if launched == 0 || ran == 0 {
+        return Outcome::no_inputs(
+            "the report has no launches of CUDA beside their kernels (the Tensor profiler on a \
+             machine with CUDA)",
+        );
     }
-
-    fn condition(&self) -> &'static str {
-        "kernels take less time on the device than their launches on the host, and the device is idle"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let launches =
-            || facts.ops().iter().filter(|row| !row.is_on_device && LAUNCHES.contains(&&*row.name));
-        let on_device = || facts.ops().iter().filter(|row| row.is_on_device);
-        let is_kernel = |name: &str| !name.starts_with("Memcpy") && !name.starts_with("Memset");
-        let kernels =
-            || on_device().filter(|row| row.kind == ActionKind::Kernel && is_kernel(&row.name));
-        let launched: u64 = launches().map(|row| row.calls).sum();
-        let ran: u64 = kernels().map(|row| row.calls).sum();
-        if launched == 0 || ran == 0 {
-            return Outcome::no_inputs(
-                "the report has no launches of CUDA beside their kernels (the Tensor profiler on a \
-                 machine with CUDA)",
-            );
-        }
-        let launching: f64 = launches().map(|row| row.self_cpu_seconds).sum();
-        let running = device_seconds(kernels());
-        let busy = device_seconds(facts.ops());
-        let mean_launch = launching / launched as f64;
-        let mean_kernel = running / ran as f64;
-        // Launching beside a device that works costs nothing.
-        let saved = launching.min((facts.seconds - busy).max(0.0));
-        let evidence = [
-            Evidence::new("mean kernel", duration(mean_kernel)),
-            Evidence::new("mean launch", duration(mean_launch)),
-            Evidence::new("launches", grouped(launched)),
-            Evidence::new("device busy", share(facts.share(busy), 1.0)),
-        ];
-        let most = kernels().max_by_key(|row| row.calls);
-        let is_bound = mean_kernel < mean_launch && facts.share(saved) >= limits[0];
-        let Some(most) = most.filter(|_| is_bound) else { return Outcome::healthy(evidence) };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Kernels take {} on average and launching one {}: launching took {}, and the device \
-                 was busy {} of the time.",
-                duration(mean_kernel),
-                duration(mean_launch),
-                duration(launching),
-                share(facts.share(busy), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: Place::kernel(&*most.name),
-            cost: facts.cost(saved),
-            confidence: Confidence::Likely,
-            remedy: match facts.framework {
-                Framework::Burn => {
-                    "larger batches make each kernel do more; the feature `fusion` puts several into \
-                     one."
-                }
-                _ => {
-                    "larger batches make each kernel do more; use ops that do several in one."
-                }
+    let launching: f64 = launches().map(|row| row.self_cpu_seconds).sum();
+    let running = device_seconds(kernels());
+    let busy = device_seconds(facts.ops());
+    let mean_launch = launching / launched as f64;
+    let mean_kernel = running / ran as f64;
+    // Launching beside a device that works costs nothing.
+    let saved = launching.min((facts.seconds - busy).max(0.0));
+    let evidence = [
+        Evidence::new("mean kernel", duration(mean_kernel)),
+        Evidence::new("mean launch", duration(mean_launch)),
+        Evidence::new("launches", grouped(launched)),
+        Evidence::new("device busy", share(facts.share(busy), 1.0)),
+    ];
+    let most = kernels().max_by_key(|row| row.calls);
+    let is_bound = mean_kernel < mean_launch && facts.share(saved) >= limits[0];
+    let Some(most) = most.filter(|_| is_bound) else { return Outcome::healthy(evidence) };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Kernels take {} on average and launching one {}: launching took {}, and the device \
+             was busy {} of the time.",
+            duration(mean_kernel),
+            duration(mean_launch),
+            duration(launching),
+            share(facts.share(busy), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: Place::kernel(&*most.name),
+        cost: facts.cost(saved),
+        confidence: Confidence::Likely,
+        remedy: match facts.framework {
+            Framework::Burn => {
+                "larger batches make each kernel do more; the feature `fusion` puts several into \
+                 one."
             }
-            .to_owned(),
-        }])
-    }
+            _ => "larger batches make each kernel do more; use ops that do several in one.",
+        }
+        .to_owned(),
+    }])
 }
 
 #[cfg(test)]

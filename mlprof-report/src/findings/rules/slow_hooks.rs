@@ -8,21 +8,25 @@ use crate::findings::facts::{ActionFacts, Facts};
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, share};
 
-pub(super) struct SlowHooks;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.1,
-        why: "the part of the run that one type's hooks must be: what watches training should cost \
+pub(super) static RULE: Rule = Rule {
+    name: "slow-hooks",
+    condition: "the hooks that a callback or the module has for every batch take a large part of the run",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.1,
+            why: "the part of the run that one type's hooks must be: what watches training should cost \
               little of it",
-    },
-    Threshold {
-        name: "least-steps",
-        default: 20.0,
-        why: "so many steps there must be, that one hook whose thread lost its core does not decide",
-    },
-];
+        },
+        Threshold {
+            name: "least-steps",
+            default: 20.0,
+            why: "so many steps there must be, that one hook whose thread lost its core does not decide",
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
 /// burn's, through which metrics, loggers and the renderer are fed.
 const EVENT_PROCESSOR: &str = "[Callback]EventProcessor";
@@ -30,91 +34,70 @@ const EVENT_PROCESSOR: &str = "[Callback]EventProcessor";
 /// Waiting until their thread has done everything.
 const FLUSH_EVENTS: &str = "flush_events";
 
-impl Rule for SlowHooks {
-    fn name(&self) -> &'static str {
-        "slow-hooks"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Some(steps) = facts.steps else { return Outcome::no_inputs(super::NO_LOOP) };
+    if (steps as f64) < limits[1] {
+        return Outcome::NoInputs(format!("there {} only", were(steps, "step", "steps")));
     }
-
-    fn condition(&self) -> &'static str {
-        "the hooks that a callback or the module has for every batch take a large part of the run"
+    let mut owners: BTreeMap<&str, Vec<&ActionFacts<'_>>> = BTreeMap::new();
+    for action in facts.actions.iter().filter(|action| is_hook_of_batches(action, steps)) {
+        owners.entry(action.owner()).or_default().push(action);
     }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
+    // Whoever hands over the next event waits for a thread that is behind, in validation, too.
+    if let Some(hooks) = owners.get_mut(EVENT_PROCESSOR) {
+        let waits = |action: &&ActionFacts<'_>| {
+            action.owner() == EVENT_PROCESSOR || action.name == FLUSH_EVENTS
+        };
+        *hooks = facts.actions.iter().filter(waits).collect();
     }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let Some(steps) = facts.steps else { return Outcome::no_inputs(super::NO_LOOP) };
-        if (steps as f64) < limits[1] {
-            return Outcome::NoInputs(format!("there {} only", were(steps, "step", "steps")));
-        }
-        let mut owners: BTreeMap<&str, Vec<&ActionFacts<'_>>> = BTreeMap::new();
-        for action in facts.actions.iter().filter(|action| is_hook_of_batches(action, steps)) {
-            owners.entry(action.owner()).or_default().push(action);
-        }
-        // Whoever hands over the next event waits for a thread that is behind, in validation, too.
-        if let Some(hooks) = owners.get_mut(EVENT_PROCESSOR) {
-            let waits = |action: &&ActionFacts<'_>| {
-                action.owner() == EVENT_PROCESSOR || action.name == FLUSH_EVENTS
-            };
-            *hooks = facts.actions.iter().filter(waits).collect();
-        }
-        if owners.is_empty() {
-            return Outcome::no_inputs("the report has no hooks of callbacks or of a module");
-        }
-        // Averaging gradients is training, and the place for it are these hooks.
-        let exchanges = facts.actions.iter().filter(|action| action.waits_for_others());
-        let exchanging: f64 = exchanges.map(|action| action.total_seconds).sum();
-        let seconds = |hooks: &[&ActionFacts<'_>]| -> f64 {
-            let of_gradients: f64 = hooks
+    if owners.is_empty() {
+        return Outcome::no_inputs("the report has no hooks of callbacks or of a module");
+    }
+    // Averaging gradients is training, and the place for it are these hooks.
+    let exchanges = facts.actions.iter().filter(|action| action.waits_for_others());
+    let exchanging: f64 = exchanges.map(|action| action.total_seconds).sum();
+    let seconds = |hooks: &[&ActionFacts<'_>]| -> f64 {
+        let of_gradients: f64 =
+            hooks.iter().filter(|hook| is_of_gradients(hook)).map(|hook| hook.total_seconds).sum();
+        let all: f64 = hooks.iter().map(|action| action.total_seconds).sum();
+        all - exchanging.min(of_gradients)
+    };
+    let (slow, quick): (Vec<_>, Vec<_>) =
+        owners.into_iter().partition(|(_, hooks)| facts.share(seconds(hooks)) >= limits[0]);
+    if slow.is_empty() {
+        let most =
+            quick.into_iter().max_by(|one, other| seconds(&one.1).total_cmp(&seconds(&other.1)));
+        let evidence = most.map(|(owner, hooks)| {
+            Evidence::new(format!("hooks of {owner}"), share(facts.share(seconds(&hooks)), 1.0))
+        });
+        return Outcome::Healthy(evidence.into_iter().collect());
+    }
+    let finding = |(owner, hooks): (&str, Vec<&ActionFacts<'_>>)| {
+        let all = seconds(&hooks);
+        let part = share(facts.share(all), 1.0);
+        let longest =
+            hooks.iter().max_by(|one, other| one.total_seconds.total_cmp(&other.total_seconds));
+        Finding {
+            rule: RULE.name.to_owned(),
+            sentence: format!("Hooks of {owner} held training up for {} ({part}).", duration(all)),
+            evidence: hooks
                 .iter()
-                .filter(|hook| is_of_gradients(hook))
-                .map(|hook| hook.total_seconds)
-                .sum();
-            let all: f64 = hooks.iter().map(|action| action.total_seconds).sum();
-            all - exchanging.min(of_gradients)
-        };
-        let (slow, quick): (Vec<_>, Vec<_>) =
-            owners.into_iter().partition(|(_, hooks)| facts.share(seconds(hooks)) >= limits[0]);
-        if slow.is_empty() {
-            let most = quick
-                .into_iter()
-                .max_by(|one, other| seconds(&one.1).total_cmp(&seconds(&other.1)));
-            let evidence = most.map(|(owner, hooks)| {
-                Evidence::new(format!("hooks of {owner}"), share(facts.share(seconds(&hooks)), 1.0))
-            });
-            return Outcome::Healthy(evidence.into_iter().collect());
+                .map(|hook| {
+                    let value = format!(
+                        "{} in {}",
+                        duration(hook.total_seconds),
+                        counted(hook.calls, "call", "calls")
+                    );
+                    Evidence::new(hook.name, value)
+                })
+                .collect(),
+            place: longest.map(|hook| Place::action(hook.name)).unwrap_or_default(),
+            cost: facts.cost(all),
+            confidence: Confidence::Likely,
+            remedy: remedy(owner).to_owned(),
         }
-        let finding = |(owner, hooks): (&str, Vec<&ActionFacts<'_>>)| {
-            let all = seconds(&hooks);
-            let part = share(facts.share(all), 1.0);
-            let longest =
-                hooks.iter().max_by(|one, other| one.total_seconds.total_cmp(&other.total_seconds));
-            Finding {
-                rule: self.name().to_owned(),
-                sentence: format!(
-                    "Hooks of {owner} held training up for {} ({part}).",
-                    duration(all)
-                ),
-                evidence: hooks
-                    .iter()
-                    .map(|hook| {
-                        let value = format!(
-                            "{} in {}",
-                            duration(hook.total_seconds),
-                            counted(hook.calls, "call", "calls")
-                        );
-                        Evidence::new(hook.name, value)
-                    })
-                    .collect(),
-                place: longest.map(|hook| Place::action(hook.name)).unwrap_or_default(),
-                cost: facts.cost(all),
-                confidence: Confidence::Likely,
-                remedy: remedy(owner).to_owned(),
-            }
-        };
-        Outcome::Found(slow.into_iter().map(finding).collect())
-    }
+    };
+    Outcome::Found(slow.into_iter().map(finding).collect())
 }
 
 /// Called for each training batch, or nearly.

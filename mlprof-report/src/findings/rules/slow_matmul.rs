@@ -9,21 +9,26 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, share};
 use crate::tensor::KeyAverage;
 
-pub(super) struct SlowMatmul;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.3,
-        why: "the part of the recorded steps that multiplying matrices must be",
-    },
-    Threshold {
-        name: "saved",
-        default: 0.5,
-        why: "the part of that which a BLAS saves at most: much of small matrices and on many cores, \
+pub(super) static RULE: Rule = Rule {
+    name: "slow-matmul",
+    condition: "candle multiplies matrices on the processor for much of the recorded steps, and was built \
+         without a BLAS",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.3,
+            why: "the part of the recorded steps that multiplying matrices must be",
+        },
+        Threshold {
+            name: "saved",
+            default: 0.5,
+            why: "the part of that which a BLAS saves at most: much of small matrices and on many cores, \
               little of large ones on one",
-    },
-];
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
 /// Ops that candle hands to a BLAS, if it was built with one; its convolutions are matrices multiplied.
 const OPS: [&str; 3] = ["candle::matmul", "candle::conv1d", "candle::conv2d"];
@@ -31,65 +36,50 @@ const OPS: [&str; 3] = ["candle::matmul", "candle::conv1d", "candle::conv2d"];
 /// candle's features for it.
 const LIBRARIES: [&str; 2] = ["mkl", "accelerate"];
 
-impl Rule for SlowMatmul {
-    fn name(&self) -> &'static str {
-        "slow-matmul"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Report::Tensor(report) = facts.report else {
+        return Outcome::no_inputs("only the report of the Tensor profiler has ops");
+    };
+    let candle = report.header.frameworks.iter().find(|known| known.name == "candle");
+    let Some(candle) = candle else {
+        return Outcome::no_inputs("the report does not say how candle was built");
+    };
+    let multiplied = || facts.ops().iter().filter(|row| is_multiplied(row));
+    if multiplied().next().is_none() {
+        return Outcome::no_inputs(
+            "the report has no ops of candle that multiply matrices (they are known under \
+             `mlprof run --ops`)",
+        );
     }
-
-    fn condition(&self) -> &'static str {
-        "candle multiplies matrices on the processor for much of the recorded steps, and was built \
-         without a BLAS"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let Report::Tensor(report) = facts.report else {
-            return Outcome::no_inputs("only the report of the Tensor profiler has ops");
-        };
-        let candle = report.header.frameworks.iter().find(|known| known.name == "candle");
-        let Some(candle) = candle else {
-            return Outcome::no_inputs("the report does not say how candle was built");
-        };
-        let multiplied = || facts.ops().iter().filter(|row| is_multiplied(row));
-        if multiplied().next().is_none() {
-            return Outcome::no_inputs(
-                "the report has no ops of candle that multiply matrices (they are known under \
-                 `mlprof run --ops`)",
-            );
-        }
-        let seconds: f64 = multiplied().map(|row| row.self_cpu_seconds).sum();
-        let library = LIBRARIES.into_iter().find(|library| candle.has(library));
-        let evidence = [
-            Evidence::new("multiplying matrices", duration(seconds)),
-            Evidence::new("share", share(facts.share(seconds), 1.0)),
-            Evidence::new("BLAS", library.unwrap_or("none")),
-        ];
-        let longest = multiplied()
-            .max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
-        let is_slow = library.is_none() && facts.share(seconds) >= limits[0];
-        let Some(longest) = longest.filter(|_| is_slow) else { return Outcome::healthy(evidence) };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "candle multiplied matrices by its own code for {} ({}).",
-                duration(seconds),
-                share(facts.share(seconds), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: place_of_op(longest),
-            cost: facts.estimated_cost(limits[1] * seconds),
-            // Its own code is good, too: measuring both is what tells.
-            confidence: Confidence::Hint,
-            remedy:
-                "try candle's feature `mkl` (x86-64) or `accelerate` (macOS), which hand matrices \
-                     to a BLAS, on as few threads as leave rayon's their cores (`OMP_NUM_THREADS=1`), and \
-                     compare: `mlprof report AFTER.json --against BEFORE.json`."
-                    .to_owned(),
-        }])
-    }
+    let seconds: f64 = multiplied().map(|row| row.self_cpu_seconds).sum();
+    let library = LIBRARIES.into_iter().find(|library| candle.has(library));
+    let evidence = [
+        Evidence::new("multiplying matrices", duration(seconds)),
+        Evidence::new("share", share(facts.share(seconds), 1.0)),
+        Evidence::new("BLAS", library.unwrap_or("none")),
+    ];
+    let longest =
+        multiplied().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
+    let is_slow = library.is_none() && facts.share(seconds) >= limits[0];
+    let Some(longest) = longest.filter(|_| is_slow) else { return Outcome::healthy(evidence) };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "candle multiplied matrices by its own code for {} ({}).",
+            duration(seconds),
+            share(facts.share(seconds), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: place_of_op(longest),
+        cost: facts.estimated_cost(limits[1] * seconds),
+        // Its own code is good, too: measuring both is what tells.
+        confidence: Confidence::Hint,
+        remedy:
+            "try candle's feature `mkl` (x86-64) or `accelerate` (macOS), which hand matrices \
+                 to a BLAS, on as few threads as leave rayon's their cores (`OMP_NUM_THREADS=1`), and \
+                 compare: `mlprof report AFTER.json --against BEFORE.json`."
+                .to_owned(),
+    }])
 }
 
 /// Kernels of a device have no time of the host.

@@ -7,13 +7,17 @@ use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 
-pub(super) struct SynchronousCopies;
-
-const THRESHOLDS: &[Threshold] = &[Threshold {
-    name: "share",
-    default: 0.05,
-    why: "the part of the recorded steps that the host must wait in them",
-}];
+pub(super) static RULE: Rule = Rule {
+    name: "synchronous-copies",
+    condition: "the host waits for copies to or from a device for a notable part of the recorded steps",
+    thresholds: &[Threshold {
+        name: "share",
+        default: 0.05,
+        why: "the part of the recorded steps that the host must wait in them",
+    }],
+    is_of_time: true,
+    examine,
+};
 
 /// Calls that return when the copy is done.
 const COPIES: &[&str] = &[
@@ -26,65 +30,51 @@ const COPIES: &[&str] = &[
     "cudaMemcpyToSymbol",
 ];
 
-impl Rule for SynchronousCopies {
-    fn name(&self) -> &'static str {
-        "synchronous-copies"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Report::Tensor(_) = facts.report else {
+        return Outcome::no_inputs("only the report of the Tensor profiler has copies");
+    };
+    let is_driver = |name: &str| name.starts_with("cuda") || name.starts_with("cuM");
+    if !facts.ops().iter().any(|row| !row.is_on_device && is_driver(&row.name)) {
+        return Outcome::no_inputs("the report has no calls of CUDA's driver");
     }
-
-    fn condition(&self) -> &'static str {
-        "the host waits for copies to or from a device for a notable part of the recorded steps"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let Report::Tensor(_) = facts.report else {
-            return Outcome::no_inputs("only the report of the Tensor profiler has copies");
-        };
-        let is_driver = |name: &str| name.starts_with("cuda") || name.starts_with("cuM");
-        if !facts.ops().iter().any(|row| !row.is_on_device && is_driver(&row.name)) {
-            return Outcome::no_inputs("the report has no calls of CUDA's driver");
-        }
-        let copies =
-            || facts.ops().iter().filter(|row| !row.is_on_device && COPIES.contains(&&*row.name));
-        let seconds: f64 = copies().map(|row| row.self_cpu_seconds).sum();
-        let evidence = [
-            Evidence::new("synchronous copies", grouped(copies().map(|row| row.calls).sum())),
-            Evidence::new("host time", duration(seconds)),
-            Evidence::new("share", share(facts.share(seconds), 1.0)),
-        ];
-        let longest =
-            copies().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
-        let Some(copy) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
-            return Outcome::healthy(evidence);
-        };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "The host waited for copies that block it ({}) for {} ({}).",
-                copy.name,
-                duration(seconds),
-                share(facts.share(seconds), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: place_of_op(copy),
-            cost: facts.cost(seconds),
-            confidence: Confidence::Likely,
-            remedy: match facts.framework {
-                Framework::Tch => {
-                    "copy pinned memory without waiting (`Tensor::pin_memory`, `to_device_` with \
-                     `non_blocking`), and read values every so many steps only."
-                }
-                _ => {
-                    "copy the next batch while the device works on this one, from a thread of its own, \
-                     and read values every so many steps only."
-                }
+    let copies =
+        || facts.ops().iter().filter(|row| !row.is_on_device && COPIES.contains(&&*row.name));
+    let seconds: f64 = copies().map(|row| row.self_cpu_seconds).sum();
+    let evidence = [
+        Evidence::new("synchronous copies", grouped(copies().map(|row| row.calls).sum())),
+        Evidence::new("host time", duration(seconds)),
+        Evidence::new("share", share(facts.share(seconds), 1.0)),
+    ];
+    let longest =
+        copies().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
+    let Some(copy) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
+        return Outcome::healthy(evidence);
+    };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "The host waited for copies that block it ({}) for {} ({}).",
+            copy.name,
+            duration(seconds),
+            share(facts.share(seconds), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: place_of_op(copy),
+        cost: facts.cost(seconds),
+        confidence: Confidence::Likely,
+        remedy: match facts.framework {
+            Framework::Tch => {
+                "copy pinned memory without waiting (`Tensor::pin_memory`, `to_device_` with \
+                 `non_blocking`), and read values every so many steps only."
             }
-            .to_owned(),
-        }])
-    }
+            _ => {
+                "copy the next batch while the device works on this one, from a thread of its own, \
+                 and read values every so many steps only."
+            }
+        }
+        .to_owned(),
+    }])
 }
 
 #[cfg(test)]

@@ -9,100 +9,88 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 use crate::tensor::KeyAverage;
 
-pub(super) struct TinyOps;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.5,
-        why: "the part of the recorded steps that such ops must be",
-    },
-    Threshold {
-        name: "seconds-per-op",
-        default: 10e-6,
-        why: "ops that take less are called tiny: finding the kernel, checking shapes and making the \
+pub(super) static RULE: Rule = Rule {
+    name: "tiny-ops",
+    condition: "much of the recorded steps goes into many ops that each take hardly longer than a call: most of it, or \
+         less where there are thousands",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.5,
+            why: "the part of the recorded steps that such ops must be",
+        },
+        Threshold {
+            name: "seconds-per-op",
+            default: 10e-6,
+            why: "ops that take less are called tiny: finding the kernel, checking shapes and making the \
               tensor that comes out take some microseconds of it",
-    },
-    Threshold {
-        name: "least-ops-per-step",
-        default: 100.0,
-        why: "so many of them a step must have, that there is something to put together",
-    },
-    Threshold {
-        name: "share-of-many",
-        default: 0.33,
-        why: "the part that they must be where a step has very many: nobody writes those one by one, so a \
+        },
+        Threshold {
+            name: "least-ops-per-step",
+            default: 100.0,
+            why: "so many of them a step must have, that there is something to put together",
+        },
+        Threshold {
+            name: "share-of-many",
+            default: 0.33,
+            why: "the part that they must be where a step has very many: nobody writes those one by one, so a \
               loop over elements or time steps makes them",
-    },
-    Threshold {
-        name: "many-ops-per-step",
-        default: 1000.0,
-        why: "so many tiny ops in a step are very many: networks of hundreds of layers have fewer",
-    },
-];
+        },
+        Threshold {
+            name: "many-ops-per-step",
+            default: 1000.0,
+            why: "so many tiny ops in a step are very many: networks of hundreds of layers have fewer",
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for TinyOps {
-    fn name(&self) -> &'static str {
-        "tiny-ops"
-    }
-
-    fn condition(&self) -> &'static str {
-        "much of the recorded steps goes into many ops that each take hardly longer than a call: most of it, or \
-         less where there are thousands"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let ops = || {
-            let ops = facts.ops().iter();
-            let is_op = |row: &&KeyAverage| row.kind == ActionKind::Op && !row.is_on_device;
-            ops.filter(is_op).filter(|row| row.calls > 0 && !is_driver_call(&row.name))
-        };
-        let Some(steps) = facts.steps.filter(|_| ops().any(|row| row.self_cpu_seconds > 0.0))
-        else {
-            return Outcome::no_inputs("the report has no ops that were timed on the host");
-        };
-        let mean = |row: &KeyAverage| row.self_cpu_seconds / row.calls as f64;
-        let tiny = || ops().filter(|row| mean(row) < limits[1]);
-        let seconds: f64 = tiny().map(|row| row.self_cpu_seconds).sum();
-        let calls: u64 = tiny().map(|row| row.calls).sum();
-        let per_step = calls as f64 / steps as f64;
-        let evidence = [
-            Evidence::new("in tiny ops", duration(seconds)),
-            Evidence::new("share", share(facts.share(seconds), 1.0)),
-            Evidence::new("tiny ops per step", grouped(per_step.round() as u64)),
-            Evidence::new("all ops", grouped(ops().map(|row| row.calls).sum())),
-        ];
-        let most =
-            tiny().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
-        let is_loop = per_step >= limits[4];
-        let least_share = if is_loop { limits[0].min(limits[3]) } else { limits[0] };
-        let is_much = facts.share(seconds) >= least_share && per_step >= limits[2];
-        let Some(most) = most.filter(|_| is_much) else { return Outcome::healthy(evidence) };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "{} ops per step take less than {} each, together {} ({}).",
-                grouped(per_step.round() as u64),
-                duration(limits[1]),
-                duration(seconds),
-                share(facts.share(seconds), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: place_of_op(most),
-            cost: facts.cost(seconds),
-            // A small network is small.
-            confidence: Confidence::Hint,
-            remedy: if is_loop {
-                format!("{LOOP} {}", remedy(facts.framework))
-            } else {
-                remedy(facts.framework).to_owned()
-            },
-        }])
-    }
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let ops = || {
+        let ops = facts.ops().iter();
+        let is_op = |row: &&KeyAverage| row.kind == ActionKind::Op && !row.is_on_device;
+        ops.filter(is_op).filter(|row| row.calls > 0 && !is_driver_call(&row.name))
+    };
+    let Some(steps) = facts.steps.filter(|_| ops().any(|row| row.self_cpu_seconds > 0.0)) else {
+        return Outcome::no_inputs("the report has no ops that were timed on the host");
+    };
+    let mean = |row: &KeyAverage| row.self_cpu_seconds / row.calls as f64;
+    let tiny = || ops().filter(|row| mean(row) < limits[1]);
+    let seconds: f64 = tiny().map(|row| row.self_cpu_seconds).sum();
+    let calls: u64 = tiny().map(|row| row.calls).sum();
+    let per_step = calls as f64 / steps as f64;
+    let evidence = [
+        Evidence::new("in tiny ops", duration(seconds)),
+        Evidence::new("share", share(facts.share(seconds), 1.0)),
+        Evidence::new("tiny ops per step", grouped(per_step.round() as u64)),
+        Evidence::new("all ops", grouped(ops().map(|row| row.calls).sum())),
+    ];
+    let most = tiny().max_by(|one, other| one.self_cpu_seconds.total_cmp(&other.self_cpu_seconds));
+    let is_loop = per_step >= limits[4];
+    let least_share = if is_loop { limits[0].min(limits[3]) } else { limits[0] };
+    let is_much = facts.share(seconds) >= least_share && per_step >= limits[2];
+    let Some(most) = most.filter(|_| is_much) else { return Outcome::healthy(evidence) };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "{} ops per step take less than {} each, together {} ({}).",
+            grouped(per_step.round() as u64),
+            duration(limits[1]),
+            duration(seconds),
+            share(facts.share(seconds), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: place_of_op(most),
+        cost: facts.cost(seconds),
+        // A small network is small.
+        confidence: Confidence::Hint,
+        remedy: if is_loop {
+            format!("{LOOP} {}", remedy(facts.framework))
+        } else {
+            remedy(facts.framework).to_owned()
+        },
+    }])
 }
 
 /// Calls such as `cudaLaunchKernel` and `cuMemcpyAsync` are part of ops.

@@ -5,7 +5,7 @@ use mlprof_events::TensorRole;
 use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::Facts;
-use crate::findings::rule::{Outcome, Rule, Threshold};
+use crate::findings::rule::Outcome;
 use crate::label;
 use crate::number::grouped;
 use crate::numerics::{
@@ -14,12 +14,8 @@ use crate::numerics::{
 
 /// A rule on numbers.
 pub(super) struct OfNumbers {
-    /// Its name, in words with hyphens.
+    /// The name of the rule.
     pub(super) name: &'static str,
-    /// When it speaks.
-    pub(super) condition: &'static str,
-    /// What can be set.
-    pub(super) thresholds: &'static [Threshold],
     /// The troubles that it tells.
     pub(super) kinds: &'static [TroubleKind],
     /// Whether it looks at a row.
@@ -32,24 +28,8 @@ pub(super) struct OfNumbers {
     pub(super) limits: fn(&[f64]) -> TroubleLimits,
 }
 
-impl Rule for OfNumbers {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn condition(&self) -> &'static str {
-        self.condition
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        self.thresholds
-    }
-
-    fn is_of_time(&self) -> bool {
-        false
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+impl OfNumbers {
+    pub(super) fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         let Report::Numerics(report) = facts.report else {
             return Outcome::no_inputs(NO_NUMBERS);
         };

@@ -6,77 +6,66 @@ use crate::findings::facts::Facts;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 
-pub(super) struct TuningInSteps;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.1,
-        why: "the part of the recorded steps that tuning must be",
-    },
-    Threshold {
-        name: "warm-after",
-        default: 10.0,
-        why: "after so many steps all shapes of an epoch should have been seen: tuning in earlier ones \
+pub(super) static RULE: Rule = Rule {
+    name: "tuning-in-steps",
+    condition: "in the recorded steps the device compiles kernels or tries them out",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.1,
+            why: "the part of the recorded steps that tuning must be",
+        },
+        Threshold {
+            name: "warm-after",
+            default: 10.0,
+            why: "after so many steps all shapes of an epoch should have been seen: tuning in earlier ones \
               is a hint",
-    },
-];
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for TuningInSteps {
-    fn name(&self) -> &'static str {
-        "tuning-in-steps"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Report::Tensor(report) = facts.report else {
+        return Outcome::no_inputs("only the report of the Tensor profiler has kernels");
+    };
+    if report.tuning.is_empty() && facts.ops().iter().all(|row| !row.is_on_device) {
+        return Outcome::no_inputs("nothing ran on a device");
     }
-
-    fn condition(&self) -> &'static str {
-        "in the recorded steps the device compiles kernels or tries them out"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let Report::Tensor(report) = facts.report else {
-            return Outcome::no_inputs("only the report of the Tensor profiler has kernels");
-        };
-        if report.tuning.is_empty() && facts.ops().iter().all(|row| !row.is_on_device) {
-            return Outcome::no_inputs("nothing ran on a device");
-        }
-        let seconds: f64 = report.tuning.iter().map(|kernel| kernel.device_seconds).sum();
-        let first_step = report.cycles.last().map_or(0, |cycle| cycle.first_step);
-        let evidence = [
-            Evidence::new("tuning", duration(seconds)),
-            Evidence::new("kernels", grouped(report.tuning.len() as u64)),
-            Evidence::new("first step of the last cycle", grouped(first_step)),
-        ];
-        let longest = report
-            .tuning
-            .iter()
-            .max_by(|one, other| one.device_seconds.total_cmp(&other.device_seconds));
-        let Some(longest) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
-            return Outcome::healthy(evidence);
-        };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "In the recorded steps the device compiled kernels or tried them out for {} ({}).",
-                duration(seconds),
-                share(facts.share(seconds), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: Place::kernel(&*longest.name),
-            cost: facts.cost(seconds),
-            confidence: match first_step as f64 >= limits[1] {
-                true => Confidence::Likely,
-                false => Confidence::Hint,
-            },
-            remedy:
-                "keep shapes the same from step to step (pad, leave out the last small batch), \
-                     keep CubeCL's cache of autotuning between runs, and record later steps \
-                     (`Schedule::skip_first`) if it is the first ones that tune."
-                    .to_owned(),
-        }])
-    }
+    let seconds: f64 = report.tuning.iter().map(|kernel| kernel.device_seconds).sum();
+    let first_step = report.cycles.last().map_or(0, |cycle| cycle.first_step);
+    let evidence = [
+        Evidence::new("tuning", duration(seconds)),
+        Evidence::new("kernels", grouped(report.tuning.len() as u64)),
+        Evidence::new("first step of the last cycle", grouped(first_step)),
+    ];
+    let longest = report
+        .tuning
+        .iter()
+        .max_by(|one, other| one.device_seconds.total_cmp(&other.device_seconds));
+    let Some(longest) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
+        return Outcome::healthy(evidence);
+    };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "In the recorded steps the device compiled kernels or tried them out for {} ({}).",
+            duration(seconds),
+            share(facts.share(seconds), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: Place::kernel(&*longest.name),
+        cost: facts.cost(seconds),
+        confidence: match first_step as f64 >= limits[1] {
+            true => Confidence::Likely,
+            false => Confidence::Hint,
+        },
+        remedy: "keep shapes the same from step to step (pad, leave out the last small batch), \
+                 keep CubeCL's cache of autotuning between runs, and record later steps \
+                 (`Schedule::skip_first`) if it is the first ones that tune."
+            .to_owned(),
+    }])
 }
 
 #[cfg(test)]

@@ -8,89 +8,77 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, share};
 use crate::tensor::device_seconds;
 
-pub(super) struct UnalignedMatmul;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.1,
-        why: "the part of the recorded steps that such ops must be, in device time",
-    },
-    Threshold {
-        name: "multiple",
-        default: 8.0,
-        why: "the last two sides of a 16-bit matrix should be multiples of that: 16 bytes, which \
+pub(super) static RULE: Rule = Rule {
+    name: "unaligned-matmul",
+    condition: "16-bit matrices with sides that are no multiples of 8 are multiplied on a device",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.1,
+            why: "the part of the recorded steps that such ops must be, in device time",
+        },
+        Threshold {
+            name: "multiple",
+            default: 8.0,
+            why: "the last two sides of a 16-bit matrix should be multiples of that: 16 bytes, which \
               tensor cores take at once",
-    },
-];
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
 /// Ops that multiply matrices, by the part of their names behind the framework's.
 const MATMULS: &[&str] = &["mm", "bmm", "addmm", "baddbmm", "linear", "matmul"];
 
-impl Rule for UnalignedMatmul {
-    fn name(&self) -> &'static str {
-        "unaligned-matmul"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let matmuls = || {
+        let ops = facts.ops().iter().filter(|row| row.kind == ActionKind::Op);
+        let is_matmul = |name: &str| MATMULS.contains(&name.rsplit("::").next().unwrap_or(name));
+        let timed = ops.filter(move |row| is_matmul(&row.name) && row.self_device_seconds > 0.0);
+        timed.filter_map(|row| Some((row, row.input_shapes.as_deref()?)))
+    };
+    if matmuls().next().is_none() {
+        return Outcome::no_inputs(
+            "the report has no matrices multiplied on a device, told apart by their shapes \
+             (`group_by_input_shapes` of the Tensor profiler)",
+        );
     }
-
-    fn condition(&self) -> &'static str {
-        "16-bit matrices with sides that are no multiples of 8 are multiplied on a device"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let matmuls = || {
-            let ops = facts.ops().iter().filter(|row| row.kind == ActionKind::Op);
-            let is_matmul =
-                |name: &str| MATMULS.contains(&name.rsplit("::").next().unwrap_or(name));
-            let timed =
-                ops.filter(move |row| is_matmul(&row.name) && row.self_device_seconds > 0.0);
-            timed.filter_map(|row| Some((row, row.input_shapes.as_deref()?)))
-        };
-        if matmuls().next().is_none() {
-            return Outcome::no_inputs(
-                "the report has no matrices multiplied on a device, told apart by their shapes \
-                 (`group_by_input_shapes` of the Tensor profiler)",
-            );
-        }
-        let unaligned =
-            || matmuls().filter(|(_, shapes)| shapes.iter().any(|shape| is_odd(shape, limits[1])));
-        let seconds = device_seconds(unaligned().map(|(row, _)| row));
-        let all = device_seconds(matmuls().map(|(row, _)| row));
-        let evidence = [
-            Evidence::new("on 16-bit matrices with odd sides", duration(seconds)),
-            Evidence::new("on all matrices", duration(all)),
-        ];
-        let longest = unaligned().max_by(|(one, _), (other, _)| {
-            one.self_device_seconds.total_cmp(&other.self_device_seconds)
-        });
-        let Some((row, shapes)) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
-            return Outcome::healthy(evidence);
-        };
-        let mut evidence = Vec::from(evidence);
-        evidence.push(Evidence::new("the longest", crate::tensor::table::shapes_text(shapes)));
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Multiplying 16-bit matrices whose sides are no multiples of {} took {} of device \
-                 time ({}).",
-                limits[1],
-                duration(seconds),
-                share(facts.share(seconds), 1.0)
-            ),
-            evidence,
-            place: place_of_op(row),
-            cost: facts.cost(seconds),
-            // Newer libraries take tensor cores all the same, if slower: nothing tells how much slower.
-            confidence: Confidence::Hint,
-            remedy: format!(
-                "pad what decides the sides (the vocabulary, hidden sizes, batches) to a multiple of {}.",
-                limits[1]
-            ),
-        }])
-    }
+    let unaligned =
+        || matmuls().filter(|(_, shapes)| shapes.iter().any(|shape| is_odd(shape, limits[1])));
+    let seconds = device_seconds(unaligned().map(|(row, _)| row));
+    let all = device_seconds(matmuls().map(|(row, _)| row));
+    let evidence = [
+        Evidence::new("on 16-bit matrices with odd sides", duration(seconds)),
+        Evidence::new("on all matrices", duration(all)),
+    ];
+    let longest = unaligned().max_by(|(one, _), (other, _)| {
+        one.self_device_seconds.total_cmp(&other.self_device_seconds)
+    });
+    let Some((row, shapes)) = longest.filter(|_| facts.share(seconds) >= limits[0]) else {
+        return Outcome::healthy(evidence);
+    };
+    let mut evidence = Vec::from(evidence);
+    evidence.push(Evidence::new("the longest", crate::tensor::table::shapes_text(shapes)));
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Multiplying 16-bit matrices whose sides are no multiples of {} took {} of device \
+             time ({}).",
+            limits[1],
+            duration(seconds),
+            share(facts.share(seconds), 1.0)
+        ),
+        evidence,
+        place: place_of_op(row),
+        cost: facts.cost(seconds),
+        // Newer libraries take tensor cores all the same, if slower: nothing tells how much slower.
+        confidence: Confidence::Hint,
+        remedy: format!(
+            "pad what decides the sides (the vocabulary, hidden sizes, batches) to a multiple of {}.",
+            limits[1]
+        ),
+    }])
 }
 
 /// A 16-bit matrix with one of its last two sides no multiple.

@@ -11,100 +11,89 @@ use crate::number::{duration, grouped, share};
 use crate::simple::DurationStatistics;
 use crate::steps::StepSeries;
 
-pub(super) struct UnevenSteps;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.15,
-        why: "the part of all steps that would be gone if each took what half of them take at most; \
+pub(super) static RULE: Rule = Rule {
+    name: "uneven-steps",
+    condition: "some steps, not the first, take so much longer than the median that it is a large part of all",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.15,
+            why: "the part of all steps that would be gone if each took what half of them take at most; \
               a busy machine alone makes some 5 %",
-    },
-    Threshold {
-        name: "least-steps",
-        default: 100.0,
-        why: "so many steps there must be, that a few do not decide",
-    },
-];
+        },
+        Threshold {
+            name: "least-steps",
+            default: 100.0,
+            why: "so many steps there must be, that a few do not decide",
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for UnevenSteps {
-    fn name(&self) -> &'static str {
-        "uneven-steps"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let batches = facts.action(RUN_TRAINING_BATCH);
+    let batch = batches.and_then(|batch| {
+        // Single steps are exact, and what the page shows; the action's own quantiles are those
+        // of a histogram.
+        let rest = own_series(facts).and_then(distribution).or(batch.rest)?;
+        Some(ActionFacts { rest: Some(rest), ..batch })
+    });
+    let Some((batch, rest)) = batch.and_then(|batch| Some((batch, batch.rest?))) else {
+        return Outcome::no_inputs(
+            "the report does not say how the durations of steps are distributed: Simple's and the \
+             Tensor profiler's do, with a trainer",
+        );
+    };
+    if (batch.calls as f64) < limits[1] {
+        return Outcome::NoInputs(format!("there {} only", were(batch.calls, "step", "steps")));
     }
-
-    fn condition(&self) -> &'static str {
-        "some steps, not the first, take so much longer than the median that it is a large part of all"
+    let is_update =
+        |action: &&ActionFacts| action.hook() == OPTIMIZER_STEP || is_optimizer_update(action.name);
+    let optimizer = facts.actions.iter().find(is_update);
+    if optimizer.is_some_and(|optimizer| optimizer.calls * 10 < batch.calls * 9) {
+        return Outcome::no_inputs("gradients are accumulated: steps differ by what they do");
     }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
+    let all = excess(&batch, rest);
+    let part = all / batch.total_seconds;
+    let mut evidence = vec![
+        Evidence::new("median", duration(rest.p50_seconds)),
+        Evidence::new("mean", duration(rest.mean_seconds)),
+        Evidence::new("95th percentile", duration(rest.p95_seconds)),
+        Evidence::new("longest", duration(rest.max_seconds)),
+        Evidence::new("steps", grouped(batch.calls)),
+    ];
+    if part < limits[0] {
+        return Outcome::Healthy(evidence);
     }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let batches = facts.action(RUN_TRAINING_BATCH);
-        let batch = batches.and_then(|batch| {
-            // Single steps are exact, and what the page shows; the action's own quantiles are those
-            // of a histogram.
-            let rest = own_series(facts).and_then(distribution).or(batch.rest)?;
-            Some(ActionFacts { rest: Some(rest), ..batch })
-        });
-        let Some((batch, rest)) = batch.and_then(|batch| Some((batch, batch.rest?))) else {
-            return Outcome::no_inputs(
-                "the report does not say how the durations of steps are distributed: Simple's and the \
-                 Tensor profiler's do, with a trainer",
-            );
-        };
-        if (batch.calls as f64) < limits[1] {
-            return Outcome::NoInputs(format!("there {} only", were(batch.calls, "step", "steps")));
-        }
-        let is_update = |action: &&ActionFacts| {
-            action.hook() == OPTIMIZER_STEP || is_optimizer_update(action.name)
-        };
-        let optimizer = facts.actions.iter().find(is_update);
-        if optimizer.is_some_and(|optimizer| optimizer.calls * 10 < batch.calls * 9) {
-            return Outcome::no_inputs("gradients are accumulated: steps differ by what they do");
-        }
-        let all = excess(&batch, rest);
-        let part = all / batch.total_seconds;
-        let mut evidence = vec![
-            Evidence::new("median", duration(rest.p50_seconds)),
-            Evidence::new("mean", duration(rest.mean_seconds)),
-            Evidence::new("95th percentile", duration(rest.p95_seconds)),
-            Evidence::new("longest", duration(rest.max_seconds)),
-            Evidence::new("steps", grouped(batch.calls)),
-        ];
-        if part < limits[0] {
-            return Outcome::Healthy(evidence);
-        }
-        let tail = tail(facts, &batch, all);
-        if let Some((action, seconds)) = tail {
-            evidence.push(Evidence::new(format!("of it in {}", action.name), duration(seconds)));
-        }
-        let long = LongSteps::of(facts);
-        evidence.extend(long.iter().flat_map(LongSteps::evidence));
-        let slowest = long.as_ref().and_then(|long| Some(&long.slowest.as_ref()?.0));
-        let slowest = slowest.and_then(|name| facts.action(name));
-        let place = tail.map_or(slowest, |(action, _)| Some(action));
-        let place = place.map_or(RUN_TRAINING_BATCH, |action| action.name);
-        let every = long.and_then(|long| long.every);
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Steps are uneven: half of them take at most {}, but the mean is {} and the longest \
-                 {}; what is beyond the median is {} of all.",
-                duration(rest.p50_seconds),
-                duration(rest.mean_seconds),
-                duration(rest.max_seconds),
-                share(part, 1.0),
-            ),
-            evidence,
-            place: Place::action(place),
-            cost: facts.cost(all),
-            // Inputs of several lengths, or other programs, make steps uneven, too.
-            confidence: Confidence::Hint,
-            remedy: remedy(every),
-        }])
+    let tail = tail(facts, &batch, all);
+    if let Some((action, seconds)) = tail {
+        evidence.push(Evidence::new(format!("of it in {}", action.name), duration(seconds)));
     }
+    let long = LongSteps::of(facts);
+    evidence.extend(long.iter().flat_map(LongSteps::evidence));
+    let slowest = long.as_ref().and_then(|long| Some(&long.slowest.as_ref()?.0));
+    let slowest = slowest.and_then(|name| facts.action(name));
+    let place = tail.map_or(slowest, |(action, _)| Some(action));
+    let place = place.map_or(RUN_TRAINING_BATCH, |action| action.name);
+    let every = long.and_then(|long| long.every);
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Steps are uneven: half of them take at most {}, but the mean is {} and the longest \
+             {}; what is beyond the median is {} of all.",
+            duration(rest.p50_seconds),
+            duration(rest.mean_seconds),
+            duration(rest.max_seconds),
+            share(part, 1.0),
+        ),
+        evidence,
+        place: Place::action(place),
+        cost: facts.cost(all),
+        // Inputs of several lengths, or other programs, make steps uneven, too.
+        confidence: Confidence::Hint,
+        remedy: remedy(every),
+    }])
 }
 
 fn remedy(every: Option<u64>) -> String {

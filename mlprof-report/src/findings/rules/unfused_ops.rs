@@ -9,20 +9,24 @@ use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 use crate::tensor::KeyAverage;
 
-pub(super) struct UnfusedOps;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "share",
-        default: 0.2,
-        why: "the part of the recorded steps that elementwise ops outside of fused blocks must be",
-    },
-    Threshold {
-        name: "least-ops-per-step",
-        default: 10.0,
-        why: "so many of them a step must have: a few stand between ops that nothing fuses with",
-    },
-];
+pub(super) static RULE: Rule = Rule {
+    name: "unfused-ops",
+    condition: "on a CubeCL device elementwise ops that run one by one take a large part of the recorded steps",
+    thresholds: &[
+        Threshold {
+            name: "share",
+            default: 0.2,
+            why: "the part of the recorded steps that elementwise ops outside of fused blocks must be",
+        },
+        Threshold {
+            name: "least-ops-per-step",
+            default: 10.0,
+            why: "so many of them a step must have: a few stand between ops that nothing fuses with",
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
 /// Ops that read and write each number once: what burn puts into one kernel with its neighbours.
 const ELEMENTWISE: [&str; 32] = [
@@ -66,74 +70,60 @@ const BY_A_NUMBER: [&str; 2] = ["_scalar", "_elem"];
 /// What only CubeCL's devices have.
 const OF_CUBECL: [&str; 2] = ["burn::fused[", "cubecl::"];
 
-impl Rule for UnfusedOps {
-    fn name(&self) -> &'static str {
-        "unfused-ops"
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let (Report::Tensor(_), Some(steps)) = (facts.report, facts.steps) else {
+        return Outcome::no_inputs("only the report of the Tensor profiler has ops of steps");
+    };
+    let is_of_cubecl = |row: &KeyAverage| OF_CUBECL.iter().any(|of| row.name.starts_with(of));
+    if !facts.ops().iter().any(is_of_cubecl) {
+        return Outcome::no_inputs(
+            "the report has no ops of a CubeCL device (mlprof-burn's feature `cubecl`)",
+        );
     }
-
-    fn condition(&self) -> &'static str {
-        "on a CubeCL device elementwise ops that run one by one take a large part of the recorded steps"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let (Report::Tensor(_), Some(steps)) = (facts.report, facts.steps) else {
-            return Outcome::no_inputs("only the report of the Tensor profiler has ops of steps");
-        };
-        let is_of_cubecl = |row: &KeyAverage| OF_CUBECL.iter().any(|of| row.name.starts_with(of));
-        if !facts.ops().iter().any(is_of_cubecl) {
-            return Outcome::no_inputs(
-                "the report has no ops of a CubeCL device (mlprof-burn's feature `cubecl`)",
-            );
+    let alone = || facts.ops().iter().filter(|row| is_elementwise(row) && own(row) > 0.0);
+    let seconds: f64 = alone().map(own).sum();
+    // Those inside of fused blocks have no time, and are counted in the same rows.
+    let calls: u64 = alone().map(|row| row.calls).sum();
+    let blocks: u64 = facts
+        .ops()
+        .iter()
+        .filter(|row| row.name.starts_with(OF_CUBECL[0]))
+        .map(|row| row.calls)
+        .sum();
+    let evidence = [
+        Evidence::new("elementwise ops one by one", duration(seconds)),
+        Evidence::new("share", share(facts.share(seconds), 1.0)),
+        Evidence::new("calls of them, those in fused blocks counted", grouped(calls)),
+        Evidence::new("fused blocks", grouped(blocks)),
+    ];
+    let longest = alone().max_by(|one, other| own(one).total_cmp(&own(other)));
+    let is_much = facts.share(seconds) >= limits[0] && calls as f64 >= limits[1] * steps as f64;
+    let Some(longest) = longest.filter(|_| is_much) else { return Outcome::healthy(evidence) };
+    let remedy = match blocks {
+        0 => {
+            "turn on burn's feature `fusion`, which puts elementwise ops that follow each other \
+             into one kernel."
         }
-        let alone = || facts.ops().iter().filter(|row| is_elementwise(row) && own(row) > 0.0);
-        let seconds: f64 = alone().map(own).sum();
-        // Those inside of fused blocks have no time, and are counted in the same rows.
-        let calls: u64 = alone().map(|row| row.calls).sum();
-        let blocks: u64 = facts
-            .ops()
-            .iter()
-            .filter(|row| row.name.starts_with(OF_CUBECL[0]))
-            .map(|row| row.calls)
-            .sum();
-        let evidence = [
-            Evidence::new("elementwise ops one by one", duration(seconds)),
-            Evidence::new("share", share(facts.share(seconds), 1.0)),
-            Evidence::new("calls of them, those in fused blocks counted", grouped(calls)),
-            Evidence::new("fused blocks", grouped(blocks)),
-        ];
-        let longest = alone().max_by(|one, other| own(one).total_cmp(&own(other)));
-        let is_much = facts.share(seconds) >= limits[0] && calls as f64 >= limits[1] * steps as f64;
-        let Some(longest) = longest.filter(|_| is_much) else { return Outcome::healthy(evidence) };
-        let remedy = match blocks {
-            0 => {
-                "turn on burn's feature `fusion`, which puts elementwise ops that follow each other \
-                 into one kernel."
-            }
-            _ => {
-                "keep elementwise ops of the same shape together: a read of a value, a view or an op \
-                 of another shape between them ends a block."
-            }
-        };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "Elementwise ops that run one by one took {} ({}).",
-                duration(seconds),
-                share(facts.share(seconds), 1.0)
-            ),
-            evidence: evidence.into(),
-            place: place_of_op(longest),
-            // At most they cost nothing more in the kernels of their neighbours.
-            cost: facts.cost(seconds),
-            // Nothing says which of them have a neighbour.
-            confidence: Confidence::Hint,
-            remedy: remedy.to_owned(),
-        }])
-    }
+        _ => {
+            "keep elementwise ops of the same shape together: a read of a value, a view or an op \
+             of another shape between them ends a block."
+        }
+    };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "Elementwise ops that run one by one took {} ({}).",
+            duration(seconds),
+            share(facts.share(seconds), 1.0)
+        ),
+        evidence: evidence.into(),
+        place: place_of_op(longest),
+        // At most they cost nothing more in the kernels of their neighbours.
+        cost: facts.cost(seconds),
+        // Nothing says which of them have a neighbour.
+        confidence: Confidence::Hint,
+        remedy: remedy.to_owned(),
+    }])
 }
 
 /// `burn::add`, `burn::add_scalar`.

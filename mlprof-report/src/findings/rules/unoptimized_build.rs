@@ -5,71 +5,61 @@ use crate::findings::facts::Facts;
 use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 
-pub(super) struct UnoptimizedBuild;
-
-const THRESHOLDS: &[Threshold] = &[
-    Threshold {
-        name: "saved-of-size",
-        default: 0.86,
-        why: "the part of the time of Rust code that level 3 saves at most where the program was optimised \
+pub(super) static RULE: Rule = Rule {
+    name: "unoptimized-build",
+    condition: "the program was built with an opt-level below 3, as `cargo run` without `--release` does, or for size",
+    thresholds: &[
+        Threshold {
+            name: "saved-of-size",
+            default: 0.86,
+            why: "the part of the time of Rust code that level 3 saves at most where the program was optimised \
               for size: loops over numbers then do one number at a time, not eight",
-    },
-    Threshold {
-        name: "saved-of-2",
-        default: 0.1,
-        why: "the part of the time of Rust code that level 3 saves at most where it was level 2: sorting and \
+        },
+        Threshold {
+            name: "saved-of-2",
+            default: 0.1,
+            why: "the part of the time of Rust code that level 3 saves at most where it was level 2: sorting and \
               splitting text is some 6 % quicker, and loops over numbers are as quick",
-    },
-];
+        },
+    ],
+    is_of_time: true,
+    examine,
+};
 
-impl Rule for UnoptimizedBuild {
-    fn name(&self) -> &'static str {
-        "unoptimized-build"
-    }
-
-    fn condition(&self) -> &'static str {
-        "the program was built with an opt-level below 3, as `cargo run` without `--release` does, or for size"
-    }
-
-    fn thresholds(&self) -> &'static [Threshold] {
-        THRESHOLDS
-    }
-
-    fn examine(&self, facts: &Facts<'_>, limits: &[f64]) -> Outcome {
-        let Some(build) = &facts.report.header().build else {
-            return Outcome::no_inputs(
-                "the report does not say how the program was built (it is of `mlprof run`, or of an \
-                 earlier version)",
-            );
-        };
-        let evidence = [
-            Evidence::new("opt-level", build.opt_level.as_str()),
-            Evidence::new("debug assertions", if build.debug_assertions { "on" } else { "off" }),
-        ];
-        let level = build.opt_level.as_str();
-        let Some(judged) = Judged::of(level, limits) else { return Outcome::healthy(evidence) };
-        // libtorch comes optimised, whatever the program.
-        let confidence = match facts.framework {
-            Framework::Tch => Confidence::Hint,
-            _ => judged.confidence,
-        };
-        Outcome::Found(vec![Finding {
-            rule: self.name().to_owned(),
-            sentence: format!(
-                "The program was built {} (opt-level {level}): {}.",
-                judged.how, judged.so
-            ),
-            evidence: evidence.into(),
-            place: Place::default(),
-            // Nothing in the report says how much of the time is of Rust code.
-            cost: match judged.saved {
-                saved if saved < 1.0 => facts.estimated_cost(saved * facts.seconds),
-                _ => facts.cost(facts.seconds),
-            },
-            confidence,
-            remedy: judged.remedy.to_owned(),
-        }])
-    }
+fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
+    let Some(build) = &facts.report.header().build else {
+        return Outcome::no_inputs(
+            "the report does not say how the program was built (it is of `mlprof run`, or of an \
+             earlier version)",
+        );
+    };
+    let evidence = [
+        Evidence::new("opt-level", build.opt_level.as_str()),
+        Evidence::new("debug assertions", if build.debug_assertions { "on" } else { "off" }),
+    ];
+    let level = build.opt_level.as_str();
+    let Some(judged) = Judged::of(level, limits) else { return Outcome::healthy(evidence) };
+    // libtorch comes optimised, whatever the program.
+    let confidence = match facts.framework {
+        Framework::Tch => Confidence::Hint,
+        _ => judged.confidence,
+    };
+    Outcome::Found(vec![Finding {
+        rule: RULE.name.to_owned(),
+        sentence: format!(
+            "The program was built {} (opt-level {level}): {}.",
+            judged.how, judged.so
+        ),
+        evidence: evidence.into(),
+        place: Place::default(),
+        // Nothing in the report says how much of the time is of Rust code.
+        cost: match judged.saved {
+            saved if saved < 1.0 => facts.estimated_cost(saved * facts.seconds),
+            _ => facts.cost(facts.seconds),
+        },
+        confidence,
+        remedy: judged.remedy.to_owned(),
+    }])
 }
 
 /// What is to be said of a level.

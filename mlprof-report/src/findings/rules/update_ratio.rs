@@ -3,10 +3,10 @@
 use mlprof_events::TensorRole;
 
 use super::troubles::OfNumbers;
-use crate::findings::rule::Threshold;
+use crate::findings::rule::{Rule, Threshold};
 use crate::numerics::{TroubleKind, TroubleLimits};
 
-pub(super) const RULE: OfNumbers = OfNumbers {
+pub(super) static RULE: Rule = Rule {
     name: "update-ratio",
     condition: "a step changes a matrix by a large part of it, or by nearly nothing",
     thresholds: &[
@@ -21,6 +21,12 @@ pub(super) const RULE: OfNumbers = OfNumbers {
             why: "the part of its norm that a step must change",
         },
     ],
+    is_of_time: false,
+    examine: |facts, limits| NUMBERS.examine(facts, limits),
+};
+
+const NUMBERS: OfNumbers = OfNumbers {
+    name: "update-ratio",
     kinds: &[TroubleKind::LargeUpdate, TroubleKind::SmallUpdate],
     looks_at: |row| row.role == TensorRole::Update,
     rows: "updates",

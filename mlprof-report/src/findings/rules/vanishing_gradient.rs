@@ -3,10 +3,10 @@
 use mlprof_events::TensorRole;
 
 use super::troubles::OfNumbers;
-use crate::findings::rule::Threshold;
+use crate::findings::rule::{Rule, Threshold};
 use crate::numerics::{TroubleKind, TroubleLimits};
 
-pub(super) const RULE: OfNumbers = OfNumbers {
+pub(super) static RULE: Rule = Rule {
     name: "vanishing-gradient",
     condition: "a gradient is a tiny part of the others, or all of it is 0",
     thresholds: &[
@@ -21,6 +21,12 @@ pub(super) const RULE: OfNumbers = OfNumbers {
             why: "and its root mean square must be below this: what is larger moves parameters",
         },
     ],
+    is_of_time: false,
+    examine: |facts, limits| NUMBERS.examine(facts, limits),
+};
+
+const NUMBERS: OfNumbers = OfNumbers {
+    name: "vanishing-gradient",
     kinds: &[TroubleKind::VanishingGradient],
     looks_at: |row| row.role == TensorRole::Gradient,
     rows: "gradients",
