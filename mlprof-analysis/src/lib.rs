@@ -12,7 +12,7 @@
 //! let analysis = mlprof_analysis::Analysis::of(&trace);
 //! assert_eq!(analysis.steps[0].duration_ns, 10_000);
 //! assert_eq!(analysis.critical_paths[0].length_ns, 10_000);
-//! # Ok::<(), mlprof_analysis::kineto::ReadError>(())
+//! # Ok::<(), mlprof_analysis::Error>(())
 //! ```
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -24,6 +24,7 @@ mod answers;
 pub mod columns;
 mod device;
 pub mod diff;
+mod error;
 mod findings;
 mod host;
 mod kernel_category;
@@ -46,4 +47,5 @@ pub mod xplane;
 
 pub use analysis::{Analysis, SCHEMA_VERSION};
 pub use answers::*;
+pub use error::Error;
 pub use trace::Trace;

@@ -5,9 +5,7 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use mlprof_analysis::numerics::{
-    NumericsOptions, NumericsRecord, ReadRecordError, compare, html, read, text,
-};
+use mlprof_analysis::numerics::{NumericsOptions, NumericsRecord, compare, html, read, text};
 use mlprof_events::files::{StandardStream, open_input, print as print_to};
 use mlprof_report::output::say;
 
@@ -72,7 +70,7 @@ pub enum Error {
         /// Which file.
         path: PathBuf,
         /// Why.
-        error: ReadRecordError,
+        error: mlprof_analysis::Error,
     },
     /// The names cannot be read.
     #[error("cannot read {path}", path = .path.display())]

@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use mlprof_core::hook::{DType, InputsBuilder, OpStart};
 use mlprof_core::report::tensor::TableOptions;
-use mlprof_core::tensor::{Cycle, GroupBy};
+use mlprof_core::tensor::{Cycle, GroupBy, TraceFormat};
 use mlprof_core::{Action, Profiler, ProfilerExt, RunContext, Stage, TensorProfiler, trace};
 
 const USAGE: &str = "\
@@ -26,6 +26,8 @@ Usage: tensor [--ops N] [--check]
 
 /// Of the table over 10 million ops, in seconds.
 const TABLE_BUDGET: f64 = 5.0;
+/// Of a recording whose trace is written as a file.
+const OPS_OF_A_FILE: u64 = 1_000_000;
 /// Of writing a trace, in events per second.
 const TRACE_BUDGET: f64 = 1e6;
 
@@ -186,6 +188,20 @@ fn main() -> ExitCode {
     }
 }
 
+/// Returns how long the end of a fit takes whose trace has this format, in seconds.
+/// A `.pftrace` is made of the trace's own text, which a thread reads while it is written: so it has
+/// what `mlprof convert` makes of the file. The difference between both formats is the price.
+fn file_seconds(format: TraceFormat) -> io::Result<f64> {
+    let folder = tempfile::tempdir()?;
+    let profiler = TensorProfiler::new().without_schedule().dirpath(folder.path());
+    let profiler = profiler.filename("bench").trace_formats([format]);
+    profiler.setup(Stage::Fit, &RunContext::default());
+    record(&profiler, OPS_OF_A_FILE);
+    let begin = Instant::now();
+    profiler.teardown(Some(Stage::Fit));
+    Ok(begin.elapsed().as_secs_f64())
+}
+
 fn report(options: &Options, measured: &Measured, recorded: f64, kept: u64) -> ExitCode {
     let events = measured.events as f64;
     println!("{} events in one window, {} dropped", measured.events, measured.dropped);
@@ -205,6 +221,18 @@ fn report(options: &Options, measured: &Measured, recorded: f64, kept: u64) -> E
             written.bytes as f64 / events,
             written.seconds
         );
+    }
+    for (name, format) in [("trace file", TraceFormat::Json), (".pftrace", TraceFormat::Pftrace)] {
+        match file_seconds(format) {
+            Ok(seconds) => println!(
+                "{name:<14} {:>8.2} million ops/s, at the end of a fit, {seconds:.2} s",
+                OPS_OF_A_FILE as f64 / seconds * 1e-6
+            ),
+            Err(error) => {
+                eprintln!("error: cannot write {name}: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
     }
     let table_limit = TABLE_BUDGET * (events / 1e7).max(1.0);
     let exceeded = measured.table_seconds > table_limit

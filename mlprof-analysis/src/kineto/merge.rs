@@ -9,6 +9,7 @@
 //!
 //! *Streaming*: no event is kept, only some 16 bytes for each of a file's numbers.
 
+use crate::Error;
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -18,12 +19,12 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::foreign;
 use super::renumber::Renumbered;
 use super::stream::parse;
 use super::time::{duration, moment};
 use super::values::Key;
 use super::walk::{Visit, walk};
-use super::{ReadError, foreign};
 use crate::ranks::{Placed, Ranks};
 
 /// Number of processes of a rank whose numbers follow each other.
@@ -123,7 +124,7 @@ impl<W: Write> Merge<W> {
     /// # Errors
     ///
     /// If it is no trace, or nothing can be written. What is read of it before that is in the trace.
-    pub fn add(&mut self, placed: &Placed, text: impl Read) -> Result<(), ReadError> {
+    pub fn add(&mut self, placed: &Placed, text: impl Read) -> Result<(), Error> {
         for numbers in [&mut self.arrows, &mut self.correlations, &mut self.external] {
             numbers.begin_file();
         }
@@ -132,7 +133,7 @@ impl<W: Write> Merge<W> {
         match file.failure.take() {
             Some(error) => Err(error.into()),
             None if walked.is_trace => Ok(()),
-            None => Err(ReadError::NoTrace(foreign::reason(&walked.fields, &walked.begins))),
+            None => Err(Error::NoTrace(foreign::reason(&walked.fields, &walked.begins))),
         }
     }
 
@@ -379,6 +380,6 @@ mod tests {
         let ranks = Ranks::of(&[facts]).expect("one");
         let mut merge = Merge::begin(Vec::new(), &ranks).expect("memory takes all");
         let error = merge.add(&ranks.files[0], &b"{\"a\":1}"[..]).expect_err("no trace");
-        assert!(matches!(error, ReadError::NoTrace(_)), "{error}");
+        assert!(matches!(error, Error::NoTrace(_)), "{error}");
     }
 }

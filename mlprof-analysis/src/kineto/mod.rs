@@ -30,6 +30,7 @@ mod time;
 mod values;
 mod walk;
 
+use crate::Error;
 use std::io::Read;
 
 use self::event::{Event, MemoryArguments, NameArguments, SliceArguments};
@@ -45,29 +46,6 @@ use crate::trace::{
     Trace, TraceBuilder, TrackKind,
 };
 
-/// Why a text is no trace.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-    /// The file has another format: a sentence on which.
-    #[error("{0}")]
-    NoTrace(String),
-    /// No slice is in it.
-    #[error("it is a trace in which nothing was recorded")]
-    Empty,
-    /// The trace has events, and none of them is a slice that can be read: sentences on why.
-    #[error("none of its events is a slice that can be read: {0}")]
-    NoSlices(String),
-    /// Its end is missing, and no slice comes before.
-    #[error("its end is missing, and nothing that was recorded comes before: {0}")]
-    Cut(String),
-}
-
-mlprof_events::debug_as_display!(ReadError);
-
 /// Reads a trace's text, which is not compressed any more.
 ///
 /// *Cost*: some 2 µs and 180 bytes of memory per slice.
@@ -75,7 +53,7 @@ mlprof_events::debug_as_display!(ReadError);
 /// # Errors
 ///
 /// If it is no trace, or nothing is in it.
-pub fn read(text: impl Read) -> Result<Trace, ReadError> {
+pub fn read(text: impl Read) -> Result<Trace, Error> {
     read_into(TraceBuilder::default(), text)
 }
 
@@ -87,17 +65,17 @@ pub fn read(text: impl Read) -> Result<Trace, ReadError> {
 /// # Errors
 ///
 /// As [`read`].
-pub fn read_for_xprof(text: impl Read) -> Result<Trace, ReadError> {
+pub fn read_for_xprof(text: impl Read) -> Result<Trace, Error> {
     let mut builder = TraceBuilder::default();
     builder.is_for_xprof = true;
     read_into(builder, text)
 }
 
-fn read_into(builder: TraceBuilder, text: impl Read) -> Result<Trace, ReadError> {
+fn read_into(builder: TraceBuilder, text: impl Read) -> Result<Trace, Error> {
     let mut reader = Reader { builder, spans: Spans::default(), losses: Losses::default() };
     let walked = walk(text, &mut reader)?;
     if !walked.is_trace {
-        return Err(ReadError::NoTrace(foreign::reason(&walked.fields, &walked.begins)));
+        return Err(Error::NoTrace(foreign::reason(&walked.fields, &walked.begins)));
     }
     let Reader { mut builder, spans, mut losses } = reader;
     spans.finish(&mut losses, |slice| builder.slice(slice));
@@ -107,9 +85,9 @@ fn read_into(builder: TraceBuilder, text: impl Read) -> Result<Trace, ReadError>
     builder.info.not_understood = losses.count(&walked, &impossible);
     builder.info.cut_short.clone_from(&walked.cut_short);
     match (builder.is_empty(), walked.cut_short) {
-        (true, Some(reason)) => Err(ReadError::Cut(reason)),
-        (true, None) if notes.is_empty() => Err(ReadError::Empty),
-        (true, None) => Err(ReadError::NoSlices(notes.join("; "))),
+        (true, Some(reason)) => Err(Error::Cut(reason)),
+        (true, None) if notes.is_empty() => Err(Error::Empty),
+        (true, None) => Err(Error::NoSlices(notes.join("; "))),
         (false, _) => {
             builder.info.notes = notes;
             builder.recognise_devices();

@@ -28,7 +28,7 @@ pub use self::judge::DifferenceKind;
 use self::judge::{Judged, Noise};
 pub use self::page::html;
 use self::pairs::{Pair, pairs};
-pub use self::read::{ReadRecordError, read};
+pub use self::read::read;
 pub use self::text::text;
 pub use self::unlike::BatchAgreement;
 

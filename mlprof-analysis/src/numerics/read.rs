@@ -1,55 +1,26 @@
 //! Reads a record.
 
-use std::io::{self, BufRead};
+use crate::Error;
+use std::io::BufRead;
 
 use mlprof_events::TensorRole;
 use mlprof_report::numerics::{RECORD_VERSION, RecordHeader, RecordedTensor};
 
 use super::NumericsRecord;
 
-/// Why a record cannot be read.
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadRecordError {
-    /// The file cannot be read.
-    #[error(transparent)]
-    Read(#[from] io::Error),
-    /// It is something else.
-    #[error(
-        "it is no record of numbers: its first line is none that the numerics profiler writes ({0})"
-    )]
-    NoHeader(serde_json::Error),
-    /// A later version changed what fields mean.
-    #[error(
-        "it was written by a newer mlprof: its layout has the version {0}, and this mlprof knows those up to {RECORD_VERSION}"
-    )]
-    Newer(u32),
-    /// A line in the middle is none of a record.
-    #[error("line {line} is none of a record")]
-    Line {
-        /// Which line, counted from 1.
-        line: u64,
-        /// What is wrong with it.
-        #[source]
-        error: serde_json::Error,
-    },
-}
-
-mlprof_events::debug_as_display!(ReadRecordError);
-
 /// Reads a record line by line. One whose last line is cut off is that of a run that was killed, and is read up to the last step that is
 /// whole.
 ///
 /// # Errors
 ///
-/// [`ReadRecordError`].
-pub fn read(mut text: impl BufRead) -> Result<NumericsRecord, ReadRecordError> {
+/// [`Error`].
+pub fn read(mut text: impl BufRead) -> Result<NumericsRecord, Error> {
     let mut bytes = Vec::new();
     text.read_until(b'\n', &mut bytes)?;
     let header = RecordHeader::from_line(&String::from_utf8_lossy(&bytes));
-    let header = header.map_err(ReadRecordError::NoHeader)?;
+    let header = header.map_err(Error::NoHeader)?;
     if header.numerics_version > RECORD_VERSION {
-        return Err(ReadRecordError::Newer(header.numerics_version));
+        return Err(Error::NewerRecord(header.numerics_version));
     }
     let mut record = NumericsRecord { header, tensors: Vec::new(), is_cut_off: false };
     for number in 2.. {
@@ -68,7 +39,7 @@ pub fn read(mut text: impl BufRead) -> Result<NumericsRecord, ReadRecordError> {
                 record.tensors.push(tensor);
             }
             Err(_) if !line.ends_with('\n') => cut_off(&mut record, &line),
-            Err(error) => return Err(ReadRecordError::Line { line: number, error }),
+            Err(error) => return Err(Error::RecordLine { line: number, source: error }),
         }
     }
     Ok(record)

@@ -32,7 +32,7 @@ const TRACES: usize = 16;
 /// let mut page = Page::default();
 /// page.add("run.json", &Analysis::of(&kineto::read(json.as_slice())?));
 /// assert!(page.html(&[], None).contains("Critical path"));
-/// # Ok::<(), kineto::ReadError>(())
+/// # Ok::<(), mlprof_analysis::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Page {

@@ -3,12 +3,13 @@
 //! PyTorch writes one file per cycle of its schedule, and no number. Files of one rank are cycles
 //! if they were recorded one after the other and no step is in two of them.
 
+use crate::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{RankFacts, RanksError};
+use super::RankFacts;
 
 /// Returns the traces by rank and cycle, in which each rank has each cycle once.
-pub(super) fn numbered(traces: &[RankFacts]) -> Result<Vec<RankFacts>, RanksError> {
+pub(super) fn numbered(traces: &[RankFacts]) -> Result<Vec<RankFacts>, Error> {
     let mut ranks: BTreeMap<(u32, Option<&str>), Vec<&RankFacts>> = BTreeMap::new();
     for one in traces {
         ranks.entry((one.info.rank, one.info.stage.as_deref())).or_default().push(one);
@@ -42,11 +43,11 @@ pub(super) fn numbered(traces: &[RankFacts]) -> Result<Vec<RankFacts>, RanksErro
     Ok(numbered)
 }
 
-fn two_of_one_rank(first: &RankFacts, second: &RankFacts) -> RanksError {
+fn two_of_one_rank(first: &RankFacts, second: &RankFacts) -> Error {
     let (rank, has_rank) = (first.info.rank, first.info.has_rank && second.info.has_rank);
     let (first, second) = (first.file.clone(), second.file.clone());
     match has_rank {
-        true => RanksError::TwoOfOneRank { rank, first, second },
-        false => RanksError::NoRank { first, second },
+        true => Error::TwoOfOneRank { rank, first, second },
+        false => Error::NoRank { first, second },
     }
 }

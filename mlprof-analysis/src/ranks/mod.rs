@@ -13,6 +13,7 @@ pub(crate) mod stages;
 pub(crate) mod text;
 mod time_line;
 
+use crate::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -65,40 +66,6 @@ impl RankFacts {
         }
     }
 }
-
-/// Why traces cannot be put together.
-#[derive(thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RanksError {
-    /// Two files of one rank and the same steps.
-    #[error(
-        "{first} and {second} are both of rank {rank}, and of the same cycle: leave one of them out"
-    )]
-    TwoOfOneRank {
-        /// Which rank.
-        rank: u32,
-        /// A file of it.
-        first: String,
-        /// Another one.
-        second: String,
-    },
-    /// Two files that do not state their rank, and that were recorded at the same time.
-    #[error(
-        "{first} and {second} do not state their rank (no distributedInfo, no rank in the file's \
-         name): give it as RANK=FILE, such as 0={first} 1={second}"
-    )]
-    NoRank {
-        /// A file.
-        first: String,
-        /// Another one.
-        second: String,
-    },
-    /// There are no traces.
-    #[error("there are no traces to be put together")]
-    None,
-}
-
-mlprof_events::debug_as_display!(RanksError);
 
 /// A file among the others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -169,11 +136,11 @@ impl Ranks {
     /// # Errors
     ///
     /// If there are none, or two are of one rank and the same cycle.
-    pub fn of(traces: &[RankFacts]) -> Result<Self, RanksError> {
+    pub fn of(traces: &[RankFacts]) -> Result<Self, Error> {
         let numbered = cycles::numbered(traces)?;
         let sorted: Vec<&RankFacts> = numbered.iter().collect();
         let sizes = sorted.iter().map(|one| one.info.world_size);
-        let world_size = sizes.max().ok_or(RanksError::None)?;
+        let world_size = sizes.max().ok_or(Error::NoTraces)?;
         let files = sorted.iter().zip(time_line::offsets(&sorted)).map(|(one, offset)| Placed {
             file: one.file.clone(),
             rank: one.info.rank,

@@ -1,7 +1,8 @@
 //! Traces of other tools, and files that are not strict JSON: what can be read is read, and the
 //! rest is stated.
 
-use mlprof_analysis::kineto::{ReadError, read};
+use mlprof_analysis::Error;
+use mlprof_analysis::kineto::read;
 use mlprof_analysis::trace::{Category, TrackKind};
 use mlprof_analysis::{Analysis, Trace};
 
@@ -443,7 +444,7 @@ fn other_formats_are_refused_with_a_sentence() {
     ] {
         let shown = String::from_utf8_lossy(text);
         match read(text) {
-            Err(ReadError::NoTrace(reason)) => {
+            Err(Error::NoTrace(reason)) => {
                 assert!(reason.contains(expected), "{shown}: {reason}")
             }
             other => panic!("{shown}: {other:?}"),

@@ -2,7 +2,8 @@
 
 use std::io::Read;
 
-use mlprof_analysis::kineto::{ReadError, read};
+use mlprof_analysis::Error;
+use mlprof_analysis::kineto::read;
 use mlprof_analysis::trace::{Category, TrackKind};
 
 use crate::made::{MAIN, STREAM, action, arrow, call, json, op, slice, work};
@@ -66,12 +67,12 @@ fn what_is_no_trace_is_refused() {
         ["", "{}", "[]", "12", "{\"profiler\":\"simple\"}", "{\"traceEvents\":12}", "\u{1f}\u{8b}"]
     {
         let error = read(text.as_bytes()).expect_err(text);
-        assert!(matches!(error, ReadError::NoTrace(_) | ReadError::Empty), "{text}: {error}");
+        assert!(matches!(error, Error::NoTrace(_) | Error::Empty), "{text}: {error}");
     }
     let error = read(b"{\"traceEvents\":[{\"ph\":\"X\",".as_slice()).expect_err("nothing in it");
-    assert!(matches!(error, ReadError::Cut(_)), "{error}");
+    assert!(matches!(error, Error::Cut(_)), "{error}");
     let error = read(b"{\"traceEvents\":[]}".as_slice()).expect_err("nothing in it");
-    assert!(matches!(error, ReadError::Empty), "{error}");
+    assert!(matches!(error, Error::Empty), "{error}");
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn an_error_of_the_file_is_no_end() {
     let half = &text.as_bytes()[..text.len() / 2];
     let trace = read(half.chain(Broken)).expect("what comes before");
     assert_eq!(trace.info.cut_short.as_deref(), Some("the disk is gone"));
-    assert!(matches!(read(Broken), Err(ReadError::Io(_))));
+    assert!(matches!(read(Broken), Err(Error::Io(_))));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
-use mlprof_analysis::kineto::{self, ReadError};
 use mlprof_analysis::xplane;
+use mlprof_analysis::{Error, kineto};
 use mlprof_core::tensor::Cycle;
 use prost::Message;
 
@@ -41,7 +41,7 @@ fn converted(cycle: Box<Cycle>, longest: usize) -> Result<Vec<u8>, String> {
     let text = compressed(&cycle).map_err(fault)?;
     drop(cycle);
     let trace = kineto::read_for_xprof(GzDecoder::new(&text[..])).map_err(|error| match error {
-        ReadError::Empty => "there is nothing to show: nothing happened".to_owned(),
+        Error::Empty => "there is nothing to show: nothing happened".to_owned(),
         error => format!("the trace cannot be converted: {error}"),
     })?;
     drop(text);

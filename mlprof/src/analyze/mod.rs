@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use mlprof_analysis::Analysis;
 use mlprof_analysis::page::Page;
-use mlprof_analysis::ranks::{RankFacts, Ranks, RanksError};
+use mlprof_analysis::ranks::{RankFacts, Ranks};
 use mlprof_events::files::{StandardStream, print};
 use mlprof_report::findings::text::explained;
 use mlprof_report::output::say;
@@ -195,7 +195,7 @@ fn write(text: &str) -> std::io::Result<()> {
 }
 
 /// What the ranks say together, if there is more than one.
-fn together(facts: &[RankFacts]) -> Result<Option<Ranks>, RanksError> {
+fn together(facts: &[RankFacts]) -> Result<Option<Ranks>, mlprof_analysis::Error> {
     let several = facts.windows(2).any(|pair| pair[0].rank() != pair[1].rank());
     several.then(|| Ranks::of(facts)).transpose()
 }

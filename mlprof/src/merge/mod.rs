@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use mlprof_analysis::kineto::{Merge, ReadError};
-use mlprof_analysis::ranks::{Placed, RankFacts, Ranks, RanksError};
+use mlprof_analysis::kineto::Merge;
+use mlprof_analysis::ranks::{Placed, RankFacts, Ranks};
 use mlprof_events::files::{StandardStream, print};
 use mlprof_report::output::{say, write_file};
 
@@ -56,7 +56,7 @@ pub enum Error {
     Find(#[from] traces::Error),
     /// They do not belong together.
     #[error(transparent)]
-    Ranks(#[from] RanksError),
+    Ranks(#[from] mlprof_analysis::Error),
     /// Tables, and a file is to be written.
     #[error("{path} is a folder of tables: what is merged into one file are traces as JSON")]
     Tables {
@@ -170,7 +170,7 @@ fn merged<W: Write>(out: W, ranks: &Ranks, files: &[Placed]) -> io::Result<W> {
     for placed in files {
         let text = unpack::text(Path::new(&placed.file))?;
         merge.add(placed, text).map_err(|error| match error {
-            ReadError::Io(error) => error,
+            mlprof_analysis::Error::Io(error) => error,
             other => io::Error::other(format!("{}: {other}", placed.file)),
         })?;
     }

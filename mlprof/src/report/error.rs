@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use mlprof_analysis::kineto::ReadError;
 use mlprof_report::SCHEMA_VERSION;
 
 /// Why a result cannot be printed or converted.
@@ -69,7 +68,7 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         #[source]
-        error: ReadError,
+        error: mlprof_analysis::Error,
     },
     /// Tables of a trace that cannot be read.
     #[cfg(feature = "parquet")]

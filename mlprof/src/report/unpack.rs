@@ -74,7 +74,7 @@ pub(crate) fn trace_for_xprof(path: &Path) -> Result<Trace, Error> {
 fn read_trace<R: BufRead>(
     path: &Path,
     text: io::Result<R>,
-    read: impl FnOnce(R) -> Result<Trace, kineto::ReadError>,
+    read: impl FnOnce(R) -> Result<Trace, mlprof_analysis::Error>,
 ) -> Result<Trace, Error> {
     let unreadable = |error| Error::Trace { path: path.to_owned(), error };
     read(text.map_err(|error| unreadable(error.into()))?).map_err(unreadable)

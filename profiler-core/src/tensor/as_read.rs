@@ -7,7 +7,6 @@ use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use mlprof_analysis::Trace;
-use mlprof_analysis::kineto::ReadError;
 use mlprof_events::own_thread;
 
 use super::Cycle;
@@ -18,7 +17,7 @@ const ON_THE_WAY: usize = 4;
 const PIECE: usize = 1 << 16;
 
 /// How the text of a trace is read.
-pub(super) type ReadTrace = fn(Received) -> Result<Trace, ReadError>;
+pub(super) type ReadTrace = fn(Received) -> Result<Trace, mlprof_analysis::Error>;
 
 /// The cycle as whoever reads its trace so has it; `None` if nothing is in it.
 pub(super) fn trace(cycle: &Cycle, read: ReadTrace) -> io::Result<Option<Trace>> {
@@ -39,7 +38,7 @@ pub(super) fn trace(cycle: &Cycle, read: ReadTrace) -> io::Result<Option<Trace>>
     written?;
     match answer.map_err(io::Error::other)? {
         Ok(trace) => Ok(Some(trace)),
-        Err(ReadError::Empty) => Ok(None),
+        Err(mlprof_analysis::Error::Empty) => Ok(None),
         Err(error) => Err(io::Error::other(error)),
     }
 }
