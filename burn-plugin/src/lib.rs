@@ -150,6 +150,7 @@
 // Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+#[doc(hidden)]
 pub mod actions;
 #[cfg(feature = "autodiff")]
 mod backward;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::environment;
 use crate::guarded::guarded;
-use crate::profiler::refused_setting;
+use crate::profiler::accepted;
 use crate::profiler_names::{by_name, check_repeated};
 use crate::several::Several;
 use crate::spliced::with_run;
@@ -72,11 +72,6 @@ pub trait IntoProfiler {
 pub fn resolve(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     let chosen = with_run(guarded(environment::over(own)));
     with_watcher(&chosen).unwrap_or(chosen)
-}
-
-/// Returns the profiler, unless one of its settings took no effect.
-fn accepted(profiler: Arc<dyn Profiler>) -> Result<Arc<dyn Profiler>, Error> {
-    refused_setting(&*profiler).map_or(Ok(profiler), Err)
 }
 
 impl<P: Profiler + 'static> IntoProfiler for P {

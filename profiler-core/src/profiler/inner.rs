@@ -119,9 +119,14 @@ pub trait Internals: Profiler {
     }
 }
 
+/// Returns the profiler, unless one of its settings took no effect.
+pub(crate) fn accepted(profiler: Arc<dyn Profiler>) -> Result<Arc<dyn Profiler>, Error> {
+    refused_setting(&*profiler).map_or(Ok(profiler), Err)
+}
+
 /// Returns the error of a setting that took no effect, of `profiler` or of one to which it passes
 /// on events.
-pub(crate) fn refused_setting(profiler: &dyn Profiler) -> Option<Error> {
+fn refused_setting(profiler: &dyn Profiler) -> Option<Error> {
     match profiler.inner().0 {
         Kind::None => None,
         Kind::Wrapped(inner) => refused_setting(inner),

@@ -13,7 +13,7 @@ use mlprof_events::{Action, Interest, Observation, OpStart, RunContext, Stage};
 pub use self::ext::{ProfiledIterator, ProfilerExt, Scope};
 pub use self::inner::{Inner, Internals};
 pub(crate) use self::inner::{
-    guarded_profiler, has_internals, is_open, name_of, passes_on_to, refused_setting,
+    accepted, guarded_profiler, has_internals, is_open, name_of, passes_on_to,
 };
 
 /// Receives what hooks measure, and makes a report of it.

@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use super::results::output_of;
 use crate::allocation::AllocationProfiler;
+use crate::profiler::accepted;
 use crate::report::LineCountRestriction;
-use crate::{
-    AdvancedProfiler, Error, IntoProfiler, NumericsProfiler, Output, Profiler, TensorProfiler,
-};
+use crate::{AdvancedProfiler, Error, NumericsProfiler, Output, Profiler, TensorProfiler};
 use mlprof_events::run::{AdvancedSettings, RunSettings, TensorSettings};
 
 /// The profilers that the settings of a run ask for, whose files begin with `name`.
 pub(super) fn make(settings: &RunSettings, name: &str) -> Result<Vec<Arc<dyn Profiler>>, Error> {
     let mut parts: Vec<Arc<dyn Profiler>> = Vec::new();
     if let Some(tensor) = &settings.tensor {
-        parts.push(make_tensor(tensor, output_of(settings, name, "ops")).into_profiler()?);
+        parts.push(accepted(Arc::new(make_tensor(tensor, output_of(settings, name, "ops"))))?);
     }
     if let Some(numerics) = &settings.numerics {
         let output = output_of(settings, name, "numerics");
