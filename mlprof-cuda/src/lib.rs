@@ -13,7 +13,7 @@ mod cupti;
 mod devices;
 mod driver;
 mod events;
-mod library;
+mod locate_cupti;
 mod occupancy;
 mod process_exit;
 mod properties;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::places::{Move, Places};
+use super::insertion_points::{Move, Places};
 
 /// Insertions into one source text, at byte offsets, and replacements by as many characters. None
 /// contains a line break, so that every line keeps its number.

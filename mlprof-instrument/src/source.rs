@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::edit::Edits;
-use super::places::Places;
+use super::insertion_points::Places;
 
 /// A file that was read, and what is to be put into it.
 pub(super) struct Source {

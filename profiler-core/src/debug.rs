@@ -6,8 +6,8 @@ use crate::allocation::AllocationProfiler;
 use crate::nvtx::NvtxProfiler;
 use crate::profiler::name_of;
 use crate::{
-    AdvancedProfiler, NumericsProfiler, Profiler, ProfilerExt, Several, SimpleCountersProfiler,
-    SimpleProfiler, TensorProfiler,
+    AdvancedProfiler, MultiProfiler, NumericsProfiler, Profiler, ProfilerExt,
+    SimpleCountersProfiler, SimpleProfiler, TensorProfiler,
 };
 use mlprof_events::names::short_name_of;
 
@@ -56,7 +56,7 @@ debug_as_dyn_profiler!(
     [] NumericsProfiler,
     [] NvtxProfiler,
     [] AllocationProfiler,
-    [] Several,
+    [] MultiProfiler,
 );
 
 #[cfg(all(test, not(loom)))]

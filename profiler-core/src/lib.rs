@@ -30,7 +30,7 @@
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
 //! | run several trainings at once, each with its profiler | [`Binding`], [`bound`], [`BindFutureExt`] |
 //! | let a user choose by name | [`IntoProfiler`] |
-//! | measure with several profilers at once | [`Several`], `"simple+tensor"` |
+//! | measure with several profilers at once | [`MultiProfiler`], `"simple+tensor"` |
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
 //! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
 //! | write a profiler | [`Profiler`] |
@@ -64,6 +64,7 @@ pub mod interrupt;
 mod layer_wrappers;
 pub mod lines;
 mod machine;
+mod multi;
 pub mod numerics;
 pub mod nvtx;
 mod output_settings;
@@ -74,7 +75,6 @@ mod profiler_names;
 mod recorder;
 mod select;
 mod session;
-mod several;
 pub mod simple;
 mod source;
 #[doc(hidden)]
@@ -109,6 +109,7 @@ pub use mlprof_report::{Output, Report, output};
 pub use mlprof_sampler as sampler;
 #[doc(inline)]
 pub use mlprof_trace as trace;
+pub use multi::MultiProfiler;
 pub use numerics::NumericsProfiler;
 pub use pass_through::PassThroughProfiler;
 #[doc(hidden)]
@@ -118,7 +119,6 @@ pub use select::IntoProfiler;
 #[doc(hidden)]
 pub use select::resolve;
 pub use session::Session;
-pub use several::Several;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 pub use tensor::TensorProfiler;
 

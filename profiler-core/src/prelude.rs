@@ -8,9 +8,9 @@
 pub use crate::nvtx::EmitNvtxExt;
 pub use crate::tensor::{Schedule, TraceFormat};
 pub use crate::{
-    AdvancedProfiler, BindFutureExt, Binding, Interrupt, IntoProfiler, NumericsProfiler,
-    PassThroughProfiler, Profiler, ProfilerExt, Several, SimpleProfiler, TensorProfiler, activate,
-    profile,
+    AdvancedProfiler, BindFutureExt, Binding, Interrupt, IntoProfiler, MultiProfiler,
+    NumericsProfiler, PassThroughProfiler, Profiler, ProfilerExt, SimpleProfiler, TensorProfiler,
+    activate, profile,
 };
 /// ```
 /// use mlprof_core::prelude::*;

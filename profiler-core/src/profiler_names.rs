@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::multi::MultiProfiler;
 use crate::nvtx::{EmitNvtxExt, NvtxProfiler};
-use crate::several::Several;
 use crate::{
     AdvancedProfiler, Error, NumericsProfiler, PassThroughProfiler, Profiler, SimpleProfiler,
     TensorProfiler,
@@ -86,7 +86,7 @@ pub(crate) fn by_name(text: &str) -> Result<Arc<dyn Profiler>, Error> {
     check(text)?;
     let named = || parts(text).filter_map(Named::of);
     let measuring = named().filter(|one| !matches!(one, Named::Nvtx | Named::None));
-    let profiler = Several::of(measuring.map(Named::make).collect());
+    let profiler = MultiProfiler::of(measuring.map(Named::make).collect());
     Ok(match (profiler, named().any(|one| one == Named::Nvtx)) {
         (Some(profiler), true) => profiler.emit_nvtx(),
         (Some(profiler), false) => profiler,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::environment;
 use crate::guarded::guarded;
+use crate::multi::MultiProfiler;
 use crate::profiler::accepted;
 use crate::profiler_names::{by_name, check_repeated};
-use crate::several::Several;
 use crate::spliced::with_run;
 use crate::watcher::with_watcher;
 use crate::{Error, PassThroughProfiler, Profiler};
@@ -14,7 +14,7 @@ use crate::{Error, PassThroughProfiler, Profiler};
 /// Whatever can be passed to `.profiler(…)` of a trainer: a name (`&str`, `String`), a profiler
 /// (owned, in an `Arc` or as a `Box<dyn Profiler>`), an `Option` of any of these, of which `None`
 /// measures nothing, or several of them: names joined by `+`, an array, a `Vec`, or a tuple.
-/// [`Several`] says how they go together.
+/// [`MultiProfiler`] says how they go together.
 ///
 /// Converting reads nothing but the argument. Trainers and [`Session`](crate::Session) then read
 /// the environment: `MLPROF_PROFILER=simple`, or any other name or names, measures in place of
@@ -147,7 +147,7 @@ impl<P: IntoProfiler> IntoProfiler for Vec<P> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
         refuse_repeated_names(&self)?;
         let parts: Result<Vec<_>, _> = self.into_iter().map(P::into_profiler).collect();
-        Several::of(parts?).into_profiler()
+        MultiProfiler::of(parts?).into_profiler()
     }
 
     fn add_names(&self, names: &mut Vec<String>) {

@@ -251,7 +251,7 @@ mod tests {
         refused(Session::begin(Some(Arc::new(never())), Stage::Fit, &run));
         refused(Session::begin(("simple", never()), Stage::Fit, &run));
         let parts: Vec<Arc<dyn Profiler>> = vec![Arc::new(never())];
-        refused(Session::begin(crate::Several::of(parts), Stage::Fit, &run));
+        refused(Session::begin(crate::MultiProfiler::of(parts), Stage::Fit, &run));
         let mended = never().schedule(Schedule::new());
         assert!(Session::begin(mended, Stage::Fit, &run).is_ok());
     }

@@ -12,7 +12,7 @@ use mlprof_events::{CounterSample, Observation};
 use mlprof_report::output::say;
 
 use crate::active::{activate_beside, hands_on};
-use crate::several::Several;
+use crate::multi::MultiProfiler;
 use crate::{Activated, Profiler, ProfilerExt, RunContext, Stage};
 
 static WATCHER: OnceLock<Arc<dyn Profiler>> = OnceLock::new();
@@ -124,7 +124,7 @@ pub(crate) fn step() {
 /// already.
 pub(crate) fn with_watcher(profiler: &Arc<dyn Profiler>) -> Option<Arc<dyn Profiler>> {
     let watcher = WATCHER.get().filter(|watcher| !hands_on(profiler, watcher))?;
-    Some(Several::beside(profiler.clone(), watcher.clone()))
+    Some(MultiProfiler::beside(profiler.clone(), watcher.clone()))
 }
 
 /// Tells the watcher, if there is one, of a stage that began before it watched.

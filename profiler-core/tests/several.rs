@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mlprof_core::{
-    AdvancedProfiler, IntoProfiler, Output, Profiler, ProfilerExt, Report, RunContext, Session,
-    Several, SimpleProfiler, Stage, TensorProfiler, profile,
+    AdvancedProfiler, IntoProfiler, MultiProfiler, Output, Profiler, ProfilerExt, Report,
+    RunContext, Session, SimpleProfiler, Stage, TensorProfiler, profile,
 };
 
 /// One stage with one action.
@@ -93,8 +93,8 @@ fn what_is_given_twice_is_told_once() {
     let simple: Arc<dyn Profiler> =
         Arc::new(SimpleProfiler::new().dirpath(folder.path()).filename("run"));
     let inner: Arc<dyn Profiler> =
-        Arc::new(Several::new([simple.clone(), "none".into_profiler().expect("a name")]));
-    let nested = Several::new([simple.clone(), inner]);
+        Arc::new(MultiProfiler::new([simple.clone(), "none".into_profiler().expect("a name")]));
+    let nested = MultiProfiler::new([simple.clone(), inner]);
     assert_eq!(nested.parts().len(), 2, "the simple one and the one that measures nothing");
     train(nested, &RunContext::default());
     let written = files(folder.path());

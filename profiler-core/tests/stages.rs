@@ -7,8 +7,8 @@ use std::thread;
 use mlprof_core::allocation::{AllocationProfiler, TrackingAllocator};
 use mlprof_core::tensor::Schedule;
 use mlprof_core::{
-    AdvancedProfiler, NumericsProfiler, Observation, Output, Profiler, ProfilerExt, Report,
-    RunContext, Several, SimpleProfiler, Stage, TensorProfiler,
+    AdvancedProfiler, MultiProfiler, NumericsProfiler, Observation, Output, Profiler, ProfilerExt,
+    Report, RunContext, SimpleProfiler, Stage, TensorProfiler,
 };
 
 #[global_allocator]
@@ -180,7 +180,7 @@ fn all_reports_show_a_fact_about_their_stage_once() {
         Arc::new(every_step()),
         Arc::new(NumericsProfiler::new()),
     ];
-    let both = Several::new([profilers[0].clone(), profilers[2].clone()]);
+    let both = MultiProfiler::new([profilers[0].clone(), profilers[2].clone()]);
     for profiler in profilers.iter().cloned().chain([Arc::new(both) as Arc<dyn Profiler>]) {
         let run = RunContext::default();
         profiler.setup(Stage::Fit, &run);

@@ -22,7 +22,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(ours::Advanced::new()),
         Box::new(ours::AdvancedStep::new()),
         Box::new(ours::BothByHand::new()),
-        Box::new(ours::Several::new()),
+        Box::new(ours::MultiProfiler::new()),
         Box::new(ours::Tensor::ops()),
         Box::new(ours::Tensor::ops_with_shapes()),
         Box::new(spliced::Spliced::new()),

@@ -189,20 +189,20 @@ impl Subject for AdvancedStep {
 }
 
 /// The Simple and the Advanced profiler at once.
-pub struct Several {
+pub struct MultiProfiler {
     profiler: Arc<dyn Profiler>,
     action: Action,
 }
 
-impl Several {
+impl MultiProfiler {
     /// With profilers of its own.
     pub fn new() -> Self {
-        let profiler = behind_dyn(mlprof_core::Several::new(simple_and_advanced()));
+        let profiler = behind_dyn(mlprof_core::MultiProfiler::new(simple_and_advanced()));
         Self { profiler, action: Action::new("training_step") }
     }
 }
 
-impl Subject for Several {
+impl Subject for MultiProfiler {
     fn name(&self) -> &'static str {
         "several"
     }

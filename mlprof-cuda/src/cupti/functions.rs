@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use libloading::Library;
 
 use super::unavailable::Unavailable;
-use crate::library::{self, Surroundings};
+use crate::locate_cupti::{self, Surroundings};
 
 /// What functions return; 0 if they have worked.
 pub(super) type Code = u32;
@@ -133,7 +133,7 @@ impl Functions {
     /// Looks for libcupti and loads it. `driver` is CUDA's major version that the driver knows.
     pub(super) fn load(driver: Option<u32>) -> Result<Self, Unavailable> {
         let surroundings = Surroundings::of_process(driver);
-        if let Some(path) = library::loaded() {
+        if let Some(path) = locate_cupti::loaded() {
             let opened = Self::open(&path);
             return opened.map_err(|error| Unavailable::Library { path, error: error.to_string() });
         }

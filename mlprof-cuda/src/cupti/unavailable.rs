@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::library::VARIABLE;
+use crate::locate_cupti::VARIABLE;
 
 /// CUPTI cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -15,11 +15,11 @@
 //! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>,
 //! <https://opentelemetry.io/docs/specs/otlp/>.
 
-mod asked;
 #[cfg(all(unix, feature = "otlp-tls"))]
 mod certificates;
 #[cfg(all(unix, feature = "otlp"))]
 mod collector;
+mod config;
 #[cfg(all(unix, feature = "otlp"))]
 mod message;
 #[cfg(all(unix, feature = "otlp"))]
@@ -32,12 +32,12 @@ mod settings;
 use mlprof_core::output::say;
 use mlprof_events::environment::variable;
 
-use asked::Asked;
+use config::Asked;
 
 /// Has metrics pushed if the environment says so.
 pub(crate) fn start_if_asked() {
     let value = |name: &str| variable(name).map(|it| it.to_string_lossy().into_owned());
-    if let Some(asked) = asked::asked(&value)
+    if let Some(asked) = config::asked(&value)
         && let Err(why) = start(&asked, &value)
     {
         let (url, variable) = (asked.shown_url(), asked.variable);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use ureq::http::{HeaderName, HeaderValue, Uri};
 
-use super::asked::{Asked, set};
+use super::config::{Asked, set};
 
 /// What the specification has where nothing is said, in milliseconds.
 const INTERVAL: u64 = 60_000;

@@ -4,7 +4,7 @@
 use mlprof_events::{RunContext, files};
 
 use super::console::Console;
-use super::{Output, together};
+use super::{Output, deduplicate};
 use crate::finding::Finding;
 use crate::findings::text as findings_text;
 #[cfg(feature = "html")]
@@ -53,11 +53,11 @@ pub(super) fn deliver_to<'text>(
     }
     let noted = output.map_or_else(String::new, |output| label::notes(&output.state().notes));
     let goes_to_stderr = output.is_some_and(|output| output.prints_to_stderr);
-    let heading = together::heading(output.and_then(Output::kind));
+    let heading = deduplicate::heading(output.and_then(Output::kind));
     let printed = |is_in_a_file| {
         // All rows of a report that its file could not take.
         let text = if is_in_a_file == Some(false) { report.whole } else { report.console };
-        format!("{heading}{text}{noted}{}", together::lines(findings, goes_to_stderr))
+        format!("{heading}{text}{noted}{}", deduplicate::lines(findings, goes_to_stderr))
     };
     let whole = || format!("{}{noted}{}", report.whole, findings_text::whole(findings));
     put(output, whole, printed, console);
@@ -128,7 +128,7 @@ impl Output {
 /// program cannot read them.
 #[cfg(not(feature = "read"))]
 pub(super) fn deliver_ranks(output: &Output, report: &Report) {
-    together::tell_ranks(|| {
+    deduplicate::tell_ranks(|| {
         let run = output.run();
         let has_parts = run.rank == 0 && run.world_size > 1 && output.writes_json;
         if has_parts && !report.step_series().is_empty() {
@@ -143,7 +143,7 @@ pub(super) fn deliver_ranks(output: &Output, report: &Report) {
 /// What all ranks say together, below the report of rank 0, which is there already.
 #[cfg(feature = "read")]
 pub(super) fn deliver_ranks(output: &Output, report: &Report) {
-    together::tell_ranks(|| {
+    deduplicate::tell_ranks(|| {
         let text = output.ranks_text(report);
         if let Some(text) = &text {
             put(Some(output), || text.clone(), |_| text.clone(), &mut output.console());

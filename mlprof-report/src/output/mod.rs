@@ -4,6 +4,7 @@
 //! once and the report goes to the console.
 
 mod console;
+mod deduplicate;
 mod delivery;
 mod destination;
 mod missing;
@@ -11,7 +12,6 @@ mod name;
 #[cfg(feature = "read")]
 mod ranks;
 mod rendered;
-mod together;
 
 use std::collections::HashMap;
 use std::io;
@@ -20,6 +20,8 @@ use std::sync::PoisonError;
 
 use console::Console;
 pub use console::say;
+#[doc(hidden)]
+pub use deduplicate::deliver_together;
 #[doc(hidden)]
 pub use delivery::{deliver, deliver_value};
 #[doc(hidden)]
@@ -36,8 +38,6 @@ use mlprof_events::{RunContext, Stage, Stages};
 pub use name::shortened;
 #[doc(hidden)]
 pub use rendered::RenderedReport;
-#[doc(hidden)]
-pub use together::deliver_together;
 
 /// Where the reports of one profiler go.
 ///
@@ -103,7 +103,7 @@ impl Output {
         Self::default()
     }
 
-    /// Says in one word what kind of profiler this is of: see [`Several`](crate::Several).
+    /// Says in one word what kind of profiler this is of: see [`MultiProfiler`](crate::MultiProfiler).
     #[doc(hidden)]
     #[must_use]
     pub fn of_kind(mut self, kind: &'static str) -> Self {

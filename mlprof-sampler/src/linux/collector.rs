@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::handler::{WORLD, on_signal};
+use super::handler::{SNAPSHOT, on_signal};
 use super::left_behind::{self, LeftBehind};
-use super::process_layout::{Libraries, World};
+use super::process_layout::{Libraries, UnwindSnapshot};
 use super::refusals::Refusals;
-use super::retired_worlds::RetiredWorlds;
+use super::retired_snapshots::RetiredSnapshots;
 use super::sampled_threads::{EndedThreads, Member, Tally};
 use super::samples_so_far::{Found, Totals};
 use super::slot::Slots;
@@ -36,7 +36,7 @@ pub(super) struct Collector {
     /// Threads that are not to be sampled: ours, the collector's own among them.
     left_out: HashSet<i32>,
     libraries: Libraries,
-    retired: RetiredWorlds,
+    retired: RetiredSnapshots,
     /// The session that a recorder is in.
     running: u64,
     totals: Totals,
@@ -65,7 +65,7 @@ impl Collector {
             rounds: 0,
             left_out: HashSet::new(),
             libraries,
-            retired: RetiredWorlds::default(),
+            retired: RetiredSnapshots::default(),
             running: 0,
             totals,
             ended: EndedThreads::default(),
@@ -102,15 +102,15 @@ impl Collector {
     }
 
     fn publish_world(&mut self) {
-        let world = self.libraries.world(self.settings);
-        let before = WORLD.swap(Box::into_raw(Box::new(world)), Ordering::SeqCst);
+        let snapshot = self.libraries.snapshot(self.settings);
+        let before = SNAPSHOT.swap(Box::into_raw(Box::new(snapshot)), Ordering::SeqCst);
         self.retire(before);
     }
 
-    fn retire(&mut self, world: *mut World) {
-        if !world.is_null() {
-            // SAFETY: from `Box::into_raw`, above, and no longer in `WORLD`.
-            unsafe { self.retired.add(world, self.slots.all()) };
+    fn retire(&mut self, snapshot: *mut UnwindSnapshot) {
+        if !snapshot.is_null() {
+            // SAFETY: from `Box::into_raw`, above, and no longer in `SNAPSHOT`.
+            unsafe { self.retired.add(snapshot, self.slots.all()) };
         }
     }
 
@@ -322,8 +322,8 @@ impl Collector {
             }
             self.let_go(thread);
         }
-        let world = WORLD.swap(ptr::null_mut(), Ordering::SeqCst);
-        self.retire(world);
+        let snapshot = SNAPSHOT.swap(ptr::null_mut(), Ordering::SeqCst);
+        self.retire(snapshot);
         self.is_at_rest();
         self.slots.free_spare();
     }
@@ -378,7 +378,7 @@ impl Drop for Collector {
             return;
         }
         left_behind::keep(LeftBehind {
-            worlds: std::mem::take(&mut self.retired),
+            snapshots: std::mem::take(&mut self.retired),
             libraries: std::mem::take(&mut self.libraries),
             leaving: std::mem::take(&mut self.leaving),
             signal: self.signal.take(),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use framehop::Unwinder;
 
-use super::process_layout::World;
+use super::process_layout::UnwindSnapshot;
 use super::registers::{Registers, SYSTEM_CALL, code_address, thread_pointer};
 use super::ring::Writing;
 use super::slot::{Slot, UnwindCache};
@@ -18,9 +18,9 @@ use mlprof_events::clock::counter;
 
 /// What handlers work with; null: they do nothing.
 ///
-/// *Invariant*: a handler reads it after it has entered its slot. A world that is taken out is
+/// *Invariant*: a handler reads it after it has entered its slot. A snapshot that is taken out is
 /// freed only after every slot has been seen at rest.
-pub(super) static WORLD: AtomicPtr<World> = AtomicPtr::new(ptr::null_mut());
+pub(super) static SNAPSHOT: AtomicPtr<UnwindSnapshot> = AtomicPtr::new(ptr::null_mut());
 
 /// The innermost so many frames are kept.
 const MOST_FRAMES: u64 = 128;
@@ -101,7 +101,7 @@ pub(super) unsafe extern "C" fn on_signal(
             let late = if missed == 0 { 0 } else { 1 + missed };
             let ticks = Ticks { in_time: u64::from(missed == 0), late };
             // SAFETY: the slot was entered with the right generation, so this is the handler of
-            // the slot's thread, and the world that is read now stays.
+            // the slot's thread, and the snapshot that is read now stays.
             unsafe { sample(slot, ticks, &Registers::of(context), started) };
             let finished = counter();
             slot.finished.store(finished, Ordering::Relaxed);
@@ -145,11 +145,11 @@ fn note_cost(slot: &Slot, measured: u64) {
 /// Only in the handler of the slot's thread, which has entered the slot.
 #[inline(never)]
 unsafe fn sample(slot: &Slot, ticks: Ticks, registers: &Registers, started: u64) {
-    // SAFETY: worlds are freed only when no handler is inside any slot.
-    let Some(world) = (unsafe { WORLD.load(Ordering::SeqCst).as_ref() }) else { return };
-    let waits = is_interrupted_wait(registers, world);
-    let remaining = timer::remaining(slot.timer.load(Ordering::Relaxed)).min(world.period);
-    let mut ticks = ticks.or_late(world.period - remaining, world.period);
+    // SAFETY: snapshots are freed only when no handler is inside any slot.
+    let Some(snapshot) = (unsafe { SNAPSHOT.load(Ordering::SeqCst).as_ref() }) else { return };
+    let waits = is_interrupted_wait(registers, snapshot);
+    let remaining = timer::remaining(slot.timer.load(Ordering::Relaxed)).min(snapshot.period);
+    let mut ticks = ticks.or_late(snapshot.period - remaining, snapshot.period);
     ticks.in_time += slot.passed_over.swap(0, Ordering::Relaxed);
     // SAFETY: as the caller promises.
     let work = unsafe { slot.work() };
@@ -160,7 +160,7 @@ unsafe fn sample(slot: &Slot, ticks: Ticks, registers: &Registers, started: u64)
     // SAFETY: the scopes are those of the slot's thread, which is this one.
     let (session, scopes) = unsafe { write_scopes(slot, &mut writing) };
     // SAFETY: as the caller promises.
-    let flags = unsafe { write_stack(slot, &work.cache, world, registers, &mut writing) };
+    let flags = unsafe { write_stack(slot, &work.cache, snapshot, registers, &mut writing) };
     let length = writing.length();
     writing.set(0, length | scopes << 16 | flags | if waits { WAITS } else { 0 });
     writing.set(2, ticks.late);
@@ -170,19 +170,19 @@ unsafe fn sample(slot: &Slot, ticks: Ticks, registers: &Registers, started: u64)
     if !writing.finish() {
         work.ring.drop_ticks(ticks.in_time + ticks.late);
     }
-    if !note_waiting(slot, world, waits) {
-        change_phase(slot, world, remaining);
+    if !note_waiting(slot, snapshot, waits) {
+        change_phase(slot, snapshot, remaining);
     }
 }
 
 /// Whether the signal ended a wait in a system call: the call is about to be made again, or says
 /// that it was interrupted.
-fn is_interrupted_wait(registers: &Registers, world: &World) -> bool {
+fn is_interrupted_wait(registers: &Registers, snapshot: &UnwindSnapshot) -> bool {
     let at = registers.instruction;
     let is_call = |start: usize| {
         let bytes = start..start.wrapping_add(SYSTEM_CALL.len());
         // SAFETY: code of a library that is kept in memory and may be read.
-        world.is_code(bytes.clone())
+        snapshot.is_code(bytes.clone())
             && unsafe {
                 std::slice::from_raw_parts(bytes.start as *const u8, bytes.len()) == SYSTEM_CALL
             }
@@ -192,10 +192,10 @@ fn is_interrupted_wait(registers: &Registers, world: &World) -> bool {
 }
 
 /// Stops the timer of a thread that only waits, and says so: until it runs again it is where it was.
-fn note_waiting(slot: &Slot, world: &World, waits: bool) -> bool {
+fn note_waiting(slot: &Slot, snapshot: &UnwindSnapshot, waits: bool) -> bool {
     let count = if waits { slot.waits.load(Ordering::Relaxed) + 1 } else { 0 };
     slot.waits.store(count, Ordering::Relaxed);
-    let is_idle = count >= world.idle_after;
+    let is_idle = count >= snapshot.idle_after;
     if is_idle {
         slot.waits.store(0, Ordering::Relaxed);
         timer::stop(slot.timer.load(Ordering::Relaxed));
@@ -209,7 +209,7 @@ fn note_waiting(slot: &Slot, world: &World, waits: bool) -> bool {
 /// whole number of ticks, as loops of a few milliseconds may, would always be hit at the same places.
 const SAMPLES_IN_PHASE: u64 = 4;
 
-fn change_phase(slot: &Slot, world: &World, remaining: u64) {
+fn change_phase(slot: &Slot, snapshot: &UnwindSnapshot, remaining: u64) {
     // A linear congruential generator, of which the upper bits are good.
     let number = slot.random.load(Ordering::Relaxed);
     let next = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -219,7 +219,7 @@ fn change_phase(slot: &Slot, world: &World, remaining: u64) {
         // On average what it is anyway. That is less than a period where the sample came late, which
         // some places in the program make likelier than others.
         let part = (next >> 28) & 0xffff_ffff; // of 2^32
-        timer::run(timer, (part * 2 * remaining) >> 32, world.period);
+        timer::run(timer, (part * 2 * remaining) >> 32, snapshot.period);
     }
 }
 
@@ -257,12 +257,12 @@ unsafe fn write_scopes(slot: &Slot, writing: &mut Writing<'_>) -> (u64, u64) {
 unsafe fn write_stack(
     slot: &Slot,
     cache: &UnsafeCell<UnwindCache>,
-    world: &World,
+    snapshot: &UnwindSnapshot,
     registers: &Registers,
     writing: &mut Writing<'_>,
 ) -> u64 {
     writing.push(registers.instruction as u64);
-    let Some((low, high)) = stack_of(slot, world, registers.stack) else { return NO_STACK };
+    let Some((low, high)) = stack_of(slot, snapshot, registers.stack) else { return NO_STACK };
     let read = |address: u64| {
         let address = address as usize;
         let is_stack = address >= registers.stack && address <= high - size_of::<u64>();
@@ -273,7 +273,7 @@ unsafe fn write_stack(
         // nothing else meanwhile.
         Ok(unsafe { *(address as *const u64) })
     };
-    if world.walks_frame_pointers {
+    if snapshot.walks_frame_pointers {
         return write_frame_pointers(registers, high, read, writing);
     }
     let here = ptr::from_ref(&high) as usize;
@@ -282,13 +282,13 @@ unsafe fn write_stack(
     }
     // SAFETY: the cell is this handler's alone, by the slot's invariant.
     let cache = unsafe { &mut *cache.get() };
-    unwind(world, registers, cache, read, writing)
+    unwind(snapshot, registers, cache, read, writing)
 }
 
 /// In a function of its own: it takes some kilobytes of stack, which an alternate stack may not have.
 #[inline(never)]
 fn unwind(
-    world: &World,
+    snapshot: &UnwindSnapshot,
     registers: &Registers,
     cache: &mut UnwindCache,
     mut read: impl FnMut(u64) -> Result<u64, ()>,
@@ -296,7 +296,7 @@ fn unwind(
 ) -> u64 {
     let instruction = registers.instruction as u64;
     let mut frames =
-        world.tables.iter_frames(instruction, registers.for_unwinding(), cache, &mut read);
+        snapshot.tables.iter_frames(instruction, registers.for_unwinding(), cache, &mut read);
     let _ = frames.next(); // the instruction itself
     for _ in 1..MOST_FRAMES {
         match frames.next() {
@@ -337,12 +337,12 @@ fn write_frame_pointers(
 }
 
 /// The ends of the stack that the thread is on, if it is the thread's own.
-fn stack_of(slot: &Slot, world: &World, pointer: usize) -> Option<(usize, usize)> {
+fn stack_of(slot: &Slot, snapshot: &UnwindSnapshot, pointer: usize) -> Option<(usize, usize)> {
     let known = (slot.stack_low.load(Ordering::Relaxed), slot.stack_high.load(Ordering::Relaxed));
     if (known.0..known.1).contains(&pointer) {
         return Some(known);
     }
-    let found = find_stack(slot, world, pointer)?;
+    let found = find_stack(slot, snapshot, pointer)?;
     slot.stack_low.store(found.0, Ordering::Relaxed);
     slot.stack_high.store(found.1, Ordering::Relaxed);
     Some(found)
@@ -350,12 +350,12 @@ fn stack_of(slot: &Slot, world: &World, pointer: usize) -> Option<(usize, usize)
 
 /// The end of a mapping is not good enough: what lies above the stack in the same one may go at any
 /// time. The thread's own data, which lie directly above its stack, stay as long as the thread.
-fn find_stack(slot: &Slot, world: &World, pointer: usize) -> Option<(usize, usize)> {
-    let main = world.main_stack();
+fn find_stack(slot: &Slot, snapshot: &UnwindSnapshot, pointer: usize) -> Option<(usize, usize)> {
+    let main = snapshot.main_stack();
     if main.contains(&pointer) {
         return slot.is_main.load(Ordering::Relaxed).then_some((main.start, main.end));
     }
-    let mapping = world.writable_around(pointer)?;
+    let mapping = snapshot.writable_around(pointer)?;
     let end = thread_pointer() & !(align_of::<u64>() - 1);
     (mapping.contains(&end) && pointer < end).then_some((mapping.start, end))
 }

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use mlprof_events::forking::{Mutex, MutexGuard};
 
 use super::process_layout::Libraries;
-use super::retired_worlds::RetiredWorlds;
+use super::retired_snapshots::RetiredSnapshots;
 use super::sampled_threads::Member;
 use super::slot;
 use super::timer::{self, Signal};
@@ -15,8 +15,8 @@ static LEFT_BEHIND: Mutex<Vec<LeftBehind>> = Mutex::new(Vec::new());
 
 /// The rest of a stopped sampler.
 pub(super) struct LeftBehind {
-    pub(super) worlds: RetiredWorlds,
-    #[expect(dead_code, reason = "its tables are read through the worlds")]
+    pub(super) snapshots: RetiredSnapshots,
+    #[expect(dead_code, reason = "its tables are read through the snapshots")]
     pub(super) libraries: Libraries,
     /// Threads whose lease has ended, and in whose handler somebody may be.
     pub(super) leaving: Vec<Member>,
@@ -36,13 +36,13 @@ impl LeftBehind {
             }
             !is_at_rest
         });
-        self.worlds.free_unused();
+        self.snapshots.free_unused();
         if self.leaving.is_empty()
             && let Some(signal) = self.signal.take()
         {
             signal.give_back();
         }
-        self.leaving.is_empty() && self.worlds.is_empty()
+        self.leaving.is_empty() && self.snapshots.is_empty()
     }
 }
 

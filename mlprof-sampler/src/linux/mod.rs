@@ -6,7 +6,7 @@ mod left_behind;
 mod process_layout;
 mod refusals;
 mod registers;
-mod retired_worlds;
+mod retired_snapshots;
 mod ring;
 mod sampled_threads;
 mod samples_so_far;

@@ -19,7 +19,7 @@ const IDLE_AFTER: u32 = 20;
 pub(super) type Tables = UnwinderNative<&'static [u8], MustNotAllocateDuringUnwind>;
 
 /// Does not change once the handler can see it.
-pub(super) struct World {
+pub(super) struct UnwindSnapshot {
     pub(super) tables: Tables,
     /// Code that can be read, in order.
     code: Vec<Range<usize>>,
@@ -37,7 +37,7 @@ pub(super) struct World {
 /// another distance.
 const STACK_GUARD_GAP: usize = 1 << 20;
 
-impl World {
+impl UnwindSnapshot {
     /// The mapping that a thread's stack is in; for the handler.
     pub(super) fn writable_around(&self, address: usize) -> Option<&Range<usize>> {
         around(&self.writable, address)
@@ -167,8 +167,8 @@ impl Libraries {
         libraries.find(|library| library.range.contains(&address)).map(Arc::as_ref)
     }
 
-    /// The world with these libraries.
-    pub(super) fn world(&self, settings: SamplerSettings) -> World {
+    /// The snapshot with these libraries.
+    pub(super) fn snapshot(&self, settings: SamplerSettings) -> UnwindSnapshot {
         let mut tables = Tables::new();
         for library in &self.libraries {
             tables.add_module(library.module());
@@ -177,7 +177,7 @@ impl Libraries {
             self.libraries.iter().flat_map(|library| library.code.iter().cloned()).collect();
         code.sort_by_key(|range| range.start);
         let (writable, main_stack) = mappings();
-        World {
+        UnwindSnapshot {
             tables,
             code,
             writable,
@@ -367,11 +367,11 @@ mod tests {
         let here = mappings as fn() -> _ as usize;
         let own = libraries.around(here).expect("this function is in a library");
         assert!(own.unwinding.is_some(), "{:?}", own.path);
-        let world = libraries.world(SamplerSettings::new(1000));
-        assert!(world.is_code(here..here + 2) && !world.is_code(16..18));
+        let snapshot = libraries.snapshot(SamplerSettings::new(1000));
+        assert!(snapshot.is_code(here..here + 2) && !snapshot.is_code(16..18));
         let local = 0_u8;
         let on_stack = &raw const local as usize;
-        assert!(world.writable_around(on_stack).is_some(), "tests have threads of their own");
+        assert!(snapshot.writable_around(on_stack).is_some(), "tests have threads of their own");
         assert!(libraries.libraries.iter().any(|library| library.path.ends_with("[vdso]")));
     }
 }

@@ -1,10 +1,10 @@
 //! A finished recording, for those who read it.
 
 mod clock_shift;
+mod deduplicate_kernels;
 mod driver_calls;
 mod event;
 pub(crate) mod event_log;
-mod kernels_told_twice;
 mod time_order;
 
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use std::ops::Range;
 use chrono::{DateTime, Utc};
 
 pub(crate) use self::clock_shift::{clock_shifts, early};
+use self::deduplicate_kernels::pair;
 use self::driver_calls::{DriverWork, as_events, by_thread};
 pub use self::event::{EVENT_WORDS, Event, MEMORY_WORDS, MemoryEvent, OpenEvent};
 use self::event_log::LogSnapshot;
-use self::kernels_told_twice::pair;
 use self::time_order::InTimeOrder;
 use crate::trace_options::TraceOptions;
 use mlprof_events::clock::Rate;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mlprof_core::{Action, NeverStarted, Observation, Profiler, Several, SimpleProfiler};
+use mlprof_core::{Action, MultiProfiler, NeverStarted, Observation, Profiler, SimpleProfiler};
 use mlprof_train::{FitOutcome, TrainError};
 
 use crate::toy::{Triple, Trouble, inputs, trainer};
@@ -54,7 +54,7 @@ impl Profiler for Curious {
 fn fit(triple: &mut Triple, stops: bool) -> (Arc<Curious>, Result<FitOutcome, TrainError>) {
     let curious = Arc::new(Curious { stops, ..Curious::default() });
     let both = [Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, curious.clone()];
-    let mut trainer = trainer().profiler(Arc::new(Several::new(both)));
+    let mut trainer = trainer().profiler(Arc::new(MultiProfiler::new(both)));
     let outcome = trainer.fit(triple, &inputs(5), None);
     (curious, outcome)
 }

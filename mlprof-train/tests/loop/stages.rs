@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use mlprof_core::{
-    Action, Inner, NeverStarted, Observation, Profiler, RunContext, Several, SimpleProfiler, Stage,
+    Action, Inner, MultiProfiler, NeverStarted, Observation, Profiler, RunContext, SimpleProfiler,
+    Stage,
 };
 
 use crate::toy::{Triple, inputs, trainer};
@@ -99,7 +100,7 @@ fn each_part_of_several_has_the_stages_that_it_asked_for() {
     let (plain, separating) = (Arc::new(Recorder::default()), SimpleProfiler::new());
     let separating = Arc::new(separating);
     let parts: [Arc<dyn Profiler>; 2] = [plain.clone(), separating.clone()];
-    fit(Arc::new(Several::new(parts)));
+    fit(Arc::new(MultiProfiler::new(parts)));
     assert_eq!(plain.calls("setup"), ["setup fit"]);
     assert_eq!(plain.calls("teardown"), ["teardown None"]);
     let report = separating.snapshot();

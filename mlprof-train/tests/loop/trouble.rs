@@ -5,7 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mlprof_core::{Action, NeverStarted, Observation, Profiler, Report, Several, SimpleProfiler};
+use mlprof_core::{
+    Action, MultiProfiler, NeverStarted, Observation, Profiler, Report, SimpleProfiler,
+};
 use mlprof_train::{Callback, EpochContext, Result, StopReason, TrainError, TrainerState};
 
 use crate::toy::{Triple, Trouble, Watched, inputs, trainer};
@@ -90,7 +92,7 @@ impl Profiler for Alarm {
 #[test]
 fn a_profiler_that_sees_a_reason_ends_training_before_the_parameters_change() {
     let both = [Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, Arc::new(Alarm::default())];
-    let profiler = Arc::new(Several::new(both));
+    let profiler = Arc::new(MultiProfiler::new(both));
     let mut triple = Triple::default();
     let mut trainer = trainer().profiler(profiler.clone());
     let error = trainer.fit(&mut triple, &inputs(10), None).expect_err("it is stopped");

@@ -25,8 +25,8 @@ use self::thread::Teller;
 pub(crate) use self::thread::is_in_profiler;
 pub use self::thread::let_go;
 use crate::guarded::guarded;
+use crate::multi::MultiProfiler;
 use crate::profiler::{self, Profiler, passes_on_to};
-use crate::several::Several;
 use crate::source;
 use mlprof_events::forking::this_process;
 use mlprof_events::{
@@ -84,7 +84,7 @@ pub(crate) fn take_slow_path() {
 /// `profiler`, and those beside all others unless they are part of it.
 fn combined(profiler: &Arc<dyn Profiler>, besides: &[Arc<dyn Profiler>]) -> Arc<dyn Profiler> {
     let others = besides.iter().filter(|beside| !hands_on(profiler, beside));
-    others.fold(profiler.clone(), |all, beside| Several::beside(all, beside.clone()))
+    others.fold(profiler.clone(), |all, beside| MultiProfiler::beside(all, beside.clone()))
 }
 
 /// Whether `profiler` is `other`, or tells it of all that it is told of.

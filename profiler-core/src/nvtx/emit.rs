@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::NvtxProfiler;
 use crate::Profiler;
-use crate::several::Several;
+use crate::multi::MultiProfiler;
 
 /// Ranges for tools such as Nsight Systems, beside what a profiler measures: for owned profilers, and
 /// for shared ones such as what [`into_profiler`](crate::IntoProfiler::into_profiler) returns.
@@ -57,5 +57,5 @@ impl EmitNvtxExt for Arc<dyn Profiler> {
 }
 
 fn with_ranges(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
-    Arc::new(Several::new([Arc::new(NvtxProfiler::new()), profiler]))
+    Arc::new(MultiProfiler::new([Arc::new(NvtxProfiler::new()), profiler]))
 }

@@ -123,7 +123,7 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
         }
     }
 
-    /// Returns the profilers that a [`Several`](crate::Several) consists of; none for other
+    /// Returns the profilers that a [`MultiProfiler`](crate::MultiProfiler) consists of; none for other
     /// profilers.
     #[doc(hidden)]
     fn parts(&self) -> &[Arc<dyn Profiler>] {

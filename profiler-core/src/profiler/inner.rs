@@ -75,7 +75,7 @@ pub trait Internals: Profiler {
         None
     }
 
-    /// Returns the profilers of a [`Several`](crate::Several), without one that is beside all
+    /// Returns the profilers of a [`MultiProfiler`](crate::MultiProfiler), without one that is beside all
     /// others.
     fn parts(&self) -> &[Arc<dyn Profiler>] {
         &[]

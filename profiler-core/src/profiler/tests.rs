@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::hook::OpStart;
-use crate::{AdvancedProfiler, Several, SimpleProfiler, TensorProfiler};
+use crate::{AdvancedProfiler, MultiProfiler, SimpleProfiler, TensorProfiler};
 use mlprof_events::{RegionSinks, TrainingControl};
 
 /// A wrapper of the program's that writes only what it must.
@@ -87,7 +87,7 @@ impl Profiler for Witness {
 fn every_message_passes_through_a_wrapper_that_knows_none_of_them() {
     let witness = Arc::new(Witness::default());
     let guarded = crate::guarded::guarded(witness.clone());
-    let nested = Wrapper(Wrapper(Several::new([guarded, Arc::new(SimpleProfiler::new())])));
+    let nested = Wrapper(Wrapper(MultiProfiler::new([guarded, Arc::new(SimpleProfiler::new())])));
     let profiler = crate::guarded::guarded(Arc::new(nested));
     assert_eq!(profiler.interest(), Interest::ACTIONS | Interest::OPS);
     profiler.setup(Stage::Fit, &RunContext::default());
@@ -119,7 +119,7 @@ fn every_message_passes_through_a_wrapper_that_knows_none_of_them() {
 fn what_mlprof_queries_is_found_behind_a_wrapper() {
     let simple: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
     let tensor: Arc<dyn Profiler> = Arc::new(Wrapper(Witness::default()));
-    let both = Arc::new(Several::new([simple.clone(), tensor.clone()]));
+    let both = Arc::new(MultiProfiler::new([simple.clone(), tensor.clone()]));
     let profiler: Arc<dyn Profiler> = Arc::new(WrapperOf(both.clone()));
     let action = Action::new("open");
     assert!(!is_open(&*profiler, action));
@@ -145,7 +145,7 @@ fn what_mlprof_queries_is_found_behind_a_wrapper() {
     assert!(name_of(&*profiler).ends_with("WrapperOf"), "{}", name_of(&*profiler));
 }
 
-struct WrapperOf(Arc<Several>);
+struct WrapperOf(Arc<MultiProfiler>);
 
 impl Profiler for WrapperOf {
     fn start(&self, action: Action) {
@@ -202,7 +202,7 @@ fn the_report_of_a_wrapper_is_its_own_or_whole_that_of_the_profiler_inside() {
 
 #[test]
 fn a_region_has_the_sinks_of_all_profilers() {
-    let both = Several::new([
+    let both = MultiProfiler::new([
         Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>,
         Arc::new(AdvancedProfiler::new()),
         Arc::new(Witness::default()),

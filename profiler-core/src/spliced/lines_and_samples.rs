@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::wanted_word::{want, wanted};
+use super::enabled_flags::{want, wanted};
 use crate::lines::{LineProfiler, PeriodicWriter};
 use crate::report::internals::{has_numbers, reason_for_nothing};
 use crate::report::{lines_memory, lines_text};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::wanted_word::{want, wanted};
+use super::enabled_flags::{want, wanted};
 use crate::{build_settings, watcher};
 use mlprof_events::run::RunSettings;
 

@@ -23,6 +23,7 @@
 
 #[cfg(target_os = "linux")]
 mod crash;
+mod enabled_flags;
 mod environment;
 mod lines_and_samples;
 mod listening;
@@ -33,7 +34,6 @@ mod run;
 mod signals;
 mod sink;
 mod site;
-mod wanted_word;
 
 #[cfg(target_os = "linux")]
 mod registration;
@@ -44,6 +44,7 @@ pub(crate) use run::with_run;
 pub use run::{lines_and_samples_so_far, profiler_of_run};
 
 pub use crate::hook::has_ops_of;
+pub use enabled_flags::wanted;
 pub use mlprof_events::run::{
     AdvancedSettings, LinesSettings, NumericsSettings, ProcessRecord, ProgramRecord, RUN_VARIABLE,
     RunSettings, SamplesSettings, SettingsError, TensorSettings,
@@ -51,10 +52,9 @@ pub use mlprof_events::run::{
 pub use returned::SplicedTensor;
 pub use sink::{AllocationsSink, LinesSink, SINK_VERSION, Sink, sink};
 pub use site::{Site, SiteKind};
-pub use wanted_word::wanted;
 
 /// Whether this program was built by `mlprof run`: whether there is a runtime that hands calls of
 /// spliced code to this copy of the crate.
 pub fn is_present() -> bool {
-    wanted_word::is_connected()
+    enabled_flags::is_connected()
 }

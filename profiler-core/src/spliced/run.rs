@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use super::enabled_flags::{want, wanted};
 use super::environment;
 use super::lines_and_samples::LinesAndSamples;
 use super::listening;
 use super::profilers::make;
 use super::results::{claim_name, output_of};
 use super::signals;
-use super::wanted_word::{want, wanted};
 use crate::active::{activate_beside, activate_in_place_of, hands_on};
+use crate::multi::MultiProfiler;
 use crate::report::internals::{
     ClaimedName, counted_were, has_numbers, little_beside_stages, reason_for_nothing,
 };
 use crate::report::number::duration;
-use crate::several::Several;
 use crate::{
     Activated, Output, Profiler, ProfilerExt, Report, allocation, forked_child, hook, lines,
     output, watcher,
@@ -112,7 +112,7 @@ fn begin(settings: RunSettings, replaced: Option<Arc<dyn Profiler>>) -> bool {
             return false;
         }
     };
-    let profiler = Several::of(parts.clone());
+    let profiler = MultiProfiler::of(parts.clone());
     let activated = profiler.clone().map(|profiler| match &replaced {
         Some(replaced) => activate_in_place_of(replaced, profiler),
         None => activate_beside(profiler),
@@ -214,7 +214,7 @@ pub(crate) fn with_run(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     if hands_on(&profiler, &runs_own) {
         profiler
     } else if profiler.is_enabled() {
-        Several::beside(profiler, runs_own)
+        MultiProfiler::beside(profiler, runs_own)
     } else {
         runs_own
     }

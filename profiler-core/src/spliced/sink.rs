@@ -5,10 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::enabled_flags::{WANTED, wanted, word};
 use super::returned::{self, SplicedTensor};
 use super::run;
 use super::site::{Site, SiteKind};
-use super::wanted_word::{WANTED, wanted, word};
 use crate::active::{self, ActiveScope};
 use crate::hook::{self, Direction, InputsBuilder, OpStart, Source};
 use crate::lines::abi::{self, LineFrame, LineSite};

@@ -6,9 +6,9 @@ use std::io::{BufWriter, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "trace-formats")]
-use super::as_read;
 use super::export_settings::{ExportSettings, unix_nanoseconds};
+#[cfg(feature = "trace-formats")]
+use super::reparse;
 use super::{Cycle, TensorProfiler, TraceFormat};
 #[cfg(feature = "trace-formats")]
 use crate::output::write_file;
@@ -143,13 +143,13 @@ impl Export<'_> {
     fn made_of_trace(
         &self,
         ending: &str,
-        read: as_read::ReadTrace,
+        read: reparse::ReadTrace,
         write: impl FnOnce(&Trace, &mut dyn Write) -> io::Result<()>,
     ) {
         if self.path(ending).is_none() {
             return;
         }
-        let trace = match catch_unwind(AssertUnwindSafe(|| as_read::trace(self.cycle, read))) {
+        let trace = match catch_unwind(AssertUnwindSafe(|| reparse::trace(self.cycle, read))) {
             Ok(Ok(None)) => {
                 let note =
                     format!("there is no .{ending}: nothing was recorded that could be in it");
@@ -183,7 +183,7 @@ impl Export<'_> {
             folders.unwrap_or_else(PoisonError::into_inner).of(&first, self.cycle.number)
         };
         let trace =
-            match catch_unwind(AssertUnwindSafe(|| as_read::trace(self.cycle, kineto::read))) {
+            match catch_unwind(AssertUnwindSafe(|| reparse::trace(self.cycle, kineto::read))) {
                 Ok(Ok(None)) => return self.tell(Missing::Tables),
                 Ok(Ok(Some(trace))) => Ok(trace),
                 Ok(Err(error)) => Err(error),

@@ -8,14 +8,14 @@
 //! * A recording that is over becomes a [`Cycle`], which is read, never written. Its events go into
 //!   the stage's `Profile`, from which tables are made, and to `export`, which writes the trace.
 
-#[cfg(feature = "trace-formats")]
-mod as_read;
 mod control;
 mod export;
 mod export_settings;
 mod fallback;
 mod notes;
 mod recording;
+#[cfg(feature = "trace-formats")]
+mod reparse;
 mod report_settings;
 mod settings;
 mod steps;

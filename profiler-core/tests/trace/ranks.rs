@@ -81,7 +81,7 @@ fn the_macro_marks_what_it_opens() {
         .without_schedule()
         .on_trace_ready(move |cycle| place.lock().expect("no panic").push(text(cycle)));
     let simple = Arc::new(SimpleProfiler::new());
-    let both = Arc::new(mlprof_core::Several::new([
+    let both = Arc::new(mlprof_core::MultiProfiler::new([
         simple.clone() as Arc<dyn Profiler>,
         Arc::new(tensor),
     ]));

@@ -8,7 +8,7 @@ use mlprof_core::hook::{max_pending_regions, set_max_pending_regions};
 use mlprof_core::report::simple::ActionStatistics;
 use mlprof_core::tensor::DeviceTiming;
 use mlprof_core::{
-    AdvancedProfiler, Profiler, ProfilerExt, RunContext, Several, SimpleProfiler, Stage,
+    AdvancedProfiler, MultiProfiler, Profiler, ProfilerExt, RunContext, SimpleProfiler, Stage,
     TensorProfiler, activate, profile,
 };
 
@@ -73,7 +73,7 @@ fn an_action_takes_the_device_as_long_as_its_kernels_and_their_pauses() {
     let tensor: Arc<dyn Profiler> = Arc::new(cycles.of(tensor));
     let simple = Arc::new(SimpleProfiler::new().measure_devices(true));
     let both: Arc<dyn Profiler> =
-        Arc::new(Several::new([tensor, simple.clone() as Arc<dyn Profiler>]));
+        Arc::new(MultiProfiler::new([tensor, simple.clone() as Arc<dyn Profiler>]));
     both.setup(Stage::Predict, &RunContext::default());
     let active = activate(both.clone());
     work(&a, &b);

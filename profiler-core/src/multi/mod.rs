@@ -27,7 +27,7 @@ use mlprof_events::{Observation, OpStart, interest_changes};
 /// use std::sync::Arc;
 ///
 /// let simple = Arc::new(SimpleProfiler::new());
-/// let both = Several::new([simple.clone(), Arc::new(AdvancedProfiler::new()) as Arc<dyn Profiler>]);
+/// let both = MultiProfiler::new([simple.clone(), Arc::new(AdvancedProfiler::new()) as Arc<dyn Profiler>]);
 /// drop(both.profile("load_data"));
 /// assert!(simple.summary().contains("load_data"));
 /// assert!(both.parts()[1].summary().contains("Profile stats for: load_data"));
@@ -41,7 +41,7 @@ use mlprof_events::{Observation, OpStart, interest_changes};
 /// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (a few ns). Parts are
 /// asked for their [`interest`](Profiler::interest) only when some profiler said that its own
 /// [changed](mlprof_events::note_interest_change), and at steps and stages.
-pub struct Several {
+pub struct MultiProfiler {
     parts: Vec<Arc<dyn Profiler>>,
     /// The parts if there are two, as nearly everybody has.
     pair: Option<Pair>,
@@ -65,7 +65,7 @@ impl Pair {
 
     #[inline(always)]
     fn parts(&self) -> [&dyn Profiler; 2] {
-        // SAFETY: `Several` keeps both in its `parts`, which it neither changes nor hands out to be changed,
+        // SAFETY: `MultiProfiler` keeps both in its `parts`, which it neither changes nor hands out to be changed,
         // until it is dropped together with this; an `Arc` never moves what it holds. Profilers are only ever
         // called through shared references.
         self.0.map(|part| unsafe { part.as_ref() })
@@ -77,7 +77,7 @@ unsafe impl Send for Pair {}
 // SAFETY: as above.
 unsafe impl Sync for Pair {}
 
-impl Several {
+impl MultiProfiler {
     /// All of `parts`. What comes first hears first of starts and last of stops. Parts that are several
     /// themselves are taken apart, and one that is there twice is told once.
     pub fn new(parts: impl IntoIterator<Item = Arc<dyn Profiler>>) -> Self {
@@ -232,7 +232,7 @@ const fn interest_in(kind: ActionKind) -> Interest {
     }
 }
 
-impl Profiler for Several {
+impl Profiler for MultiProfiler {
     fn start(&self, action: Action) {
         let kind = action.kind();
         let Some(pair) = &self.pair else {
@@ -327,7 +327,7 @@ impl Profiler for Several {
     }
 }
 
-impl crate::profiler::Internals for Several {
+impl crate::profiler::Internals for MultiProfiler {
     fn parts(&self) -> &[Arc<dyn Profiler>] {
         self.own_parts()
     }

@@ -11,7 +11,8 @@ use crate::{AdvancedProfiler, PassThroughProfiler, SimpleProfiler};
 #[test]
 fn each_part_hears_what_it_is_interested_in() {
     let (simple, advanced) = (Arc::new(SimpleProfiler::new()), Arc::new(AdvancedProfiler::new()));
-    let both = Several::of(vec![simple.clone(), advanced.clone(), Arc::new(PassThroughProfiler)]);
+    let both =
+        MultiProfiler::of(vec![simple.clone(), advanced.clone(), Arc::new(PassThroughProfiler)]);
     let both = both.expect("three parts");
     let (action, function) =
         (Action::new("an_action"), Action::of_kind(ActionKind::Function, "a_function", None));
@@ -64,7 +65,7 @@ impl Profiler for Choosy {
 #[test]
 fn parts_are_asked_again_when_they_say_so_and_not_before() {
     let (simple, choosy) = (Arc::new(SimpleProfiler::new()), Choosy::new());
-    let both = Several::new([simple.clone() as Arc<dyn Profiler>, choosy.clone()]);
+    let both = MultiProfiler::new([simple.clone() as Arc<dyn Profiler>, choosy.clone()]);
     let action = Action::new("choosy");
     let scopes = |count| (0..count).for_each(|_| drop(both.profile(action)));
     let started = || choosy.started.load(Ordering::Relaxed);
@@ -90,7 +91,7 @@ fn many_parts_are_told_of_what_each_wants() {
         let interest = [Interest::ACTIONS, Interest::FUNCTIONS, Interest::OPS][place % 3];
         *part.interest.lock().expect("no panic") = interest;
     }
-    let all = Several::new(parts.iter().map(|part| part.clone() as Arc<dyn Profiler>));
+    let all = MultiProfiler::new(parts.iter().map(|part| part.clone() as Arc<dyn Profiler>));
     let kinds = [ActionKind::Module, ActionKind::Span, ActionKind::Kernel];
     for (times, kind) in [1, 10, 100].into_iter().zip(kinds) {
         let action = Action::of_kind(kind, "many parts", None);
@@ -109,7 +110,7 @@ fn one_of_a_pair_is_told_alone() {
         if !simple_is_first {
             pair.reverse();
         }
-        let both = Several::new(pair);
+        let both = MultiProfiler::new(pair);
         let action = Action::new("one of a pair");
         both.start(action);
         assert!(is_open(&both, action));
@@ -121,7 +122,7 @@ fn one_of_a_pair_is_told_alone() {
 /// Each has its table at hand, however often they take turns.
 #[test]
 fn profilers_that_take_turns_look_for_their_tables_once() {
-    let both = Several::new([
+    let both = MultiProfiler::new([
         Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>,
         Arc::new(AdvancedProfiler::new()),
     ]);
@@ -140,7 +141,8 @@ fn profilers_that_take_turns_look_for_their_tables_once() {
 #[test]
 fn samples_of_devices_go_to_those_who_want_them() {
     let tensor = Arc::new(crate::TensorProfiler::new().without_schedule());
-    let both = Several::new([Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, tensor.clone()]);
+    let both =
+        MultiProfiler::new([Arc::new(SimpleProfiler::new()) as Arc<dyn Profiler>, tensor.clone()]);
     both.setup(Stage::Fit, &RunContext::default());
     both.observe(&Observation::DeviceCounter(&mlprof_events::CounterSample {
         time: mlprof_events::Timestamp::now(),
@@ -154,9 +156,9 @@ fn samples_of_devices_go_to_those_who_want_them() {
 
 #[test]
 fn one_is_itself_and_none_is_none() {
-    assert!(Several::of(Vec::new()).is_none());
+    assert!(MultiProfiler::of(Vec::new()).is_none());
     let one: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
-    let same = Several::of(vec![one.clone()]).expect("one part");
+    let same = MultiProfiler::of(vec![one.clone()]).expect("one part");
     assert!(Arc::ptr_eq(&one, &same));
 }
 
@@ -177,7 +179,8 @@ impl Profiler for Panics {
 fn a_panic_of_one_part_costs_that_part() {
     let simple = Arc::new(SimpleProfiler::new());
     let panics: Arc<dyn Profiler> = Arc::new(Panics);
-    let both = Several::new([panics.clone(), simple.clone(), guarded(panics.clone()), panics]);
+    let both =
+        MultiProfiler::new([panics.clone(), simple.clone(), guarded(panics.clone()), panics]);
     assert_eq!(both.parts().len(), 2, "guarded or not, it is told once");
     (0..3).for_each(|_| drop(both.profile("counted")));
     let rows = simple.snapshot().actions;
