@@ -20,6 +20,7 @@ mod platforms;
 mod public_api;
 mod python;
 mod run;
+mod spelling;
 mod steps;
 mod system;
 mod test;
