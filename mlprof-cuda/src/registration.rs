@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::{counters, cupti, events};
 use mlprof_core::Interest;
-use mlprof_core::hook::{self, Source};
+use mlprof_core::hook::{self, Instrumentation};
 
 /// Counters are asked for while a profiler wants to know of devices.
 struct Counters;
 
-impl Source for Counters {
+impl Instrumentation for Counters {
     /// Called under a lock, by threads that train: whoever is told here must not wait for anything.
     fn interest_changed(&self, interest: Interest) {
         counters::interest_changed(interest);

@@ -60,6 +60,7 @@ mod forked_child;
 pub mod future;
 mod guarded;
 pub mod hook;
+mod instrumentation;
 pub mod interrupt;
 mod layer_wrappers;
 pub mod lines;
@@ -76,7 +77,6 @@ mod recorder;
 mod select;
 mod session;
 pub mod simple;
-mod source;
 #[doc(hidden)]
 pub mod spliced;
 pub mod tensor;

@@ -9,7 +9,7 @@ use burn::cubecl::logging::LaunchObservation;
 use burn::tensor::Device;
 use burn_fusion::observer::FusionObservation;
 use mlprof_core::Interest;
-use mlprof_core::hook::{self, Context, MemoryChange, MemoryDevice, Source, register};
+use mlprof_core::hook::{self, Context, Instrumentation, MemoryChange, MemoryDevice, register};
 use mlprof_core::output::say;
 
 use super::session::Session;
@@ -67,7 +67,7 @@ pub(super) fn watch(device: &Device) {
     REGISTERED.get_or_init(|| register(ops.clone()).forever());
 }
 
-impl Source for CubeOps {
+impl Instrumentation for CubeOps {
     fn ops_of(&self) -> Option<&'static str> {
         Some("burn's CubeCL devices")
     }

@@ -10,7 +10,7 @@ use super::delivery::external_number;
 use super::unavailable::Unavailable;
 use crate::driver::Driver;
 use mlprof_core::Interest;
-use mlprof_core::hook::{self, Context, Source};
+use mlprof_core::hook::{self, Context, Instrumentation};
 
 /// See the module.
 pub(crate) struct Activity {
@@ -51,7 +51,7 @@ impl Activity {
     }
 }
 
-impl Source for Activity {
+impl Instrumentation for Activity {
     fn interest_changed(&self, interest: Interest) {
         if self.process != std::process::id() {
             return;

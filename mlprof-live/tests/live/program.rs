@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mlprof_core::hook::{self, OpScope, Source};
+use mlprof_core::hook::{self, Instrumentation, OpScope};
 use mlprof_core::tensor::Schedule;
 use mlprof_core::{
     Action, ActionKind, Interest, Profiler, ProfilerExt, Report, RunContext, Session,
@@ -22,7 +22,7 @@ struct Hook;
 
 static WANTED: Mutex<Vec<Interest>> = Mutex::new(Vec::new());
 
-impl Source for Hook {
+impl Instrumentation for Hook {
     fn interest_changed(&self, interest: Interest) {
         WANTED.lock().unwrap_or_else(PoisonError::into_inner).push(interest);
     }

@@ -25,9 +25,9 @@ use self::thread::Teller;
 pub(crate) use self::thread::is_in_profiler;
 pub use self::thread::let_go;
 use crate::guarded::guarded;
+use crate::instrumentation;
 use crate::multi::MultiProfiler;
 use crate::profiler::{self, Profiler, passes_on_to};
-use crate::source;
 use mlprof_events::forking::this_process;
 use mlprof_events::{
     Action, Callsite, Interest, Observation, OpStart, Unbound, ask_frameworks, uncounted,
@@ -44,7 +44,7 @@ pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {
     // An allocation here must not be told to the active profiler, which would wait for the lock.
     uncounted(ask_frameworks);
     let number = uncounted(|| Activations::lock().push(activation));
-    source::announce(interest);
+    instrumentation::announce(interest);
     tell_notes(&*told, wish);
     Activated::new(number)
 }
@@ -60,7 +60,7 @@ pub(crate) fn activate_beside(profiler: Arc<dyn Profiler>) -> Activated {
     let wish = entry.wish();
     besides.push(profiler.clone());
     let number = uncounted(|| Activations::lock().set_beside(entry, besides, combined));
-    source::announce(interest);
+    instrumentation::announce(interest);
     tell_notes(&*profiler, wish);
     Activated::new(number)
 }
@@ -117,7 +117,9 @@ fn activation(
 
 /// Has the report of `profiler`, which begins to want this, say what sources have to say of it.
 fn tell_notes(profiler: &dyn Profiler, interest: Interest) {
-    source::notes(interest).iter().for_each(|note| profiler.observe(&Observation::Note(note)));
+    instrumentation::notes(interest)
+        .iter()
+        .for_each(|note| profiler.observe(&Observation::Note(note)));
 }
 
 /// Asks all activated profilers again what they want.
@@ -131,7 +133,7 @@ pub(crate) fn refresh() {
     });
     let begins: Vec<_> = begins.collect();
     Activations::lock().publish();
-    source::announce(interest);
+    instrumentation::announce(interest);
     begins.into_iter().for_each(|entry| tell_notes(&*entry.told, entry.wish()));
 }
 
@@ -232,7 +234,7 @@ impl Drop for Activated {
         let is_inherited = self.process != this_process();
         // What is under way belongs to this profiler, which must still be active to be told of it.
         if !is_inherited && interest().contains(Interest::OPS) {
-            source::flush();
+            instrumentation::flush();
         }
         let gone = uncounted(|| Activations::lock().remove(self.number));
         if let Some(gone) = &gone {
@@ -241,7 +243,7 @@ impl Drop for Activated {
         }
         drop(gone); // outside of the lock: a profiler's own destructor may open scopes
         if !is_inherited {
-            source::announce(interest);
+            instrumentation::announce(interest);
         }
     }
 }

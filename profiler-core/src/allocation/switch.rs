@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use super::{process, thread};
-use crate::source::{self, Source};
+use crate::instrumentation::{self, Instrumentation};
 use mlprof_events::forking::{Mutex, made_once};
 use mlprof_events::{Interest, uncounted};
 
@@ -72,7 +72,7 @@ pub(super) fn set(bit: u32, is_set: bool) {
 /// Has the allocator tell of memory whenever an active profiler wants to know.
 struct Events;
 
-impl Source for Events {
+impl Instrumentation for Events {
     fn interest_changed(&self, interest: Interest) {
         set(EVENTS, interest.contains(Interest::MEMORY));
     }
@@ -82,7 +82,7 @@ impl Source for Events {
 pub(crate) fn listen() {
     static LISTENS: OnceLock<()> = OnceLock::new();
     made_once(&LISTENS, || {
-        uncounted(|| source::add(Arc::new(Events)).forever());
+        uncounted(|| instrumentation::add(Arc::new(Events)).forever());
     });
 }
 

@@ -21,7 +21,7 @@
 //! | a reader of the report must know something | [`note`] |
 //!
 //! None of them allocates or does anything when no profiler is active that wants it. Since most
-//! frameworks can turn their hooks on and off, a hook should do so: a [`Source`] is told whenever
+//! frameworks can turn their hooks on and off, a hook should do so: an [`Instrumentation`] is told whenever
 //! the wishes of the active profiler change.
 
 mod op;
@@ -31,8 +31,10 @@ mod without_ops;
 
 pub use crate::device_time::{DeviceClock, DeviceWindow, register_device_clock};
 #[doc(hidden)]
-pub use crate::source::add_region_delivery;
-pub use crate::source::{Source, SourceHandle, max_pending_regions, set_max_pending_regions};
+pub use crate::instrumentation::add_region_delivery;
+pub use crate::instrumentation::{
+    Instrumentation, InstrumentationHandle, max_pending_regions, set_max_pending_regions,
+};
 #[doc(hidden)]
 pub use mlprof_events::declare_evaluated_outputs;
 #[doc(hidden)]
@@ -56,19 +58,19 @@ pub use reductions::{assert_reduces_as_read, numbers_to_reduce};
 pub use without_ops::{WITHOUT_OPS_OF, reason_without_ops};
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 
-pub(crate) use crate::source::{STILL_AT_WORK, deliver_regions};
+pub(crate) use crate::instrumentation::{STILL_AT_WORK, deliver_regions};
 pub(crate) use without_ops::frameworks_without_ops;
 
 use std::sync::Arc;
 
 pub use crate::active::with_active;
 use crate::active::{self, with_active_or_all, with_all};
-use crate::{Profiler, source};
+use crate::{Profiler, instrumentation};
 use mlprof_events::{Interest, note_interest_change};
 
 /// From here on `source` is told what the active profiler wants, beginning with what it wants now.
-pub fn register(source: Arc<dyn Source>) -> SourceHandle {
-    let handle = source::add(source.clone());
+pub fn register(source: Arc<dyn Instrumentation>) -> InstrumentationHandle {
+    let handle = instrumentation::add(source.clone());
     with_all(Interest::OPS, |_, profiler| {
         if let Some(note) = source.note(profiler.interest()) {
             profiler.observe(&Observation::Note(&note));

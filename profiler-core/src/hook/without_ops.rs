@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::{Source, register};
+use super::{Instrumentation, register};
 use crate::report::internals::Missing;
 use mlprof_events::Interest;
 use mlprof_events::forking::{Mutex, MutexGuard};
@@ -10,7 +10,7 @@ use mlprof_events::forking::{Mutex, MutexGuard};
 /// Says in the report of a profiler that wants ops why there are none.
 struct WithoutOps(&'static str);
 
-impl Source for WithoutOps {
+impl Instrumentation for WithoutOps {
     fn interest_changed(&self, _interest: Interest) {}
 
     fn note(&self, _interest: Interest) -> Option<String> {
@@ -76,7 +76,7 @@ pub fn reason_without_ops() -> String {
         let reasons = without.into_iter().map(|framework| Missing::OpsOf(framework).to_string());
         return reasons.collect::<Vec<_>>().join("; ");
     }
-    let sources = crate::source::sources_of_ops();
+    let sources = crate::instrumentation::sources_of_ops();
     let missing = match sources.is_empty() {
         true => Missing::SourceOfOps { frameworks: mlprof_events::frameworks() },
         false => Missing::Ops { sources },

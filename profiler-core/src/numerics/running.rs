@@ -283,6 +283,6 @@ impl Running {
 /// Returns how the op that makes something that is not finite becomes known, where no hook reports
 /// ops.
 pub(super) fn op_remedy() -> Option<String> {
-    let reports_ops = !crate::source::sources_of_ops().is_empty();
+    let reports_ops = !crate::instrumentation::sources_of_ops().is_empty();
     (!reports_ops).then(|| ops_remedy(&mlprof_events::frameworks(), " --numerics"))
 }

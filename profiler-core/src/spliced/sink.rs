@@ -10,7 +10,7 @@ use super::returned::{self, SplicedTensor};
 use super::run;
 use super::site::{Site, SiteKind};
 use crate::active::{self, ActiveScope};
-use crate::hook::{self, Direction, InputsBuilder, OpStart, Source};
+use crate::hook::{self, Direction, InputsBuilder, Instrumentation, OpStart};
 use crate::lines::abi::{self, LineFrame, LineSite};
 use crate::{Action, Interest, allocation};
 
@@ -110,7 +110,7 @@ const ONLY_A_STEP: u64 = u64::MAX;
 /// Keeps the word at what the active profiler wants.
 struct SplicedCode;
 
-impl Source for SplicedCode {
+impl Instrumentation for SplicedCode {
     fn interest_changed(&self, interest: Interest) {
         let Some(word) = word() else { return };
         let others = word.load(Ordering::Relaxed) & !wanted::INTEREST;

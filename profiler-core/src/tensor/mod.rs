@@ -195,7 +195,7 @@ impl TensorProfiler {
     #[inline(never)]
     fn tell_context(&self, number: u64) {
         if let Some(context) = writer::context(number, self.step.load(Ordering::Relaxed)) {
-            crate::source::context_changed(context);
+            crate::instrumentation::context_changed(context);
         }
     }
 }
@@ -206,7 +206,7 @@ impl Profiler for TensorProfiler {
     fn start(&self, action: Action) {
         let Some(number) = self.number() else { return };
         writer::start(number, || self.current_recording(), &OpStart::new(action), &self.clock);
-        if crate::source::wants_context() {
+        if crate::instrumentation::wants_context() {
             self.tell_context(number);
         }
     }
@@ -215,7 +215,7 @@ impl Profiler for TensorProfiler {
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
         let Some(number) = self.number() else { return Ok(()) };
         writer::stop(number, || self.current_recording(), action, &self.clock);
-        if crate::source::wants_context()
+        if crate::instrumentation::wants_context()
             && !matches!(action.kind(), ActionKind::Op | ActionKind::Launch)
         {
             self.tell_context(number);

@@ -31,7 +31,7 @@ impl TensorProfiler {
         Surroundings {
             has_begun: self.has_begun(),
             was_active: self.was_active(),
-            sources: crate::source::sources_of_ops(),
+            sources: crate::instrumentation::sources_of_ops(),
             without_ops: hook::frameworks_without_ops(),
             has_allocator: allocation::is_installed(),
             platform: mlprof_events::platform(),

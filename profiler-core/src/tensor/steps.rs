@@ -86,7 +86,7 @@ impl TensorProfiler {
             let step = self.step.load(Ordering::Relaxed);
             let span = OpStart { sequence: step as u32, ..OpStart::new(step_action()) };
             writer::start_step(number, || self.current_recording(), &span, &self.clock);
-            if crate::source::wants_context() {
+            if crate::instrumentation::wants_context() {
                 self.tell_context(number);
             }
         }
@@ -111,7 +111,7 @@ impl TensorProfiler {
             return;
         }
         // What was called before belongs to nobody.
-        crate::source::flush();
+        crate::instrumentation::flush();
         let max_events = match is_fallback {
             true => Fallback::max_events(&self.settings),
             false => self.settings.max_events,
@@ -146,7 +146,7 @@ impl TensorProfiler {
     pub(super) fn take_recording(&self) -> Option<(Arc<Recording>, u64)> {
         self.control().top().recording.as_ref()?;
         // While it is still the current one: what comes now belongs to it.
-        crate::source::flush();
+        crate::instrumentation::flush();
         let recording = self.control().top().recording.take()?;
         self.publish();
         let ended = self.clock.ticks();
@@ -279,7 +279,7 @@ impl TensorProfiler {
         if let Some(recording) = &self.control().top().recording {
             recording.pause(self.clock.ticks());
         }
-        crate::source::flush();
+        crate::instrumentation::flush();
     }
 
     /// The innermost stage goes on with its step, and with its recording if there is one.
@@ -287,7 +287,7 @@ impl TensorProfiler {
         let resumes = self.control().top().recording.is_some();
         if resumes {
             // What was called meanwhile does not belong to it. Otherwise nobody has to wait.
-            crate::source::flush();
+            crate::instrumentation::flush();
         }
         self.publish();
         self.begin_recording_if_due();

@@ -277,7 +277,7 @@ fn guards_that_overtake_each_other_are_all_recorded() {
 fn hooks_are_asked_only_while_something_is_recorded() {
     #[derive(Default)]
     struct Hook(Mutex<Vec<Interest>>);
-    impl hook::Source for Hook {
+    impl hook::Instrumentation for Hook {
         fn interest_changed(&self, interest: Interest) {
             self.0.lock().expect("no panic").push(interest);
         }

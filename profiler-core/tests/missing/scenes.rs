@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mlprof_core::allocation::{AllocationProfiler, TrackingAllocator};
-use mlprof_core::hook::{self, DeviceDescription, OpScope, OpStart, Source};
+use mlprof_core::hook::{self, DeviceDescription, Instrumentation, OpScope, OpStart};
 use mlprof_core::lines::LineProfiler;
 use mlprof_core::tensor::Schedule;
 use mlprof_core::{
@@ -109,7 +109,7 @@ fn fit(profiler: TensorProfiler, steps: usize, work: fn()) {
 /// Would tell of ops, but nothing happens.
 struct Idle;
 
-impl Source for Idle {
+impl Instrumentation for Idle {
     fn interest_changed(&self, _interest: Interest) {}
 
     fn ops_of(&self) -> Option<&'static str> {

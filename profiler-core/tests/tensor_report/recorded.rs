@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 use mlprof_core::hook::{
-    Context, DType, DeviceActivity, DeviceEvent, Direction, InputsBuilder, MemoryChange,
-    MemoryDevice, OpStart, Source, Timestamp, register,
+    Context, DType, DeviceActivity, DeviceEvent, Direction, InputsBuilder, Instrumentation,
+    MemoryChange, MemoryDevice, OpStart, Timestamp, register,
 };
 use mlprof_core::report::Report;
 use mlprof_core::report::tensor::{KeyAverage, KeyAverages, TableOptions};
@@ -294,7 +294,7 @@ thread_local!(static LATEST: Cell<Option<Context>> = const { Cell::new(None) });
 /// A hook whose framework works on another thread.
 struct ContextKeeper;
 
-impl Source for ContextKeeper {
+impl Instrumentation for ContextKeeper {
     fn interest_changed(&self, _interest: Interest) {}
 
     fn wants_context(&self) -> bool {

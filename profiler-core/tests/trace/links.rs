@@ -174,7 +174,7 @@ fn the_process_is_described() {
 fn what_another_thread_called_for_is_said() {
     use std::sync::Arc;
     struct Wants(std::sync::Mutex<Option<mlprof_core::hook::Context>>);
-    impl mlprof_core::hook::Source for Wants {
+    impl mlprof_core::hook::Instrumentation for Wants {
         fn interest_changed(&self, _: mlprof_core::Interest) {}
         fn wants_context(&self) -> bool {
             true

@@ -89,7 +89,7 @@ mod thread;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use mlprof_core::Interest;
-use mlprof_core::hook::{self, Source};
+use mlprof_core::hook::{self, Instrumentation};
 
 pub(crate) use framework::trains_on;
 pub(crate) use labels::{StepFollowed, follow, label_input, label_variables};
@@ -160,7 +160,7 @@ impl From<Interest> for Recorded {
     }
 }
 
-impl Source for TchOps {
+impl Instrumentation for TchOps {
     fn interest_changed(&self, interest: Interest) {
         // Registered before `main`, when libtorch is not to be asked for anything.
         if interest != Interest::NONE {

@@ -22,7 +22,7 @@ use patience::wait_for_devices;
 ///
 /// Its methods are called with no lock of ours held but the one that keeps calls in order: they may
 /// use the framework and open scopes, but not [`register`](crate::hook::register) sources or change the active profiler.
-pub trait Source: Send + Sync {
+pub trait Instrumentation: Send + Sync {
     /// The wishes of active profilers have changed to this, all together; [`Interest::NONE`] where
     /// there is none. Also called once by [`register`](crate::hook::register). Called on the thread that begins or ends a step, or
     /// activates a profiler.
@@ -57,7 +57,7 @@ pub trait Source: Send + Sync {
 
 struct Registry {
     interest: Interest,
-    sources: Vec<(&'static Entry, Arc<dyn Source>)>,
+    sources: Vec<(&'static Entry, Arc<dyn Instrumentation>)>,
 }
 
 /// A source as threads find it that take no lock, in the order of registration.
@@ -65,7 +65,7 @@ struct Registry {
 /// *Invariant*: stays for the life of the process, also when the source is gone: somebody may be looking
 /// at it. There is one for each time that a source was registered. `next` is set under the lock.
 struct Entry {
-    source: Weak<dyn Source>,
+    source: Weak<dyn Instrumentation>,
     is_registered: AtomicBool,
     next: OnceLock<&'static Self>,
 }
@@ -88,22 +88,22 @@ impl Registry {
 
 /// Keeps a source registered.
 #[must_use = "the source is told of changes only until this is dropped"]
-pub struct SourceHandle(&'static Entry);
+pub struct InstrumentationHandle(&'static Entry);
 
-impl SourceHandle {
+impl InstrumentationHandle {
     /// Keeps the source registered for the life of the process.
     pub fn forever(self) {
         std::mem::forget(self);
     }
 }
 
-impl std::fmt::Debug for SourceHandle {
+impl std::fmt::Debug for InstrumentationHandle {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("SourceHandle").finish_non_exhaustive()
+        formatter.debug_struct("InstrumentationHandle").finish_non_exhaustive()
     }
 }
 
-impl Drop for SourceHandle {
+impl Drop for InstrumentationHandle {
     fn drop(&mut self) {
         let mut registry = Registry::lock();
         self.0.is_registered.store(false, Ordering::Relaxed);
@@ -113,7 +113,7 @@ impl Drop for SourceHandle {
 }
 
 /// From here on `source` is told what active profilers want, beginning with what they want now.
-pub(crate) fn add(source: Arc<dyn Source>) -> SourceHandle {
+pub(crate) fn add(source: Arc<dyn Instrumentation>) -> InstrumentationHandle {
     let mut registry = Registry::lock();
     source.interest_changed(registry.interest);
     let entry: &'static Entry = Box::leak(Box::new(Entry {
@@ -126,7 +126,7 @@ pub(crate) fn add(source: Arc<dyn Source>) -> SourceHandle {
     debug_assert!(is_linked.is_ok(), "under the lock there is one last entry");
     registry.sources.push((entry, source));
     registry.publish();
-    SourceHandle(entry)
+    InstrumentationHandle(entry)
 }
 
 /// What sources have to say in the report of a profiler that begins to want this.
@@ -185,7 +185,7 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
 }
 
 /// Takes no lock: they may open scopes themselves, and are told of each action while ops are recorded.
-fn sources() -> impl Iterator<Item = Arc<dyn Source>> {
+fn sources() -> impl Iterator<Item = Arc<dyn Instrumentation>> {
     let registered = entries().filter(|entry| entry.is_registered.load(Ordering::Relaxed));
     registered.filter_map(|entry| entry.source.upgrade())
 }
@@ -199,7 +199,7 @@ mod tests {
 
     struct Telling(Mutex<Sender<Context>>);
 
-    impl Source for Telling {
+    impl Instrumentation for Telling {
         fn interest_changed(&self, _interest: Interest) {}
 
         fn wants_context(&self) -> bool {
