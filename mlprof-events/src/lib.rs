@@ -69,7 +69,7 @@ mod text;
 mod thread_name;
 mod timestamp;
 mod training_control;
-mod unbound;
+mod unattributed;
 mod uncounted;
 
 pub use action::{Action, ActionKind, Callsite, SourceLocation};
@@ -131,6 +131,6 @@ pub use text::Text;
 #[doc(hidden)]
 pub use thread_name::ThreadName;
 #[doc(hidden)]
-pub use unbound::{Unbound, UnboundReason, WorkCounts};
+pub use unattributed::{UnattributedReason, UnattributedWork, WorkCounts};
 #[doc(hidden)]
 pub use uncounted::{is_uncounted, uncounted};

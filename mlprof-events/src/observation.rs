@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     CounterSample, DeviceEvent, DriverCall, Interest, MemoryChange, MemoryLabel, ObservedTensor,
-    PastMemoryChange, RegionSinks, TrainingControl, Unbound,
+    PastMemoryChange, RegionSinks, TrainingControl, UnattributedWork,
 };
 
 /// An event other than the start or stop of an action: a training step has ended, memory was
@@ -56,8 +56,8 @@ pub enum Observation<'told> {
     RerunEnd(Option<&'told str>),
     /// The profiler is being activated. The counters are those of work that it will not receive,
     /// because the threads that do it belong to no one training: its report should
-    /// [mention](Unbound::note) them.
-    Unattributed(&'told Arc<Unbound>),
+    /// [mention](UnattributedWork::note) them.
+    Unattributed(&'told Arc<UnattributedWork>),
     /// A hook opens a region of a device. A profiler that wants the region's device time
     /// [adds](RegionSinks::add) a sink.
     RegionOpened(&'told RegionSinks),

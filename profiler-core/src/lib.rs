@@ -100,7 +100,7 @@ pub use mlprof_events::{
 };
 #[doc(hidden)]
 pub use mlprof_events::{
-    Unbound, before_main, debug_as_display, debug_as_name, names, progress, startup,
+    UnattributedWork, before_main, debug_as_display, debug_as_name, names, progress, startup,
 };
 #[doc(inline)]
 pub use mlprof_report as report;

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use super::owner::Owner;
 use crate::{Interest, Profiler};
 use mlprof_events::forking::{Mutex, MutexGuard};
-use mlprof_events::{Unbound, UnboundReason};
+use mlprof_events::{UnattributedReason, UnattributedWork};
 
 const INTEREST_BITS: u32 = u16::BITS;
 
@@ -96,7 +96,7 @@ pub(super) struct Activation {
     pub(super) told: Arc<dyn Profiler>,
     /// The bits of what that one wants.
     pub(super) wish: Arc<AtomicU16>,
-    pub(super) unbound: Arc<Unbound>,
+    pub(super) unattributed: Arc<UnattributedWork>,
     /// Whether a thread has opened a scope under it.
     pub(super) is_used: Arc<AtomicBool>,
     /// Whether its report says that work of devices is the whole process's.
@@ -117,7 +117,7 @@ impl Activation {
 pub(super) enum Told<'all> {
     To(&'all Activation),
     /// To none of the trainings; `None` if there is none.
-    Nobody(Option<UnboundReason>),
+    Nobody(Option<UnattributedReason>),
 }
 
 pub(super) struct Activations {
@@ -204,8 +204,8 @@ impl Activations {
         // Whatever its code did since the other one began is in the other one's report.
         let later = self.stack[position..].iter().filter(|later| later.is_of(&gone.owner));
         for later in later.filter(|later| later.is_used.load(Ordering::Relaxed)) {
-            later.unbound.overlap();
-            gone.unbound.overlap();
+            later.unattributed.overlap();
+            gone.unattributed.overlap();
         }
         if gone.owner.activations.fetch_sub(1, Ordering::Relaxed) == 1 {
             gone.owner.ended.store(self.last, Ordering::Relaxed);
@@ -263,8 +263,8 @@ impl Activations {
         let key = self.key();
         let reason = match self.stack.is_empty() {
             true => None,
-            false if key.is_several() => Some(UnboundReason::SeveralTrainings),
-            false => Some(UnboundReason::TrainingEnded),
+            false if key.is_several() => Some(UnattributedReason::SeveralTrainings),
+            false => Some(UnattributedReason::TrainingEnded),
         };
         (key, told.map_or(Told::Nobody(reason), Told::To))
     }

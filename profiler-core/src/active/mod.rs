@@ -30,7 +30,7 @@ use crate::multi::MultiProfiler;
 use crate::profiler::{self, Profiler, passes_on_to};
 use mlprof_events::forking::this_process;
 use mlprof_events::{
-    Action, Callsite, Interest, Observation, OpStart, Unbound, ask_frameworks, uncounted,
+    Action, Callsite, Interest, Observation, OpStart, UnattributedWork, ask_frameworks, uncounted,
 };
 
 /// See [`crate::activate`].
@@ -100,8 +100,8 @@ fn activation(
 ) -> Activation {
     // Asked before the lock is taken: a profiler may open scopes itself.
     let wish = Arc::new(AtomicU16::new(told.interest().bits()));
-    let unbound = Arc::new(Unbound::default());
-    profiler.observe(&Observation::Unattributed(&unbound));
+    let unattributed = Arc::new(UnattributedWork::default());
+    profiler.observe(&Observation::Unattributed(&unattributed));
     Activation {
         number: 0,
         generation: 0,
@@ -109,7 +109,7 @@ fn activation(
         profiler,
         told,
         wish,
-        unbound,
+        unattributed,
         is_used: Arc::new(AtomicBool::new(false)),
         says_shared: Arc::new(AtomicBool::new(false)),
     }
@@ -168,7 +168,7 @@ pub(crate) fn is_open(action: Action) -> bool {
 /// As [`with_active`], but where nobody knows whose the calling thread is, all are told.
 pub(crate) fn with_active_or_all(interest: Interest, tell: impl Fn(&dyn Profiler)) {
     let state = State::load();
-    if state.wants(interest) && state.key().is_several() && thread::is_unbound(state.key()) {
+    if state.wants(interest) && state.key().is_several() && thread::is_unattributed(state.key()) {
         return with_all(interest, |_, profiler| tell(profiler));
     }
     with_active(interest, tell);
@@ -238,7 +238,7 @@ impl Drop for Activated {
         }
         let gone = uncounted(|| Activations::lock().remove(self.number));
         if let Some(gone) = &gone {
-            gone.unbound.end();
+            gone.unattributed.end();
             thread::forget(gone.generation);
         }
         drop(gone); // outside of the lock: a profiler's own destructor may open scopes

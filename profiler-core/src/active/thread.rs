@@ -11,7 +11,7 @@ use crate::guarded::guarded;
 use crate::profiler::{Profiler, guarded_profiler};
 use mlprof_events::forking;
 use mlprof_events::{Action, Interest, uncounted};
-use mlprof_events::{UnboundReason, WorkCounts};
+use mlprof_events::{UnattributedReason, WorkCounts};
 
 /// A thread's own reference to a profiler, so that threads share no reference count.
 struct Reference {
@@ -36,7 +36,7 @@ struct Seen {
     /// The latest that are not active any more, and scopes of theirs that may still be open.
     ended: Vec<(u64, Weak<dyn Profiler>)>,
     /// Trainings that may miss what this thread does.
-    unbound: Vec<Uncounted>,
+    unattributed: Vec<Uncounted>,
 }
 
 pub(super) struct Thread {
@@ -55,7 +55,7 @@ thread_local! {
                 is_selective: false,
                 earlier: Vec::new(),
                 ended: Vec::new(),
-                unbound: Vec::new(),
+                unattributed: Vec::new(),
             }),
             place: Place::new(),
         }
@@ -192,14 +192,14 @@ pub(super) fn unseen<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Whether nobody knows which training the calling thread is of.
-pub(super) fn is_unbound(key: Key) -> bool {
-    let is_unbound = with(|thread| {
+pub(super) fn is_unattributed(key: Key) -> bool {
+    let is_unattributed = with(|thread| {
         if thread.key.get() != key {
             thread.look_up(Teller::Delivery)?;
         }
-        Some(!thread.seen.try_borrow().ok()?.unbound.is_empty())
+        Some(!thread.seen.try_borrow().ok()?.unattributed.is_empty())
     });
-    is_unbound.flatten().unwrap_or(false)
+    is_unattributed.flatten().unwrap_or(false)
 }
 
 /// Stops what the calling thread has opened under `generation`.
@@ -289,7 +289,7 @@ impl Seen {
     /// What the one that is told wants, if that is all of `interest`. Counts what no training is told.
     #[cold]
     fn select(&self, interest: Interest) -> Option<Interest> {
-        for training in &self.unbound {
+        for training in &self.unattributed {
             if wish(&training.wish).contains(interest) {
                 training.counts.add(interest);
             }
@@ -331,12 +331,12 @@ impl Thread {
                 activation.is_used.store(true, Ordering::Relaxed);
             }
             let current = told.map(Activation::reference);
-            let unbound: Vec<_> = match reason {
+            let unattributed: Vec<_> = match reason {
                 Some(reason) => activations.tops().map(|top| top.uncounted(reason)).collect(),
                 None => Vec::new(),
             };
             let is_selective = key.is_several()
-                || !unbound.is_empty()
+                || !unattributed.is_empty()
                 || (told.is_some() && told.map(number) == activations.beside().map(number));
             let generations: Vec<_> = activations.all().map(|entry| entry.generation).collect();
             drop(activations);
@@ -348,7 +348,7 @@ impl Thread {
             seen.earlier = kept;
             seen.earlier.retain(|own| Some(own.generation) != generation);
             seen.is_selective = is_selective;
-            seen.unbound = unbound;
+            seen.unattributed = unattributed;
             let mut gone = gone;
             match before {
                 Some(own) if Some(own.generation) == generation => {}
@@ -377,7 +377,10 @@ impl Activation {
         }
     }
 
-    fn uncounted(&self, reason: UnboundReason) -> Uncounted {
-        Uncounted { wish: self.wish.clone(), counts: self.unbound.counts_of_this_thread(reason) }
+    fn uncounted(&self, reason: UnattributedReason) -> Uncounted {
+        Uncounted {
+            wish: self.wish.clone(),
+            counts: self.unattributed.counts_of_this_thread(reason),
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::regions::{self, Regions};
 use super::stack::Open;
 use crate::report::regions::{DeviceRegion, DeviceTime};
 use crate::report::steps::StepSeries;
-use crate::{Stage, Unbound};
+use crate::{Stage, UnattributedWork};
 use mlprof_events::clock::Rate;
 use mlprof_events::startup::ProcessStartup;
 
@@ -41,7 +41,7 @@ pub(crate) struct Collected<S> {
     pub(crate) step_series: Vec<StepSeries>,
     pub(crate) lost: u64,
     /// What was told to nobody while the profiler was active.
-    pub(crate) unbound: Vec<Arc<Unbound>>,
+    pub(crate) unattributed: Vec<Arc<UnattributedWork>>,
     /// Facts about the stage.
     pub(crate) notes: Vec<String>,
 }

@@ -46,7 +46,7 @@ pub(crate) fn header<S>(
     }
     notes.extend(clock::notes(collected.started, collected.ended));
     notes.extend(collected.notes.iter().cloned());
-    notes.extend(collected.unbound.iter().filter_map(|unbound| unbound.note()));
+    notes.extend(collected.unattributed.iter().filter_map(|unattributed| unattributed.note()));
     for (_, regions) in &collected.regions {
         notes.extend(regions.notes("a device region", "device regions"));
     }

@@ -291,8 +291,9 @@ impl<T: Table> Recorder<T> {
             }
             around => {
                 let mut session = Session::new(Some(stage), now);
-                session.unbound = around.map(|around| around.unbound.clone()).unwrap_or_default();
-                session.unbound.retain(|unbound| !unbound.is_over());
+                session.unattributed =
+                    around.map(|around| around.unattributed.clone()).unwrap_or_default();
+                session.unattributed.retain(|unattributed| !unattributed.is_over());
                 sessions.running.take_outside();
                 sessions.running.begin(session);
             }
@@ -332,7 +333,7 @@ impl<T: Table> Recorder<T> {
             }
             Observation::Unattributed(work) => {
                 if let Some(running) = self.sessions().running.last_mut() {
-                    running.unbound.push(Arc::clone(work));
+                    running.unattributed.push(Arc::clone(work));
                 }
             }
             _ => {}
@@ -366,7 +367,7 @@ impl<T: Table> Recorder<T> {
         session.collect_into(&mut parts, None);
         session.add_regions(|it| &it.regions, &mut regions, None);
         session.add_regions(|it| &it.device_time, &mut device_time, None);
-        let (unbound, notes) = (session.unbound.clone(), session.notes.clone());
+        let (unattributed, notes) = (session.unattributed.clone(), session.notes.clone());
         let (stage, started, rate) = (session.stage, session.started, Rate::now());
         let step_series = session.steps.series(stage, started, |ticks| rate.seconds(ticks));
         for session in inside {
@@ -386,7 +387,7 @@ impl<T: Table> Recorder<T> {
             device_time,
             step_series,
             lost: self.lost.load(Ordering::Relaxed),
-            unbound,
+            unattributed,
             notes,
         }
     }

@@ -8,7 +8,7 @@ use super::attach::{ThreadTable, next_number};
 use super::collected::Part;
 use super::regions::Regions;
 use super::steps::Steps;
-use crate::{Stage, Unbound};
+use crate::{Stage, UnattributedWork};
 use mlprof_events::startup::ProcessStartup;
 use mlprof_events::{OfStage, Stages};
 
@@ -40,7 +40,7 @@ pub(super) struct Session<T: Table> {
     /// How long steps took.
     pub(super) steps: Steps,
     /// What was told to nobody while the profiler was active.
-    pub(super) unbound: Vec<Arc<Unbound>>,
+    pub(super) unattributed: Vec<Arc<UnattributedWork>>,
     /// Facts about the stage, each once.
     pub(super) notes: Vec<String>,
     /// Stages inside this one that are over.
@@ -81,7 +81,7 @@ impl<T: Table> Session<T> {
             regions: Regions::default(),
             device_time: Regions::default(),
             steps: Steps::default(),
-            unbound: Vec::new(),
+            unattributed: Vec::new(),
             notes: Vec::new(),
             inner: Vec::new(),
         }

@@ -7,7 +7,7 @@ use super::fallback::Fallback;
 use super::recording::Recording;
 use super::settings::Settings;
 use crate::recorder::regions::Regions;
-use crate::{RunContext, Stage, Unbound};
+use crate::{RunContext, Stage, UnattributedWork};
 use mlprof_events::{OfStage, Stages, StepPhase};
 use mlprof_trace::internals::Profile;
 
@@ -49,7 +49,7 @@ pub(super) struct StageRun {
     /// Whether what comes before the first stage and after the last has a report of its own.
     keeps_what_no_stage_has: bool,
     /// What was told to nobody while the profiler was active.
-    pub(super) unbound: Vec<Arc<Unbound>>,
+    pub(super) unattributed: Vec<Arc<UnattributedWork>>,
 }
 
 impl OfStage for StageRun {
@@ -75,7 +75,7 @@ impl StageRun {
             files: Vec::new(),
             notes: Vec::new(),
             keeps_what_no_stage_has: settings.records_without_steps,
-            unbound: Vec::new(),
+            unattributed: Vec::new(),
         };
         begun.phase = begun.phase_of_step(settings);
         begun
@@ -160,8 +160,8 @@ impl Control {
 
     /// Begins a stage inside those that run; what is outside of any and has nothing is replaced.
     pub(super) fn begin(&mut self, mut run: StageRun) {
-        run.unbound.clone_from(&self.top().unbound);
-        run.unbound.retain(|unbound| !unbound.is_over());
+        run.unattributed.clone_from(&self.top().unattributed);
+        run.unattributed.retain(|unattributed| !unattributed.is_over());
         if self.running.first().is_some_and(StageRun::is_nothing) {
             self.running.take_outside();
         }

@@ -243,7 +243,7 @@ impl Profiler for TensorProfiler {
             Observation::StepsPaused => uncounted(|| self.pause_steps()),
             Observation::StepsResumed => uncounted(|| self.resume_steps()),
             Observation::Unattributed(work) => {
-                uncounted(|| self.control().top().unbound.push(Arc::clone(work)));
+                uncounted(|| self.control().top().unattributed.push(Arc::clone(work)));
             }
             Observation::RegionOpened(sinks) => {
                 if self.number().is_some()

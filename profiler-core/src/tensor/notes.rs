@@ -137,7 +137,7 @@ impl TensorProfiler {
         note_on_devices(&run.profile, &mut notes);
         notes.extend(driver_overhead(&run.profile));
         notes.extend(run.regions.notes("a device region", "device regions"));
-        notes.extend(run.unbound.iter().filter_map(|unbound| unbound.note()));
+        notes.extend(run.unattributed.iter().filter_map(|unattributed| unattributed.note()));
         for note in &run.notes {
             if !notes.contains(note) {
                 notes.push(note.clone());

@@ -15,30 +15,30 @@ const SAID_NAMES: usize = 4;
 /// bound to no one training. Profilers receive it (`Observation::Unattributed`) when they are
 /// activated, and note in their report what it holds by then.
 #[derive(Debug, Default)]
-pub struct Unbound {
-    threads: Mutex<Vec<UnboundThread>>,
+pub struct UnattributedWork {
+    threads: Mutex<Vec<UnattributedThread>>,
     is_over: AtomicBool,
     overlaps: AtomicBool,
 }
 
 /// Threads of one name, and their work.
 #[derive(Debug)]
-struct UnboundThread {
-    reason: UnboundReason,
+struct UnattributedThread {
+    reason: UnattributedReason,
     name: String,
     counts: Arc<WorkCounts>,
 }
 
 /// The reason why work of a thread is in no report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnboundReason {
+pub enum UnattributedReason {
     /// Several trainings run, and the thread is bound to none of them.
     SeveralTrainings,
     /// The thread's own training has ended, and another one goes on.
     TrainingEnded,
 }
 
-impl UnboundReason {
+impl UnattributedReason {
     const ALL: [Self; 2] = [Self::SeveralTrainings, Self::TrainingEnded];
 
     const fn in_words(self) -> &'static str {
@@ -71,8 +71,8 @@ impl WorkCounts {
     }
 }
 
-impl Unbound {
-    fn threads(&self) -> MutexGuard<'_, Vec<UnboundThread>> {
+impl UnattributedWork {
+    fn threads(&self) -> MutexGuard<'_, Vec<UnattributedThread>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -82,7 +82,7 @@ impl Unbound {
             cannot be told apart: each scope is in the report of the training that began last. Give \
             each future a binding of its own, `.bound_to(&Binding::new())`";
         let threads = self.threads();
-        let reasons = UnboundReason::ALL.into_iter();
+        let reasons = UnattributedReason::ALL.into_iter();
         let mut notes: Vec<_> = reasons.filter_map(|reason| missing(&threads, reason)).collect();
         if self.overlaps.load(Ordering::Relaxed) {
             notes.push(OVERLAP.to_owned());
@@ -107,24 +107,24 @@ impl Unbound {
     }
 
     /// Where the calling thread counts what it does, for this reason.
-    pub fn counts_of_this_thread(&self, reason: UnboundReason) -> Arc<WorkCounts> {
+    pub fn counts_of_this_thread(&self, reason: UnattributedReason) -> Arc<WorkCounts> {
         let mut name = ThreadName::of_this_thread().name;
         let mut threads = self.threads();
         if threads.len() >= MOST_NAMES && threads.iter().all(|known| known.name != name) {
             name = "other threads".to_owned();
         }
-        let is_it = |known: &&UnboundThread| known.name == name && known.reason == reason;
+        let is_it = |known: &&UnattributedThread| known.name == name && known.reason == reason;
         if let Some(known) = threads.iter().find(is_it) {
             return known.counts.clone();
         }
         let counts = Arc::<WorkCounts>::default();
-        threads.push(UnboundThread { reason, name, counts: counts.clone() });
+        threads.push(UnattributedThread { reason, name, counts: counts.clone() });
         counts
     }
 }
 
 /// What is in no report for this reason.
-fn missing(threads: &[UnboundThread], reason: UnboundReason) -> Option<String> {
+fn missing(threads: &[UnattributedThread], reason: UnattributedReason) -> Option<String> {
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let of_reason = threads.iter().filter(|thread| thread.reason == reason);
     let counts =
