@@ -42,7 +42,7 @@ pub const ALLOWED: [(&str, &str, &str); 24] = [
     ("mlprof-instrument/src/modules.rs", "fs::read_to_string(", "sources that rustc reads, too"),
     ("profiler-core/src/machine.rs", "fs::read_to_string(", PROC),
     ("profiler-core/src/simple/counters/io.rs", "File::open", PROC),
-    ("mlprof-cuda/src/library.rs", "fs::read_to_string(", PROC),
+    ("mlprof-cuda/src/locate_cupti.rs", "fs::read_to_string(", PROC),
     ("mlprof-events/src/live/identity.rs", "fs::read(", PROC),
     ("mlprof-events/src/live/socket.rs", "libc::open(", "a folder, to bind or connect below it"),
     ("mlprof-events/src/live/user.rs", "fs::read_to_string(", PROC),
