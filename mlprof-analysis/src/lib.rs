@@ -34,6 +34,7 @@ pub mod perfetto;
 pub mod ranks;
 mod recomputed;
 pub mod rollups;
+mod sections;
 mod sweep;
 mod text;
 pub mod trace;

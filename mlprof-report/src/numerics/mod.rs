@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use self::interval::{FaultInterval, IntervalEnd};
 pub use self::paint::paint;
 #[cfg(feature = "html")]
-pub(crate) use self::paint::{run_again, whereabouts};
+pub(crate) use self::paint::{run_again, tensors_table, whereabouts};
 pub use self::record::{RECORD_VERSION, RecordHeader, RecordedTensor, op_in_module};
 pub(crate) use self::shown_number::{shown_norm, shown_number};
 pub use self::sketch::{SKETCH, Sketcher};
