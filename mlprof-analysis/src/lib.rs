@@ -39,6 +39,7 @@ pub mod ranks;
 mod recomputed;
 #[doc(hidden)]
 pub mod rollups;
+mod sections;
 mod sweep;
 mod text;
 pub mod trace;

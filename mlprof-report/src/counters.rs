@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::label;
 use super::number::{bytes, grouped, share, time_cell};
 use super::simple::{ActionStatistics, CpuStatistics, IoStatistics};
-use super::table::Table;
+use super::table::Grid;
 
 /// What stands below the table of CPU time. Writing into a string cannot fail, here and below.
 pub(super) const CPU_LEGEND: &str = "\
@@ -36,7 +36,7 @@ pub(super) fn paint_cpu(
     }
     let order = if is_sorted { "in the order above" } else { "longest first" };
     let _ = writeln!(text, "\nCPU time, {all}{order}");
-    let mut table = Table::new([
+    let mut table = Grid::new([
         "Total",
         "CPU",
         "Waiting",
@@ -88,7 +88,7 @@ pub(super) fn paint_io(
     }
     let order = if is_sorted { "in the order above" } else { "most first" };
     let _ = writeln!(text, "\nBytes read and written, {all}{order}");
-    let mut table = Table::new(["Read", "Written", "From storage", "To storage", "Action"]);
+    let mut table = Grid::new(["Read", "Written", "From storage", "To storage", "Action"]);
     for (io, label) in rows {
         table.row([
             bytes(io.read_bytes),

@@ -16,7 +16,7 @@ use super::regions;
 use super::rows::{RowKey, Rows};
 use super::selection::{Running, Selection};
 use super::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
-use super::table::Table;
+use super::table::Grid;
 
 /// So many threads get a table of their own; the others are counted. JSON has them all.
 const THREADS_SHOWN: usize = 16;
@@ -145,7 +145,7 @@ fn paint_actions<'rows>(
 ) -> Vec<&'rows ActionStatistics> {
     // Rows stand by their self time, which open calls do not have yet.
     let shown = rows.select(actions.iter().copied(), RowKey::SelfTime, &Running::default());
-    let mut table = Table::new([
+    let mut table = Grid::new([
         "Calls", "Total", "Self", "Self %", "First", "Mean", "Min", "p50", "p95", "Max", "Action",
     ]);
     for row in &shown {

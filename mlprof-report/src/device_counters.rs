@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::label;
 use super::number::{bytes, duration, grouped, time_cell};
-use super::table::Table;
+use super::table::Grid;
 use mlprof_events::{ActionKind, DeviceCounter};
 
 /// So many actions are shown per device, those that took longest; JSON has them all.
@@ -94,14 +94,14 @@ pub(super) fn paint(devices: &[DeviceCounterStatistics]) -> String {
 const FIXED: usize = 2;
 const COLUMNS: usize = FIXED + DeviceCounter::ALL.len() + 1;
 
-fn table(device: &DeviceCounterStatistics) -> Table<COLUMNS> {
+fn table(device: &DeviceCounterStatistics) -> Grid {
     let mut header = [""; COLUMNS];
     header[..FIXED].copy_from_slice(&["Samples", "Time"]);
     for (title, counter) in header[FIXED..].iter_mut().zip(DeviceCounter::ALL) {
         *title = title_of(counter);
     }
     header[COLUMNS - 1] = "Action";
-    let mut table = Table::new(header);
+    let mut table = Grid::new(header);
     for (column, counter) in (FIXED..).zip(DeviceCounter::ALL) {
         if device.recording.iter().all(|found| found.counter != counter) {
             table.hide(column);

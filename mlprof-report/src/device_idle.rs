@@ -1,11 +1,9 @@
 //! How long devices had nothing to do between their kernels, and why.
 
-use std::fmt::Write;
-
 use serde::{Deserialize, Serialize};
 
-use super::number::{grouped, share, time_cell};
-use super::table::Table;
+use super::number::grouped;
+use super::table::{Cell, Table, count, digits, markup, seconds, share, table, words};
 
 /// What a device, or one of its streams, did from its first kernel, copy or fill of each recorded cycle to
 /// the last one, all cycles together. Times in seconds, by the device's clock.
@@ -71,45 +69,57 @@ impl DeviceIdle {
     }
 }
 
-/// The table; empty where no kernel was timed. Writing into a string cannot fail.
+/// The colours of the parts of a window.
+const COLOURS: [&str; 7] = ["host late", "busy", "", "", "other", "launch", "unknown"];
+
+/// Returns the table of windows.
+pub(super) fn table(devices: &[DeviceIdle]) -> Table {
+    let caption = "By the devices’ own clocks; the causes add up to the idle time";
+    let table = table!(caption, devices, |device| {
+        let window = device.window_seconds;
+        let [busy, idle] = [device.busy_seconds, device.idle_seconds()];
+        let [host, launch, other, unknown] = device.causes().map(|(_, gaps)| gaps.seconds);
+        let colours = [(1, busy), (0, host), (5, launch), (4, other), (6, unknown)];
+        let longest = device.causes().map(|(_, gaps)| gaps.longest_seconds);
+        words("Device", "Its number, and that of its stream").key() => device.label(),
+        markup("Parts", "The window: busy, then the gaps by cause") =>
+            Cell::Bar(colours.map(|(colour, part)| (colour, part / window)).to_vec()),
+        digits(4, "Window", "From the first to the last kernel of each recording") => window,
+        digits(3, "Busy", "A kernel, copy or fill ran") => Cell::Part(busy, window),
+        share("Busy, share", "Of the window").on_page() => (window > 0.0).then_some(busy / window),
+        digits(3, "Idle", "Nothing ran: the sum of the causes beside") => Cell::Part(idle, window),
+        digits(
+            3,
+            "Host late",
+            "Gaps before what was launched when the device had nothing to do any more",
+        ) => Cell::Part(host, window),
+        digits(3, "Launch", "Gaps below 30 µs before what was launched in time") =>
+            Cell::Part(launch, window),
+        digits(3, "Other", "Longer gaps before what was launched in time") =>
+            Cell::Part(other, window),
+        digits(3, "Unknown", "Gaps before what nobody knows the launch of").optional() =>
+            Cell::Part(unknown, window),
+        seconds("Longest gap", "Of whatever cause").on_page() =>
+            longest.into_iter().fold(0.0, f64::max),
+        count("Events", "Kernels, copies and fills").on_page() => device.events,
+    });
+    table.name_last().legend(COLOURS)
+}
+
+/// Returns the table as text; nothing where no kernel was timed.
 pub(super) fn paint(devices: &[DeviceIdle]) -> String {
     if devices.is_empty() {
         return String::new();
     }
-    let mut table =
-        Table::new(["Window", "Busy", "Idle", "Host late", "Launch", "Other", "Unknown", "Device"]);
-    if devices.iter().all(|device| device.unknown.count == 0) {
-        table.hide(6);
-    }
-    for device in devices {
-        let part = |seconds: f64| match seconds > 0.0 {
-            true => {
-                format!("{} {:>7}", time_cell(seconds, 3), share(seconds, device.window_seconds))
-            }
-            false => "-".to_owned(),
-        };
-        let [host, launch, other, unknown] = device.causes().map(|(_, gaps)| part(gaps.seconds));
-        table.row([
-            time_cell(device.window_seconds, 4),
-            part(device.busy_seconds),
-            part(device.idle_seconds()),
-            host,
-            launch,
-            other,
-            unknown,
-            device.label(),
-        ]);
-    }
     let events: u64 =
         devices.iter().filter(|device| device.stream.is_none()).map(|device| device.events).sum();
-    let mut text = format!("Devices idle, by cause ({} kernels and copies)\n", grouped(events));
-    text.push_str(&table.paint());
-    let _ = writeln!(
-        text,
-        "From the first to the last of each recording. Host late: launched when the device had nothing to \
-         do any more.\nLaunch: gaps below 30 µs before what was launched in time; other: longer ones."
-    );
-    text
+    format!(
+        "Devices idle, by cause ({} kernels and copies)\n{}From the first to the last of each \
+         recording. Host late: launched when the device had nothing to do any more.\nLaunch: gaps \
+         below 30 µs before what was launched in time; other: longer ones.\n",
+        grouped(events),
+        table(devices).text(usize::MAX),
+    )
 }
 
 #[cfg(all(test, not(loom)))]

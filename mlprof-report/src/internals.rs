@@ -9,13 +9,17 @@ pub use crate::no_numbers::{has_numbers, little_beside_stages, reason_for_nothin
 #[cfg(feature = "html")]
 /// What a page shows besides reports: sections that another crate fills.
 pub mod sections {
-    pub use crate::page::sections::{
-        COLOURS, Cell, Column, Content, Quantity, Section, Stretch, Strip, Table, html,
-    };
+    pub use crate::page::sections::{COLOURS, Content, Section, Stretch, Strip, html, text};
 }
 pub use crate::output::{ClaimedName, deliver_together, tell_apart, tell_missing};
+pub use crate::ranks::text::stages_table;
 pub use crate::steps::log::{StepLog, StepPart, StepParts, StepTicks};
-pub use crate::table::Table;
+/// Tables, which are described once.
+pub mod table {
+    pub use crate::table::{
+        Cell, Column, Table, bytes, count, markup, number, seconds, share, table, words,
+    };
+}
 /// Names of kernels for tables.
 pub mod kernel_name {
     pub use crate::tensor::table::kernel_name::{function, short};

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::label;
 use super::number::{bytes, duration, grouped};
-use super::table::Table;
+use super::table::Grid;
 use super::tensor::{ModuleCost, ModuleStatistics};
 
 /// So many modules are shown; JSON has them all.
@@ -17,7 +17,7 @@ pub fn paint(modules: &[ModuleStatistics]) -> String {
     }
     let mut rows = Vec::new();
     modules.iter().for_each(|module| flatten(module, 0, &mut rows));
-    let mut table = Table::new([
+    let mut table = Grid::new([
         "Calls", "Forward", "Self fwd", "Backward", "Device", "Memory", "FLOPs", "FLOP/s", "Module",
     ]);
     for (module, depth) in rows.iter().take(MODULES_SHOWN) {

@@ -5,9 +5,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::label;
-use super::number::{grouped, time_cell};
-use super::table::Table;
+use super::table::{Table, count, digits, table, words};
 
 /// All regions of one action that have run. Times in seconds, by the device's clock: from when its
 /// stream came to the region until it had left it, with the pauses in which the stream had nothing
@@ -79,57 +77,57 @@ impl DeviceTime {
 pub(super) const DEVICE_TIME: &str = "Device: time of the device's clock, from the first work that a call \
      handed to it to the last, with pauses; no part of the host's time.\n";
 
+/// Returns a table of the device time of actions, the longest first.
+pub(super) fn actions<'rows>(
+    actions: impl Iterator<Item = (String, Option<&'rows DeviceTime>)>,
+) -> Table {
+    let mut rows: Vec<_> = actions.filter_map(|(label, time)| Some((label, *time?))).collect();
+    rows.sort_by(|(_, one), (_, other)| other.total_seconds.total_cmp(&one.total_seconds));
+    of_times("Action", rows)
+}
+
+/// Returns a table of regions.
+pub(super) fn regions(regions: &[DeviceRegion]) -> Table {
+    let of_region = |region: &DeviceRegion| (region.label(), DeviceTime::of(region));
+    of_times("Region", regions.iter().map(of_region).collect())
+}
+
+fn of_times(title: &'static str, rows: Vec<(String, DeviceTime)>) -> Table {
+    let caption = "Times of the device's clock: no part of the host's";
+    let table = table!(caption, rows, |(label, time)| {
+        words(title, "What ran").key() => label,
+        count("Calls", "How many have run") => time.calls,
+        digits(4, "Total", "All of them").bar() => time.total_seconds,
+        digits(4, "Mean", "Total by calls") => time.mean_seconds(),
+        digits(3, "Min", "The shortest") => time.min_seconds,
+        digits(3, "Max", "The longest") => time.max_seconds,
+    });
+    table.sorted_by("Total")
+}
+
 /// Appends a table of the device time of actions under a heading; nothing where none was measured.
 pub(super) fn append_actions<'rows>(
     text: &mut String,
-    actions: impl Iterator<Item = (String, Option<&'rows DeviceTime>)>,
+    rows: impl Iterator<Item = (String, Option<&'rows DeviceTime>)>,
 ) {
-    let mut rows: Vec<_> = actions.filter_map(|(label, device)| Some((label, device?))).collect();
-    if rows.is_empty() {
-        return;
+    let table = actions(rows);
+    if !table.is_empty() {
+        // Writing into a string cannot fail, here and below.
+        let heading = "Device time of actions, longest first";
+        let _ = write!(text, "\n{heading}\n{}{DEVICE_TIME}", table.text(usize::MAX));
     }
-    rows.sort_by(|(_, one), (_, other)| other.total_seconds.total_cmp(&one.total_seconds));
-    let mut table = Table::new(["Calls", "Total", "Mean", "Min", "Max", "Action"]);
-    for (label, device) in rows {
-        table.row([
-            grouped(device.calls),
-            time_cell(device.total_seconds, 4),
-            time_cell(device.mean_seconds(), 4),
-            time_cell(device.min_seconds, 3),
-            time_cell(device.max_seconds, 3),
-            label::shown(&label),
-        ]);
-    }
-    // Writing into a string cannot fail.
-    let _ = write!(text, "\nDevice time of actions, longest first\n{}{DEVICE_TIME}", table.paint());
 }
 
 /// What rows of regions are marked with among rows of host time.
 pub(super) const MARK: &str = " [device]";
 
-/// A table of regions under a heading; nothing without regions.
-pub(super) fn append(text: &mut String, regions: &[DeviceRegion]) {
-    if regions.is_empty() {
-        return;
+/// Appends a table of regions under a heading; nothing without regions.
+pub(super) fn append(text: &mut String, rows: &[DeviceRegion]) {
+    let table = regions(rows);
+    if !table.is_empty() {
+        let (heading, caption) = ("Device regions, longest first", &table.caption);
+        let _ = write!(text, "\n{heading}\n{}{caption}.\n", table.text(usize::MAX));
     }
-    let mut table = Table::new(["Calls", "Total", "Mean", "Min", "Max", "Region"]);
-    for region in regions {
-        table.row([
-            grouped(region.calls),
-            time_cell(region.total_seconds, 4),
-            time_cell(region.mean_seconds(), 4),
-            time_cell(region.min_seconds, 3),
-            time_cell(region.max_seconds, 3),
-            label::shown(&region.label()),
-        ]);
-    }
-    // Writing into a string cannot fail.
-    let _ = write!(
-        text,
-        "\nDevice regions, longest first\n{}Times of the device's clock: no part of \
-         the host's.\n",
-        table.paint()
-    );
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::lightning::title;
 use super::number::{duration, grouped, share};
 use super::samples::{ActionSamples, SampledCode, SampledFunction, Samples, SamplesReport};
 use super::samples_waits;
-use super::table::Table;
+use super::table::Grid;
 
 /// Functions with less of an action's work than this are left out of its table, as are those that
 /// only called, and all of the time (`main`); JSON has them all.
@@ -157,7 +157,7 @@ fn table_ordered(samples: &Samples, action: &ActionSamples, order: SampleOrder) 
         SampleOrder::Waiting => rows.sort_by_key(|row| Reverse(row.total.waiting_ticks)),
     }
     let titles = ["Self %", "±", "Total %", "±", "Waiting", "Total waiting", "Function"];
-    let mut table = Table::new(titles);
+    let mut table = Grid::new(titles);
     let or_none = |ticks: u64| if ticks == 0 { "-".to_owned() } else { seconds(ticks) };
     for row in rows.iter().take(MOST_ROWS) {
         let Some(code) = samples.function(row) else { continue };
@@ -189,7 +189,7 @@ fn paint_waits(text: &mut String, samples: &Samples, action: &ActionSamples) {
         return;
     }
     let _ = writeln!(text, "\nWaited in: {}", shown(&action.label()));
-    let mut table = Table::new(["Waiting", "%", "Function that waits, and what it waits in"]);
+    let mut table = Grid::new(["Waiting", "%", "Function that waits, and what it waits in"]);
     let name = |index: u32| samples.functions.get(index as usize).map(function);
     for waits in all.iter().take(MOST_WAITS) {
         let (who, inside) = (name(waits.function), name(waits.inside));
@@ -231,7 +231,7 @@ fn paint_threads(text: &mut String, samples: &Samples) {
         return;
     }
     text.push_str("\nThreads\n");
-    let mut table = Table::new(["Work", "Waiting", "No processor", "Working %", "Threads", "Name"]);
+    let mut table = Grid::new(["Work", "Waiting", "No processor", "Working %", "Threads", "Name"]);
     for thread in samples.threads.iter().take(MOST_THREADS) {
         let seconds = |ticks: u64| ticks as f64 * samples.seconds_per_tick;
         let (work, waiting) = (seconds(thread.working_ticks), seconds(thread.waiting_ticks));

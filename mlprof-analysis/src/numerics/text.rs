@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use mlprof_report::internals::{Table, shown};
+use mlprof_report::internals::sections::{Content, text as text_of};
+use mlprof_report::internals::shown;
+use mlprof_report::internals::table::{Table, count, table, words};
 use mlprof_report::number::grouped;
 
 use super::{ComparedPlace, ComparedStep, DifferenceKind, FirstDifference, NumericsComparison};
@@ -24,55 +26,66 @@ pub fn text(comparison: &NumericsComparison, rows: usize) -> String {
             "What varies from run to run is not known: give a second run of the reference (--again) to have it left out.\n",
         );
     }
+    let has_steps = comparison.different > 0 && comparison.over_steps.len() > 1;
+    let steps = if has_steps { spread(&comparison.over_steps) } else { Vec::new() };
+    text + &text_of(&content(comparison, &steps), rows)
+}
+
+/// Returns the tables of a comparison: all places, and these steps.
+pub(super) fn content(comparison: &NumericsComparison, over: &[&ComparedStep]) -> Vec<Content> {
     if comparison.places.is_empty() {
-        return text;
+        return Vec::new();
     }
-    text.push('\n');
-    let mut table = Table::new([
-        "Pairs",
-        "Differ",
-        "First step",
-        "Apart",
-        "At step",
-        "Last",
-        "Noise",
-        "SQNR",
-        "Rel. L2",
-        "Cosine",
-        "ULPs",
-        "Role",
-        "Place",
-    ]);
-    let places = by_distance(comparison);
-    for place in places.iter().take(rows) {
+    let mut content = vec![
+        Content::Heading("places".to_owned(), "Places".to_owned()),
+        Content::Table(places(comparison)),
+        Content::Paragraph(MEASURED_OF.to_owned()),
+    ];
+    if !over.is_empty() {
+        content.push(Content::Heading("steps".to_owned(), "Over steps".to_owned()));
+        content.push(Content::Table(steps(over)));
+    }
+    content
+}
+
+fn places(comparison: &NumericsComparison) -> Table {
+    let caption = "Places, those that differ and the furthest apart first";
+    let table = table!(caption, by_distance(comparison), |place| {
         let worst = &place.worst;
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        table.row([
-            grouped(place.pairs),
-            grouped(place.different),
+        words("Place", "The module that returned it, or the parameter") => place.name.as_str(),
+        count("Pairs", "How many tensors were put beside each other") => place.pairs,
+        count("Differ", "How many of them differ").bar() => place.different,
+        words("First step", "The first step in which they differ") =>
             or_none(place.first_step.map(|step| step.to_string())),
+        // Distances are words: of what spreads over many powers of ten a bar shows nothing.
+        words("Apart", "The most that they are apart, as a part of their size") =>
             size(worst.relative),
-            place.worst_step.to_string(),
-            size(place.last.relative),
-            size(place.noise),
+        words("At step", "The step of that") => place.worst_step.to_string(),
+        words("Last", "How far the last pair is apart") => size(place.last.relative),
+        words("Noise", "How far two runs of the reference are apart") => size(place.noise),
+        words("SQNR", "Signal to quantisation noise, of samples") =>
             or_none(worst.sqnr.map(|decibels| format!("{decibels:.1} dB"))),
+        words("Rel. L2", "The norm of the difference, of samples") =>
             or_none(worst.relative_l2.map(size)),
+        words("Cosine", "Of the angle between samples") =>
             or_none(worst.cosine.map(|cosine| format!("{cosine:.6}"))),
-            or_none(worst.most_ulps.map(grouped)),
-            place.role.to_string(),
-            shown(&place.name),
-        ]);
-    }
-    text.push_str(&table.paint());
-    if places.len() > rows {
-        let _ =
-            writeln!(text, "{} more places agree better.", grouped((places.len() - rows) as u64));
-    }
-    let _ = writeln!(text, "{MEASURED_OF}");
-    if comparison.different > 0 && comparison.over_steps.len() > 1 {
-        write_steps(&mut text, &comparison.over_steps);
-    }
-    text
+        count("ULPs", "How many numbers of the elements' type samples are apart") =>
+            worst.most_ulps.map(|ulps| ulps as f64),
+        words("Role", "What it is for") => place.role.to_string(),
+    });
+    table.name_last().rest(" places, which agree better")
+}
+
+fn steps(steps: &[&ComparedStep]) -> Table {
+    let table = table!("How far the runs are apart, step by step", steps, |step| {
+        words("Step", "The number of the step") => step.step.to_string(),
+        count("Pairs", "How many tensors were put beside each other") => step.pairs,
+        count("Differ", "How many of them differ").bar() => step.different,
+        words("Apart", "The most that a pair is apart") => size(step.relative),
+        words("Furthest", "The place of that pair") => step.furthest.as_str(),
+    });
+    table.as_described()
 }
 
 /// What the numbers of the table are of.
@@ -91,20 +104,6 @@ pub(super) fn by_distance(comparison: &NumericsComparison) -> Vec<&ComparedPlace
 
 /// Steps that the text shows.
 const STEPS_SHOWN: usize = 10;
-
-fn write_steps(text: &mut String, steps: &[ComparedStep]) {
-    let mut table = Table::new(["Step", "Pairs", "Differ", "Apart", "Furthest"]);
-    for step in spread(steps) {
-        table.row([
-            step.step.to_string(),
-            grouped(step.pairs),
-            grouped(step.different),
-            size(step.relative),
-            shown(&step.furthest),
-        ]);
-    }
-    let _ = write!(text, "\nOver steps\n{}", table.paint());
-}
 
 /// At most ten of the steps, evenly spread, with the first that differs and the last.
 fn spread(steps: &[ComparedStep]) -> Vec<&ComparedStep> {

@@ -1,19 +1,13 @@
 //! Answers as sections of an HTML page: what the tables of a console say, with bars and the critical path drawn.
 
-mod cells;
-mod device;
-mod path;
-mod ranks;
-mod steps;
-mod threads;
-
 use mlprof_report::Report;
-use mlprof_report::internals::sections::{self, Content, Section};
+use mlprof_report::internals::sections::{self, Section};
 use mlprof_report::number::grouped;
+use mlprof_report::ranks::numbers;
 
 use crate::analysis::Analysis;
 use crate::ranks::Ranks;
-use crate::text::time;
+use crate::sections::{of_analysis, of_ranks, time};
 
 /// Traces that have a section each; what more there are say together is in that of all ranks.
 const TRACES: usize = 16;
@@ -59,7 +53,7 @@ impl Page {
     /// The page, with `reports` of the same run before what the traces say, and what `ranks` say together.
     pub fn html(self, reports: &[Report], ranks: Option<&Ranks>) -> String {
         let mut all = Vec::new();
-        all.extend(ranks.map(ranks::section));
+        all.extend(ranks.map(section_of_ranks));
         all.extend(self.traces);
         if let Some(first) = all.first_mut() {
             first.notes.extend(self.notes);
@@ -93,22 +87,33 @@ fn section(file: &str, analysis: &Analysis) -> Section {
         ("Slices", grouped(analysis.slices)),
         ("From its first to its last moment", time(analysis.trace_ns)),
     ];
-    let mut content = Vec::new();
-    steps::add(&mut content, analysis);
-    path::add(&mut content, analysis);
-    threads::add(&mut content, analysis);
-    for device in &analysis.devices {
-        device::add(&mut content, device);
-    }
     let mut notes = analysis.notes.clone();
     if analysis.findings.is_empty() && !analysis.checked_rules.is_empty() {
         notes.push(format!("Nothing was found by {}.", analysis.checked_rules.join(", ")));
     }
-    Section { title, facts, notes, findings: analysis.findings.clone(), content }
+    Section {
+        title,
+        facts,
+        notes,
+        findings: analysis.findings.clone(),
+        content: of_analysis(analysis),
+    }
 }
 
-fn heading(content: &mut Vec<Content>, anchor: &str, title: &str) {
-    content.push(Content::Heading(anchor.to_owned(), title.to_owned()));
+fn section_of_ranks(ranks: &Ranks) -> Section {
+    let world = ranks.world_size as usize;
+    let there = world - ranks.missing.len().min(world);
+    let facts = vec![
+        ("Ranks", format!("{} of {}", grouped(there as u64), grouped(world as u64))),
+        ("Steps that all of them have", grouped(ranks.common_steps as u64)),
+    ];
+    let mut notes = ranks.not_judged.clone();
+    notes.extend(ranks.notes.iter().cloned());
+    if !ranks.missing.is_empty() {
+        notes.push(format!("there is no trace of {}", numbers(&ranks.missing)));
+    }
+    let (title, content) = ("Ranks".to_owned(), of_ranks(ranks));
+    Section { title, facts, notes, content, ..Section::default() }
 }
 
 #[cfg(test)]

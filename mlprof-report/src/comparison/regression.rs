@@ -4,10 +4,10 @@ use std::fmt::{self, Display, Formatter};
 
 use super::series::TRACE;
 use super::verdict::LEAST_SHARE;
-use super::words::percent;
 use super::{Comparison, Measured, Subject, Verdict};
 use crate::label;
 use crate::number::share;
+use crate::table::Unit;
 
 /// A row that got worse beyond what varies anyway. Displayed as one line.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,7 +87,7 @@ impl Display for Regression {
         let name = label::shown(name);
         let title = subject.title();
         let (earlier, later) = (unit.write(before.value), unit.write(after.value));
-        let (change, least) = (percent(self.change), percent(self.sure_change));
+        let [change, least] = [self.change, self.sure_change].map(|it| Unit::Change.write_text(it));
         write!(
             text,
             "{report}: {title}: {name}: {word}, {change} (at least {least}): {earlier} before, \

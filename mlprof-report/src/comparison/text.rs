@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use super::series::TRACE;
-use super::words::percent;
-use super::{ComparedReports, ComparedRow, ComparedTable, Comparison, Runs, Verdict};
+use super::{
+    ComparedReports, ComparedRow, ComparedTable, Comparison, Measured, Runs, Unit, Verdict,
+};
 use crate::counted::counted;
 use crate::label;
-use crate::number::{duration, grouped, share};
-use crate::table::Table;
+use crate::number::{duration, grouped};
+use crate::table::{Cell, Column, Table, Unit as Units, change, count, share, table, words};
 
 /// Rows of a table unless another number is asked for.
 const ROWS: usize = 20;
@@ -94,35 +95,51 @@ impl ComparedTable {
         format!("{}: {}", self.subject.title(), self.per)
     }
 
-    fn write(&self, text: &mut String, options: &TextOptions<'_>) {
-        let is_shown =
-            |row: &&ComparedRow| options.is_shown.is_none_or(|is_shown| is_shown(&row.name));
-        let rows: Vec<_> = self.rows.iter().filter(is_shown).collect();
-        if rows.is_empty() {
-            return;
-        }
-        let mut table =
-            Table::new(["Before", "After", "Change", "Least", "Calls", "Share", "Verdict", "Name"]);
-        for row in rows.iter().take(options.limit) {
-            let value = |side: Option<super::Measured>| match side {
-                Some(side) => self.unit.write(side.value),
-                None => "-".to_owned(),
+    /// Returns the table of the rows whose names are shown.
+    pub(crate) fn described(&self, is_shown: &dyn Fn(&str) -> bool) -> Table {
+        let unit = match self.unit {
+            Unit::Seconds => Units::Seconds,
+            Unit::Bytes => Units::Bytes,
+            Unit::Count => Units::Count,
+        };
+        let of = |title, about| Column::new(title, unit, about);
+        let rounded = |number: f64| match self.unit {
+            Unit::Seconds => number,
+            Unit::Bytes | Unit::Count => number.max(0.0).round(),
+        };
+        let rows = self.rows.iter().filter(|row| is_shown(&row.name));
+        let table = table!(self.heading(), rows, |row| {
+            let word = row.verdict.word(self.unit).to_owned();
+            let of_side = |side: Option<Measured>, pick: fn(&Measured) -> Option<f64>| {
+                side.as_ref().and_then(pick)
             };
-            table.row([
-                value(row.before),
-                value(row.after),
-                row.change.map_or_else(|| "-".to_owned(), percent),
-                row.least().map_or_else(|| "-".to_owned(), percent),
-                row.calls(),
-                share(row.share, 1.0),
-                row.verdict.word(self.unit).to_owned(),
-                label::shown(&row.name),
-            ]);
-        }
-        let _ = write!(text, "\n{}\n{}", self.heading(), table.paint());
-        let left_out = rows.len().saturating_sub(options.limit);
-        if left_out > 0 {
-            let _ = writeln!(text, "… and {} more, which changed less", grouped(left_out as u64));
+            let value = |side| of_side(side, |side| Some(side.value)).map(rounded);
+            let calls = |side| of_side(side, |side| Some(side.calls));
+            let low = |side| of_side(side, |side| side.limits.map(|limits| limits.low.max(0.0)));
+            let high = |side| of_side(side, |side| side.limits.map(|limits| limits.high));
+            words("Name", "What is compared") => row.name.as_str(),
+            words("Verdict", "Whether a difference is beyond what varies anyway") =>
+                if row.verdict == Verdict::Worse { Cell::Strong(word) } else { Cell::Text(word) },
+            of("Before", "Of a typical call or step") => value(row.before),
+            of("After", "Of a typical call or step") => value(row.after),
+            change("Change", "With how often it was called, where steps are as many") => row.change,
+            change("Least", "How much of the change is beyond what varies anyway") => row.least(),
+            count("Calls", "").in_text() => row.calls(),
+            share("Share", "Of the run, on the side where that is more").bar() => row.share,
+            count("Calls before", "Of a run").on_page() => calls(row.before),
+            count("Calls after", "Of a run").on_page() => calls(row.after),
+            of("Before, low", "It is known to be no less").on_page() => low(row.before),
+            of("Before, high", "It is known to be no more").on_page() => high(row.before),
+            of("After, low", "It is known to be no less").on_page() => low(row.after),
+            of("After, high", "It is known to be no more").on_page() => high(row.after),
+        });
+        table.rest(", which changed less")
+    }
+
+    fn write(&self, text: &mut String, options: &TextOptions<'_>) {
+        let table = self.described(options.is_shown.unwrap_or(&|_| true));
+        if !table.is_empty() {
+            let _ = write!(text, "\n{}\n{}", self.heading(), table.text(options.limit));
         }
     }
 }

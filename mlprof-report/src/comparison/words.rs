@@ -76,15 +76,6 @@ impl Unit {
     }
 }
 
-/// With a sign, and of what multiplied by how much.
-pub(super) fn percent(change: f64) -> String {
-    match 1.0 + change {
-        times if times >= 10.0 => format!("× {times:.0}"),
-        times if times >= 3.0 => format!("× {times:.1}"),
-        _ => format!("{:+.1} %", 100.0 * change),
-    }
-}
-
 impl Verdict {
     /// In a word, for rows in this unit.
     pub fn word(self, unit: Unit) -> &'static str {

@@ -7,7 +7,7 @@ use crate::label;
 use crate::lightning::{append_remarks, title};
 use crate::number::{bytes, duration, grouped, share};
 use crate::selection::LEAST_SHARE_ON_CONSOLE;
-use crate::table::Table;
+use crate::table::Grid;
 
 /// Rows of a tree that are shown; JSON has them all.
 const PATHS_SHOWN: usize = 40;
@@ -108,7 +108,7 @@ fn from_share(report: &MemoryReport, least_share: f64) -> Vec<&ActionMemory> {
 }
 
 fn paint_actions(text: &mut String, actions: &[&ActionMemory]) {
-    let mut table = Table::new([
+    let mut table = Grid::new([
         "Calls",
         "Allocated",
         "Blocks",
@@ -160,7 +160,7 @@ fn paint_tree(text: &mut String, tree: &MemoryTree) {
 fn paint_rows(text: &mut String, tree: &MemoryTree, blocks: &str) {
     let own_blocks = format!("Self {}", blocks.to_lowercase());
     let header = ["Bytes", "Share", blocks, "Self bytes", &own_blocks, "Action"];
-    let mut table = Table::new(header);
+    let mut table = Grid::new(header);
     let mut rows = Vec::new();
     flatten(&tree.blocks, 0, &mut rows);
     for (depth, path) in rows.iter().take(PATHS_SHOWN) {

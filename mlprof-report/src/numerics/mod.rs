@@ -16,7 +16,7 @@ pub use self::interval::{FaultInterval, IntervalEnd};
 #[doc(hidden)]
 pub use self::paint::paint;
 #[cfg(feature = "html")]
-pub(crate) use self::paint::{run_again, whereabouts};
+pub(crate) use self::paint::{run_again, tensors_table, whereabouts};
 pub use self::record::RecordedTensor;
 #[doc(hidden)]
 pub use self::record::{RECORD_VERSION, RecordHeader, op_in_module};

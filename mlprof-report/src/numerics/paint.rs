@@ -6,7 +6,7 @@ use super::{NumericsReport, RecordedTensor, Rerun, TensorRow, shown_norm, shown_
 use crate::label;
 use crate::lightning::{append_remarks, title};
 use crate::number::{duration, grouped};
-use crate::table::Table;
+use crate::table::{Table, count, share, table, words};
 
 /// Rows of the table that are shown; JSON has them all.
 const ROWS_SHOWN: usize = 60;
@@ -93,50 +93,44 @@ pub(crate) fn run_again(rerun: &Rerun) -> String {
     format!("{first}, of {} tensors{failed}.", grouped(rerun.tensors))
 }
 
-fn paint_tensors(text: &mut String, tensors: &[TensorRow]) {
-    let mut table = Table::new([
-        "Tensors read",
-        "Min",
-        "Max",
-        "Mean",
-        "Std",
-        "L2 norm",
-        "Zeros",
-        "NaN, inf",
-        "Type",
-        "Role",
-        "Shape",
-        "Tensor",
-    ]);
-    for row in tensors.iter().take(ROWS_SHOWN) {
+/// Returns a table of tensors, in the order in which they were seen.
+pub(crate) fn tensors_table(tensors: &[TensorRow]) -> Table {
+    let caption = "Tensors of the recorded steps, in the order in which they were seen";
+    let table = table!(caption, tensors, |row| {
         let all = &row.all;
-        table.row([
-            grouped(row.tensors),
-            shown_number(all.minimum),
-            shown_number(all.maximum),
-            shown_number(all.mean),
-            shown_number(all.standard_deviation),
-            shown_norm(&row.last),
-            share(all.zeros, all.count),
-            grouped(all.nans + all.infinities),
-            row.element_type.clone(),
-            row.role.to_string(),
-            shape(&row.shape),
-            label::shown(&row.name),
-        ]);
-    }
-    text.push_str(&table.paint());
+        words("Tensor", "The module or op that returned it, or the parameter").key() =>
+            row.name.as_str(),
+        count("Tensors read", "One for each call in a recorded step, or in a batch run again") =>
+            row.tensors,
+        words("Min", "Smallest of all numbers") => shown_number(all.minimum),
+        words("Max", "Largest of all numbers") => shown_number(all.maximum),
+        words("Mean", "Mean of all numbers") => shown_number(all.mean),
+        words("Std", "Standard deviation of all numbers") => shown_number(all.standard_deviation),
+        words("L2 norm", "Norm of the last one") => shown_norm(&row.last),
+        words("Zeros", "").in_text() => zeros(all.zeros, all.count),
+        share("Zeros", "Part of all numbers that is 0").on_page() =>
+            all.zeros as f64 / all.count.max(1) as f64,
+        count("NaN, inf", "Numbers that are not finite") => all.nans + all.infinities,
+        words("Type", "Type of its elements") => row.element_type.as_str(),
+        words("Role", "Use of the tensor") => row.role.to_string(),
+        words("Shape", "").in_text() => shape(&row.shape),
+    });
+    table.name_last()
+}
+
+fn paint_tensors(text: &mut String, tensors: &[TensorRow]) {
+    let shown = &tensors[..tensors.len().min(ROWS_SHOWN)];
+    text.push_str(&tensors_table(shown).text(ROWS_SHOWN));
     text.push_str(
         "Numbers are those of all tensors read of a row: of every call in a recorded step or a batch run again. The L2 norm and the \
          shape are those of the last one.\n",
     );
-    if tensors.len() > ROWS_SHOWN {
-        let more = grouped((tensors.len() - ROWS_SHOWN) as u64);
-        let _ = writeln!(text, "{more} more are in the JSON.");
+    if let Some(more @ 1..) = tensors.len().checked_sub(ROWS_SHOWN) {
+        let _ = writeln!(text, "{} more are in the JSON.", grouped(more as u64));
     }
 }
 
-fn share(part: u64, whole: u64) -> String {
+fn zeros(part: u64, whole: u64) -> String {
     match (part, whole) {
         (0, _) | (_, 0) => "0".to_owned(),
         _ => format!("{:.1} %", part as f64 / whole as f64 * 100.0),

@@ -6,30 +6,14 @@ use rustc_hash::FxHashMap;
 
 use super::limits::largest;
 use super::simple::{write_device_times, write_regions};
-use super::table::{Cell, Column, Merge, Table, Unit};
 use super::tensor::word;
 use super::{Part, samples, text};
 use crate::advanced::{ActionProfile, AdvancedReport, CallStatistics, FunctionKey};
+use crate::table::{Cell, Table, Unit, count, seconds, share, table, words};
 use mlprof_events::ActionKind;
 
 /// Tables per action are many: the first of them are enough, and the JSON has all.
 const ACTIONS: usize = 24;
-
-const COLUMNS: [Column; 8] = [
-    Column::new("Function", Unit::Text, "Function, span or action").merge(Merge::Key),
-    Column::new("Kind", Unit::Text, "What it stands for").merge(Merge::Key),
-    Column::new("Place", Unit::Text, "File and line").merge(Merge::Key),
-    Column::new("Calls", Unit::Count, "All calls (ncalls)").merge(Merge::Sum),
-    Column::new("Self", Unit::Seconds, "Time in the function itself (tottime)")
-        .merge(Merge::Sum)
-        .bar(),
-    Column::new("Self share", Unit::Share, "Self time as a part of all self times")
-        .merge(Merge::Sum),
-    Column::new("Total", Unit::Seconds, "With what it called (cumtime)").merge(Merge::Sum).bar(),
-    Column::new("Per call", Unit::Seconds, "Total by calls that are not inside a call of it"),
-];
-const SELF: usize = 4;
-const TOTAL: usize = 6;
 
 /// Everything that an Advanced report has.
 pub(super) fn write(html: &mut String, report: &AdvancedReport, part: &Part) {
@@ -46,8 +30,8 @@ pub(super) fn write(html: &mut String, report: &AdvancedReport, part: &Part) {
     if let Some(samples) = &report.samples {
         samples::write(html, samples, part);
     }
-    let devices = report.actions.iter().filter_map(|it| Some((it.label(), it.device?)));
-    write_device_times(html, &devices.collect::<Vec<_>>(), part);
+    let devices = report.actions.iter().map(|it| (it.label(), it.device.as_ref()));
+    write_device_times(html, devices, part);
     write_regions(html, &report.device_regions, part);
 }
 
@@ -69,11 +53,10 @@ fn write_functions(html: &mut String, report: &AdvancedReport, part: &Part) {
     rows.sort_by(|(one, a), (other, b)| {
         b.self_seconds.total_cmp(&a.self_seconds).then_with(|| one.0.cmp(other.0))
     });
-    let mut table = Table::new(COLUMNS).sorted_by(SELF);
-    for ((function, kind), calls) in rows {
-        table.row(cells(function, word(kind), calls, all, part));
-    }
-    table.write(html, "Functions of all threads");
+    let rows = rows.into_iter().map(|((function, kind), calls)| (*function, word(kind), *calls));
+    functions_table("Functions of all threads", rows, all, part)
+        .sorted_by("Self")
+        .write(html, part.limits);
 }
 
 fn write_profiles(html: &mut String, report: &AdvancedReport, part: &Part) {
@@ -103,42 +86,45 @@ fn write_profiles(html: &mut String, report: &AdvancedReport, part: &Part) {
 }
 
 fn write_profile(html: &mut String, profile: &ActionProfile, rows: usize, part: &Part) {
-    let mut table = Table::new(COLUMNS).sorted_by(TOTAL);
-    for function in profile.functions.iter().take(rows) {
-        let all = profile.total_seconds;
-        table.row(cells(&function.function, String::new(), &function.calls, all, part));
-    }
     let caption = match profile.functions.len() {
         all if all > rows => format!("{rows} of {all} functions: the longest totals"),
         _ => "Functions below the action".to_owned(),
     };
-    table.write(html, &caption);
+    let functions = profile.functions.iter().take(rows);
+    let functions = functions.map(|it| (&it.function, String::new(), it.calls));
+    functions_table(&caption, functions, profile.total_seconds, part)
+        .sorted_by("Total")
+        .write(html, part.limits);
 }
 
-fn cells(
-    function: &FunctionKey,
-    kind: String,
-    calls: &CallStatistics,
+/// Returns a table of functions with their kinds and calls, of whose self times `all` is the sum.
+fn functions_table<'rows>(
+    caption: &str,
+    functions: impl Iterator<Item = (&'rows FunctionKey, String, CallStatistics)>,
     all: f64,
     part: &Part,
-) -> [Cell; 8] {
-    let place = match function.line {
-        0 => String::new(),
-        line => {
-            let file = function.file.rsplit(['/', '\\']).next().unwrap_or_default();
-            let whole = text::name(&function.file, part.limits.name);
-            format!("<span title=\"{whole}\">{}:{line}</span>", text::name(file, part.limits.name))
-        }
-    };
-    let per_call = calls.cumulative_seconds / calls.primitive_calls as f64;
-    [
-        text::name(&function.name, part.limits.name).into(),
-        kind.into(),
-        place.into(),
-        calls.total_calls.into(),
-        calls.self_seconds.into(),
-        (all > 0.0).then(|| calls.self_seconds / all).into(),
-        calls.cumulative_seconds.into(),
-        (calls.primitive_calls > 0).then_some(per_call).into(),
-    ]
+) -> Table {
+    table!(caption, functions, |(function, kind, calls)| {
+        let per_call = calls.cumulative_seconds / calls.primitive_calls as f64;
+        words("Function", "Function, span or action").key() => function.name.as_str(),
+        words("Kind", "What it stands for").key() => kind,
+        words("Place", "File and line").key() => Cell::Markup(place(function, part)),
+        count("Calls", "All calls (ncalls)").sum() => calls.total_calls,
+        seconds("Self", "Time in the function itself (tottime)").sum().bar() => calls.self_seconds,
+        share("Self share", "Self time as a part of all self times").sum() =>
+            (all > 0.0).then(|| calls.self_seconds / all),
+        seconds("Total", "With what it called (cumtime)").sum().bar() => calls.cumulative_seconds,
+        seconds("Per call", "Total by calls that are not inside a call of it") =>
+            (calls.primitive_calls > 0).then_some(per_call),
+    })
+}
+
+fn place(function: &FunctionKey, part: &Part) -> String {
+    if function.line == 0 {
+        return String::new();
+    }
+    let file = function.file.rsplit(['/', '\\']).next().unwrap_or_default();
+    let whole = text::name(&function.file, part.limits.name);
+    let file = text::name(file, part.limits.name);
+    format!("<span title=\"{whole}\">{file}:{}</span>", function.line)
 }

@@ -3,10 +3,8 @@
 use std::fmt::Write;
 
 use super::limits::Limits;
-use super::table::{Cell, Column, Table, Unit};
 use super::{SCRIPT, text, within_size, write_head};
-use crate::comparison::{ComparedReports, ComparedTable, Comparison, Verdict};
-use crate::comparison::{LEAST_SHARE, Measured, Unit as Counted};
+use crate::comparison::{ComparedReports, Comparison, LEAST_SHARE};
 use crate::number::grouped;
 
 /// A [`Comparison`] as one HTML file, what got worse on top. It has at most [`LARGEST`](super::LARGEST) bytes; rows that
@@ -81,68 +79,9 @@ fn write_part(html: &mut String, part: &ComparedReports, limits: Limits, left_ou
     }
     for table in &part.tables {
         let _ = writeln!(html, "<h3>{}</h3>", table.subject.title());
-        write_table(html, table, limits);
+        table.described(&|_| true).write(html, limits);
         *left_out += table.rows.len().saturating_sub(limits.rows);
     }
-}
-
-fn write_table(html: &mut String, compared: &ComparedTable, limits: Limits) {
-    let unit = match compared.unit {
-        Counted::Seconds => Unit::Seconds,
-        Counted::Bytes => Unit::Bytes,
-        Counted::Count => Unit::Count,
-    };
-    let mut table = Table::new([
-        Column::new("Name", Unit::Text, "What is compared"),
-        Column::new("Verdict", Unit::Text, "Whether a difference is beyond what varies anyway"),
-        Column::new("Before", unit, "Of a typical call or step"),
-        Column::new("After", unit, "Of a typical call or step"),
-        Column::new(
-            "Change",
-            Unit::Change,
-            "With how often it was called, where steps are as many",
-        ),
-        Column::new(
-            "At least",
-            Unit::Change,
-            "How much of the change is beyond what varies anyway",
-        ),
-        Column::new("Share", Unit::Share, "Of the run, on the side where that is more").bar(),
-        Column::new("Calls before", Unit::Count, "Of a run"),
-        Column::new("Calls after", Unit::Count, "Of a run"),
-        Column::new("Before, low", unit, "It is known to be no less"),
-        Column::new("Before, high", unit, "It is known to be no more"),
-        Column::new("After, low", unit, "It is known to be no less"),
-        Column::new("After, high", unit, "It is known to be no more"),
-    ]);
-    for row in compared.rows.iter().take(limits.rows) {
-        let word = row.verdict.word(compared.unit);
-        let verdict = match row.verdict {
-            Verdict::Worse => format!("<b>{word}</b>"),
-            _ => word.to_owned(),
-        };
-        let of = |side: Option<Measured>, pick: fn(&Measured) -> Option<f64>| {
-            Cell::Number(side.as_ref().and_then(pick))
-        };
-        let low = |side: &Measured| side.limits.map(|limits| limits.low.max(0.0));
-        let high = |side: &Measured| side.limits.map(|limits| limits.high);
-        table.row([
-            text::name(&row.name, limits.name).into(),
-            verdict.into(),
-            of(row.before, |side| Some(side.value)),
-            of(row.after, |side| Some(side.value)),
-            row.change.into(),
-            row.least().into(),
-            row.share.into(),
-            of(row.before, |side| Some(side.calls)),
-            of(row.after, |side| Some(side.calls)),
-            of(row.before, low),
-            of(row.before, high),
-            of(row.after, low),
-            of(row.after, high),
-        ]);
-    }
-    table.write(html, &compared.heading());
 }
 
 #[cfg(test)]

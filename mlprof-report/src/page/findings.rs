@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::table::Unit;
 use super::text;
 use crate::finding::Finding;
+use crate::table::Unit;
 
 /// All findings of the reports, the largest saving first, each with the title of its report if there are several.
 /// `of_ranks`: what is found by looking at several of them, and which one it is of. Nothing without any.

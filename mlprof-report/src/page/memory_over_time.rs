@@ -5,9 +5,10 @@ use std::fmt::Write;
 use mlprof_events::{MemoryCategory, MemoryDevice};
 
 use super::Part;
-use super::table::{Cell, Column, Merge, Table, Unit};
+use super::limits::Limits;
 use super::text;
 use crate::number::{bytes, duration, grouped};
+use crate::table::{Cell, Unit, bytes as sizes, count, share, table, words};
 use crate::tensor::MemoryOverTime;
 use crate::tensor::memory_over_time::PeakMemory;
 
@@ -31,7 +32,7 @@ pub(super) fn write(html: &mut String, memory: &[MemoryOverTime], cycles: u64, p
         // Writing into a string cannot fail, here and below.
         let _ = writeln!(html, "<p>{}</p>", explained(memory, cycles, part));
         Picture::of(memory).write(html, index, part);
-        write_categories(html, memory);
+        write_categories(html, memory, part);
         write_peak(html, memory, part);
     }
 }
@@ -205,72 +206,53 @@ impl<'memory> Picture<'memory> {
     }
 }
 
-fn write_categories(html: &mut String, memory: &MemoryOverTime) {
-    let mut table = Table::new([
-        Column::new("Category", Unit::Text, "What memory is for, as far as it is known"),
-        Column::new("At the peak", Unit::Bytes, "When most was allocated").bar(),
-        Column::new("Share", Unit::Share, "Of the peak"),
-        Column::new("Its own most", Unit::Bytes, "The most at any moment that is shown").bar(),
-        Column::new("At the end", Unit::Bytes, "When the recording ended").bar(),
-    ])
-    .sorted_by(1);
+fn write_categories(html: &mut String, memory: &MemoryOverTime, part: &Part) {
     let mut categories: Vec<_> = memory.categories.iter().collect();
     categories.sort_by_key(|category| std::cmp::Reverse(category.at_peak_bytes));
-    for category in categories {
-        let share = category.at_peak_bytes as f64 / memory.peak.bytes.max(1) as f64;
-        let (class, name) = (class_of(category.category), category.category.in_words());
-        table.row([
-            format!("<span class=\"key {class}\">{name}</span>").into(),
-            category.at_peak_bytes.into(),
-            share.into(),
-            category.bytes.iter().copied().max().unwrap_or(0).into(),
-            category.at_end_bytes.into(),
-        ]);
-    }
     let caption = "Memory by category: known where a hook labelled it, else guessed from when it was \
                    allocated and how long it lived";
-    table.write(html, caption);
+    let named = |of: MemoryCategory| {
+        Cell::Markup(format!("<span class=\"key {}\">{}</span>", class_of(of), of.in_words()))
+    };
+    let all = memory.peak.bytes.max(1) as f64;
+    let table = table!(caption, categories, |row| {
+        words("Category", "What memory is for, as far as it is known") => named(row.category),
+        sizes("At the peak", "When most was allocated").bar() => row.at_peak_bytes,
+        share("Share", "Of the peak") => row.at_peak_bytes as f64 / all,
+        sizes("Its own most", "The most at any moment that is shown").bar() =>
+            row.bytes.iter().copied().max().unwrap_or(0),
+        sizes("At the end", "When the recording ended").bar() => row.at_end_bytes,
+    });
+    table.sorted_by("At the peak").write(html, part.limits);
 }
 
 fn write_peak(html: &mut String, memory: &MemoryOverTime, part: &Part) {
     let peak = &memory.peak;
-    let mut table = Table::new([
-        Column::new("Allocated by", Unit::Text, "The op, and the module or action around it")
-            .merge(Merge::Key),
-        Column::new("For", Unit::Text, "What it is for").merge(Merge::Key),
-        Column::new("Memory", Unit::Bytes, "Alive at the peak").merge(Merge::Sum).bar(),
-        Column::new("Share", Unit::Share, "Of the peak").merge(Merge::Sum),
-        Column::new("Allocations", Unit::Count, "How many they are").merge(Merge::Sum),
-    ])
-    .sorted_by(2);
-    let share = |bytes: u64| bytes as f64 / peak.bytes.max(1) as f64;
-    let count = |allocations: u64| Cell::from((allocations > 0).then_some(allocations as f64));
-    for row in peak.rows.iter().take(part.limits.rows) {
-        table.row([
-            allocated_by(row, part).into(),
-            row.category.in_words().to_owned().into(),
-            row.bytes.into(),
-            share(row.bytes).into(),
-            count(row.allocations),
-        ]);
-    }
-    if peak.others_bytes > 0 {
-        table.row([
-            "<i>others</i>".to_owned().into(),
-            String::new().into(),
-            peak.others_bytes.into(),
-            share(peak.others_bytes).into(),
-            count(peak.others_allocations),
-        ]);
-    }
+    let of_row = |row: &PeakMemory| {
+        (allocated_by(row, part), row.category.in_words(), row.bytes, row.allocations)
+    };
+    let others = ("<i>others</i>".to_owned(), "", peak.others_bytes, peak.others_allocations);
+    let rows = peak.rows.iter().take(part.limits.rows).map(of_row);
+    let rows: Vec<_> = rows.chain((peak.others_bytes > 0).then_some(others)).collect();
     let at = duration(peak.time_seconds);
-    table.write(html, &format!("What was there at the peak, {} at {at}", bytes(peak.bytes)));
+    let caption = format!("What was there at the peak, {} at {at}", bytes(peak.bytes));
+    let all = peak.bytes.max(1) as f64;
+    let table = table!(caption, rows, |(by, category, bytes, allocations)| {
+        words("Allocated by", "The op, and the module or action around it").key() =>
+            Cell::Markup(by),
+        words("For", "What it is for").key() => category,
+        sizes("Memory", "Alive at the peak").sum().bar() => bytes,
+        share("Share", "Of the peak").sum() => bytes as f64 / all,
+        count("Allocations", "How many they are").sum() =>
+            (allocations > 0).then_some(allocations as f64),
+    });
+    let limits = Limits { rows: part.limits.rows + 1, ..part.limits };
+    table.sorted_by("Memory").write(html, limits);
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::page::limits::Limits;
     use crate::tensor::memory_over_time::{CategoryOverTime, MemoryPeak, MemoryStep};
 
     fn memory() -> MemoryOverTime {

@@ -32,7 +32,6 @@ mod table;
 mod tensor;
 mod text;
 mod threads;
-mod unit;
 
 use std::fmt::Write;
 
@@ -168,8 +167,9 @@ fn with_limits(
     findings::write(&mut html, &values, of_ranks, &titles);
     for group in ranks::groups(reports) {
         html.push_str("<section><h2>Ranks</h2>");
-        ranks::write_held_up(&mut html, &group);
-        ranks::write(&mut html, &group, &Part { index: 0, limits });
+        let part = Part { index: 0, limits };
+        ranks::write_held_up(&mut html, &group, &part);
+        ranks::write(&mut html, &group, &part);
         html.push_str("</section>\n");
     }
     for (index, (report, pruned)) in reports.iter().zip(&pruned).enumerate() {

@@ -3,12 +3,10 @@
 use std::fmt::Write;
 
 use super::Part;
-use super::table::{Cell, Column, Merge, Table, Unit};
 use super::text;
 use crate::NumericsReport;
-use crate::label;
 use crate::number::grouped;
-use crate::numerics::{TensorRow, run_again, shown_norm, shown_number, whereabouts};
+use crate::numerics::{run_again, tensors_table, whereabouts};
 
 /// What is not finite, what else is wrong, and a row for each place.
 pub(super) fn write(html: &mut String, report: &NumericsReport, part: &Part) {
@@ -37,46 +35,5 @@ pub(super) fn write(html: &mut String, report: &NumericsReport, part: &Part) {
         }
         html.push_str("</ul>\n");
     }
-    if !report.tensors.is_empty() {
-        write_tensors(html, &report.tensors, part);
-    }
-}
-
-fn write_tensors(html: &mut String, tensors: &[TensorRow], part: &Part) {
-    let mut table = Table::new([
-        Column::new("Tensor", Unit::Text, "The module or op that returned it, or the parameter")
-            .merge(Merge::Key),
-        Column::new("Role", Unit::Text, "What it is for"),
-        Column::new("Type", Unit::Text, "Of its elements"),
-        Column::new(
-            "Tensors read",
-            Unit::Count,
-            "One for each call in a recorded step, or in a batch run again",
-        ),
-        Column::new("Smallest", Unit::Text, "Of all of them"),
-        Column::new("Largest", Unit::Text, "Of all of them"),
-        Column::new("Mean", Unit::Text, "Of all of them"),
-        Column::new("Deviation", Unit::Text, "The standard deviation, of all of them"),
-        Column::new("L2 norm", Unit::Text, "Of the last one"),
-        Column::new("Zeros", Unit::Share, "The part of all numbers that is 0"),
-        Column::new("Not finite", Unit::Count, "NaN and infinite numbers"),
-    ]);
-    for row in tensors.iter().take(part.limits.rows) {
-        let all = &row.all;
-        let number = |number: Option<f64>| Cell::Text(shown_number(number));
-        table.row([
-            Cell::Text(text::name(&row.name, part.limits.name)),
-            Cell::Text(row.role.to_string()),
-            Cell::Text(text::name(&label::shown(&row.element_type), part.limits.name)),
-            row.tensors.into(),
-            number(all.minimum),
-            number(all.maximum),
-            number(all.mean),
-            number(all.standard_deviation),
-            Cell::Text(shown_norm(&row.last)),
-            (all.zeros as f64 / all.count.max(1) as f64).into(),
-            (all.nans + all.infinities).into(),
-        ]);
-    }
-    table.write(html, "Tensors of the recorded steps, in the order in which they were seen");
+    tensors_table(&report.tensors).write(html, part.limits);
 }

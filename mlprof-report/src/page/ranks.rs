@@ -3,12 +3,11 @@
 use std::fmt::Write;
 
 use super::Part;
-use super::table::{Cell, Column, Merge, Table, Unit};
 use super::text;
 use crate::Report;
-use crate::number::grouped;
-use crate::ranks::{StageTable, slow_in_words, stages_of_ranks, stragglers};
+use crate::ranks::{StageTable, slow_in_words, stages_of_ranks, stages_table, stragglers};
 use crate::simple::SimpleReport;
+use crate::table::{Cell, Table, seconds, words};
 use mlprof_events::Stage;
 
 /// More ranks than these are not shown beside each other.
@@ -36,38 +35,10 @@ pub(super) fn groups(reports: &[Report]) -> Vec<Vec<&SimpleReport>> {
 
 /// What of the steps holds all ranks up, and who is slow; nothing where it is not known when ranks wait for each
 /// other.
-pub(super) fn write_held_up(html: &mut String, ranks: &[&SimpleReport]) {
+pub(super) fn write_held_up(html: &mut String, ranks: &[&SimpleReport], part: &Part) {
     let series = ranks.iter().map(|report| (report.header.rank, report.step_series.as_slice()));
     let Some(stages) = stages_of_ranks(series).filter(StageTable::has_waits) else { return };
-    let mut table = Table::new([
-        Column::new("Stage", Unit::Text, "Of a step, in the order in which they run"),
-        Column::new(
-            "Exposed",
-            Unit::Seconds,
-            "By how much the last rank moves the end of steps on here",
-        )
-        .bar(),
-        Column::new(
-            "Share",
-            Unit::Share,
-            "Of all steps, each as long as the rank that took longest",
-        ),
-        Column::new("Most often last", Unit::Text, "Which rank, and in how many steps"),
-    ]);
-    let length = stages.length().max(1) as f64;
-    for part in stages.exposed() {
-        let last = part
-            .last
-            .map_or_else(String::new, |(rank, times)| format!("rank {rank}, {times} times"));
-        table.row([
-            part.stage.name.into(),
-            (part.exposed_ns as f64 / 1e9).into(),
-            (part.exposed_ns as f64 / length).into(),
-            last.into(),
-        ]);
-    }
-    let steps = grouped(stages.steps.len() as u64);
-    table.write(html, &format!("What holds up the {steps} steps that all of them have, in the order in which stages run"));
+    stages_table(stages.steps.len() as u64, &stages.exposed()).write(html, part.limits);
     let slow = stragglers(&stages);
     if slow.is_empty() {
         html.push_str("<p class=quiet>No rank is slow.</p>\n");
@@ -85,13 +56,13 @@ pub(super) fn write(html: &mut String, ranks: &[&SimpleReport], part: &Part) {
     ];
     let shown: Vec<_> =
         ranks.iter().filter(|report| (report.header.rank as usize) < RANKS).collect();
-    let mut columns = vec![Column::new("Action", Unit::Text, "What ran").merge(Merge::Key)];
+    let mut columns = vec![words("Action", "What ran").key()];
     for report in &shown {
         let title = TITLES[report.header.rank as usize];
-        columns.push(Column::new(title, Unit::Seconds, "Total of this rank").bar());
+        columns.push(seconds(title, "Total of this rank").bar());
     }
-    columns.push(Column::new("Slowest − fastest", Unit::Seconds, "Between the ranks").bar());
-    columns.push(Column::new("Slowest rank", Unit::Text, "Which rank took the longest"));
+    columns.push(seconds("Slowest − fastest", "Between the ranks").bar());
+    columns.push(words("Slowest rank", "Which rank took the longest"));
     let mut table = Table::new(columns);
     // What takes some rank the longest comes first.
     let mut labels: Vec<(String, f64)> = Vec::new();
@@ -113,12 +84,12 @@ pub(super) fn write(html: &mut String, ranks: &[&SimpleReport], part: &Part) {
         let least = known().fold(f64::INFINITY, f64::min);
         let most = known().fold(0.0, f64::max);
         let slowest = totals.iter().position(|total| *total == Some(most) && most > least);
-        let mut cells: Vec<Cell> = vec![text::name(&label, part.limits.name).into()];
+        let mut cells: Vec<Cell> = vec![label.as_str().into()];
         cells.extend(totals.iter().map(|total| Cell::from(*total)));
         cells.push((most - least).max(0.0).into());
         cells.push(slowest.map_or_else(String::new, |it| shown[it].header.rank.to_string()).into());
         table.row(cells);
     }
     let stage = ranks[0].header.stage.map_or_else(String::new, |stage| format!(" of {stage}"));
-    table.write(html, &format!("Totals{stage} per rank"));
+    table.caption(format!("Totals{stage} per rank")).write(html, part.limits);
 }

@@ -5,53 +5,10 @@ use std::fmt::Write;
 use super::Part;
 use super::limits::largest;
 use super::nesting::nested;
-use super::table::{Column, Merge, Table, Unit};
-use super::text;
 use super::threads;
-use crate::regions::{DeviceRegion, DeviceTime};
+use crate::regions::{self, DeviceRegion, DeviceTime};
 use crate::simple::{ActionStatistics, DurationStatistics, SimpleReport};
-
-const COLUMNS: [Column; 19] = [
-    Column::new("Action", Unit::Text, "What ran").merge(Merge::Key),
-    Column::new("Calls", Unit::Count, "How many calls have ended").merge(Merge::Sum),
-    Column::new("Total", Unit::Seconds, "All calls, with the actions inside")
-        .merge(Merge::Sum)
-        .bar(),
-    Column::new("Share", Unit::Share, "Total as a part of the wall time").merge(Merge::Sum),
-    Column::new("Self", Unit::Seconds, "Without the actions inside: these add up")
-        .merge(Merge::Sum)
-        .bar(),
-    Column::new("Mean", Unit::Seconds, "The mean of the calls except the first"),
-    Column::new(
-        "First",
-        Unit::Seconds,
-        "The very first call: compilation, tuning, warm-up. It is in none of Mean, Min, p50, p95 and Max",
-    ),
-    Column::new("Min", Unit::Seconds, "The shortest call but the first"),
-    Column::new("p50", Unit::Seconds, "Half of the calls but the first took no longer"),
-    Column::new("p95", Unit::Seconds, "95 % of the calls but the first took no longer"),
-    Column::new("Max", Unit::Seconds, "The longest call but the first"),
-    Column::new(
-        "Spread",
-        Unit::Markup,
-        "From the shortest to the longest call except the first, on a logarithmic scale that all rows share; the box reaches from p50 to p95",
-    ),
-    Column::new("CPU", Unit::Seconds, "CPU time of the thread that ran it"),
-    Column::new(
-        "Waiting",
-        Unit::Seconds,
-        "The rest: for devices, files, locks, other threads or a core",
-    ),
-    Column::new("Cores", Unit::Number, "How many cores the process kept busy meanwhile"),
-    Column::new("Read", Unit::Bytes, "Bytes that calls read"),
-    Column::new("Written", Unit::Bytes, "Bytes that calls wrote"),
-    Column::new(
-        "Device",
-        Unit::Seconds,
-        "All calls by the device's clock, each from the first work that it handed over to the last, with pauses",
-    ),
-    Column::new("Device mean", Unit::Seconds, "Device by the calls that handed over work"),
-];
+use crate::table::{Cell, bytes, count, markup, number, seconds, share, table, words};
 
 /// Stands in the caption of tables with a column First.
 pub(super) const FIRST_APART: &str =
@@ -86,91 +43,72 @@ fn write_actions(
     rows.sort_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
     let scale = Scale::of(rows.iter().filter_map(|row| row.rest.as_ref()));
     let rows = nested(&rows);
-    let mut table = Table::new(COLUMNS).sorted_by(2);
-    if rows.iter().any(|(depth, _)| *depth > 0) {
-        table = table.nested();
-    }
-    for (depth, row) in rows {
+    let is_nested = rows.iter().any(|(depth, _)| *depth > 0);
+    let depths: Vec<usize> = rows.iter().map(|(depth, _)| *depth).collect();
+    let table = table!(format!("{caption}. {FIRST_APART}"), rows, |(_, row)| {
         let rest = |pick: fn(&DurationStatistics) -> f64| row.rest.as_ref().map(pick);
-        let cells = [
-            text::name(&row.label(), part.limits.name).into(),
-            row.calls.into(),
-            row.total_seconds.into(),
-            (wall > 0.0).then(|| row.total_seconds / wall).into(),
-            row.self_seconds.into(),
-            rest(|rest| rest.mean_seconds).into(),
-            row.first_seconds.into(),
-            rest(|rest| rest.min_seconds).into(),
-            rest(|rest| rest.p50_seconds).into(),
-            rest(|rest| rest.p95_seconds).into(),
-            rest(|rest| rest.max_seconds).into(),
-            row.rest.as_ref().map_or_else(String::new, |rest| scale.picture(rest)).into(),
-            row.cpu.map(|cpu| cpu.thread_seconds).into(),
-            row.waiting_seconds().into(),
-            row.busy_cores().into(),
-            row.io.map(|io| io.read_bytes as f64).into(),
-            row.io.map(|io| io.written_bytes as f64).into(),
-            row.device.map(|device| device.total_seconds).into(),
-            row.device.map(|device| device.mean_seconds()).into(),
-        ];
-        table.row_at(depth, cells);
-    }
-    table.write(html, &format!("{caption}. {FIRST_APART}"));
+        let spread = row.rest.as_ref().map_or_else(String::new, |rest| scale.picture(rest));
+        words("Action", "What ran").key() => row.label(),
+        count("Calls", "How many calls have ended").sum() => row.calls,
+        seconds("Total", "All calls, with the actions inside").sum().bar() => row.total_seconds,
+        share("Share", "Total as a part of the wall time").sum() =>
+            (wall > 0.0).then(|| row.total_seconds / wall),
+        seconds("Self", "Without the actions inside: these add up").sum().bar() =>
+            row.self_seconds,
+        seconds("Mean", "The mean of the calls except the first") => rest(|rest| rest.mean_seconds),
+        seconds(
+            "First",
+            "The very first call: compilation, tuning, warm-up. It is in none of Mean, Min, p50, \
+             p95 and Max",
+        ) => row.first_seconds,
+        seconds("Min", "The shortest call but the first") => rest(|rest| rest.min_seconds),
+        seconds("p50", "Half of the calls but the first took no longer") =>
+            rest(|rest| rest.p50_seconds),
+        seconds("p95", "95 % of the calls but the first took no longer") =>
+            rest(|rest| rest.p95_seconds),
+        seconds("Max", "The longest call but the first") => rest(|rest| rest.max_seconds),
+        markup(
+            "Spread",
+            "From the shortest to the longest call except the first, on a logarithmic scale that \
+             all rows share; the box reaches from p50 to p95",
+        ) => Cell::Markup(spread),
+        seconds("CPU", "CPU time of the thread that ran it") =>
+            row.cpu.map(|cpu| cpu.thread_seconds),
+        seconds("Waiting", "The rest: for devices, files, locks, other threads or a core") =>
+            row.waiting_seconds(),
+        number("Cores", "How many cores the process kept busy meanwhile") => row.busy_cores(),
+        bytes("Read", "Bytes that calls read") => row.io.map(|io| io.read_bytes as f64),
+        bytes("Written", "Bytes that calls wrote") => row.io.map(|io| io.written_bytes as f64),
+        seconds(
+            "Device",
+            "All calls by the device's clock, each from the first work that it handed over to the \
+             last, with pauses",
+        ) => row.device.map(|device| device.total_seconds),
+        seconds("Device mean", "Device by the calls that handed over work") =>
+            row.device.map(|device| device.mean_seconds()),
+    });
+    table.sorted_by("Total").nested(is_nested).depths(depths).write(html, part.limits);
 }
 
-/// Device time of actions, for reports whose table of actions has no columns for it.
-pub(super) fn write_device_times(html: &mut String, actions: &[(String, DeviceTime)], part: &Part) {
-    if actions.is_empty() {
-        return;
-    }
-    let as_region = |(action, device): &(String, DeviceTime)| DeviceRegion {
-        action: action.clone(),
-        sub_stage: None,
-        calls: device.calls,
-        total_seconds: device.total_seconds,
-        min_seconds: device.min_seconds,
-        max_seconds: device.max_seconds,
-    };
-    let rows: Vec<_> = actions.iter().map(as_region).collect();
-    part.heading(html, "device", "Device time of actions");
-    write_region_table(html, "Action", &rows, part);
-}
-
-/// Regions of devices.
-pub(super) fn write_regions(html: &mut String, regions: &[DeviceRegion], part: &Part) {
-    if regions.is_empty() {
-        return;
-    }
-    part.heading(html, "regions", "Device regions");
-    write_region_table(html, "Region", regions, part);
-}
-
-fn write_region_table(
+/// Writes the device time of actions, for reports whose table of actions has no columns for it.
+pub(super) fn write_device_times<'rows>(
     html: &mut String,
-    title: &'static str,
-    regions: &[DeviceRegion],
+    actions: impl Iterator<Item = (String, Option<&'rows DeviceTime>)>,
     part: &Part,
 ) {
-    let mut table = Table::new([
-        Column::new(title, Unit::Text, "What ran").merge(Merge::Key),
-        Column::new("Calls", Unit::Count, "How many have run"),
-        Column::new("Total", Unit::Seconds, "All of them").bar(),
-        Column::new("Mean", Unit::Seconds, "Total by calls"),
-        Column::new("Min", Unit::Seconds, "The shortest"),
-        Column::new("Max", Unit::Seconds, "The longest"),
-    ])
-    .sorted_by(2);
-    for region in regions.iter().take(part.limits.rows) {
-        table.row([
-            text::name(&region.label(), part.limits.name).into(),
-            region.calls.into(),
-            region.total_seconds.into(),
-            region.mean_seconds().into(),
-            region.min_seconds.into(),
-            region.max_seconds.into(),
-        ]);
+    let table = regions::actions(actions);
+    if !table.is_empty() {
+        part.heading(html, "device", "Device time of actions");
+        table.write(html, part.limits);
     }
-    table.write(html, "Times of the device's clock: no part of the host's");
+}
+
+/// Writes regions of devices.
+pub(super) fn write_regions(html: &mut String, regions: &[DeviceRegion], part: &Part) {
+    if !regions.is_empty() {
+        part.heading(html, "regions", "Device regions");
+        regions::regions(regions).write(html, part.limits);
+    }
 }
 
 /// From the shortest to the longest of all calls except the first, by powers.

@@ -2,79 +2,20 @@
 
 use super::Part;
 use super::devices;
-use super::limits::largest;
+use super::limits::{Limits, largest};
 use super::memory_over_time;
 use super::simple::{FIRST_APART, write_regions};
-use super::table::{Cell, Column, Merge, Table, Unit};
 use super::text;
 use super::threads;
 use crate::number::{duration, grouped};
+use crate::table::{Cell, Merge, Table, bytes, count, large, seconds, table, words};
 use crate::tensor::table::shapes_text;
 use crate::tensor::{KeyAverage, MemoryOverTime, ModuleStatistics, TensorReport};
 
+/// The places of columns that a script may fill.
 const SHAPES: usize = 1;
 const MODULE: usize = 2;
 const PHASE: usize = 3;
-const CALLS: usize = 6;
-const SELF_HOST: usize = 7;
-const SELF_DEVICE: usize = 10;
-
-const COLUMNS: [Column; 20] = [
-    Column::new("Name", Unit::Text, "The op, kernel, action or module").merge(Merge::Key),
-    Column::new("Shapes", Unit::Text, "Of the inputs").merge(Merge::Key),
-    Column::new("Module", Unit::Text, "The innermost module around it").merge(Merge::Key),
-    Column::new("Phase", Unit::Text, "Forward, backward, optimizer or other").merge(Merge::Key),
-    Column::new("Stack", Unit::Text, "What is around it, the innermost first").merge(Merge::Key),
-    Column::new("Kind", Unit::Text, "What it is").merge(Merge::Key),
-    Column::new("Calls", Unit::Count, "How many calls").merge(Merge::Sum),
-    Column::new(
-        "Self host",
-        Unit::Seconds,
-        "Wall time on the host without what ran inside: these add up",
-    )
-    .merge(Merge::Sum)
-    .bar(),
-    Column::new("Host", Unit::Seconds, "Wall time on the host with what ran inside")
-        .merge(Merge::Sum)
-        .bar(),
-    Column::new(
-        "Mean",
-        Unit::Seconds,
-        "The mean of the calls except the first: on the host, or a kernel's on the device",
-    )
-    .merge(Merge::Mean(CALLS)),
-    Column::new("Self device", Unit::Seconds, "Time of the kernels that it caused itself")
-        .merge(Merge::Sum)
-        .bar(),
-    Column::new("Device", Unit::Seconds, "Time of kernels, with what ran inside")
-        .merge(Merge::Sum)
-        .bar(),
-    Column::new(
-        "First",
-        Unit::Seconds,
-        "The first call, which is in none of Mean, Min and Max; of rows put together the longest",
-    )
-    .merge(Merge::Max),
-    Column::new("Min", Unit::Seconds, "The shortest of the calls except the first")
-        .merge(Merge::Min),
-    Column::new("Max", Unit::Seconds, "The longest of the calls except the first")
-        .merge(Merge::Max),
-    Column::new(
-        "Host memory",
-        Unit::Bytes,
-        "Allocated less freed on the host, without what ran inside",
-    )
-    .merge(Merge::Sum),
-    Column::new(
-        "Device memory",
-        Unit::Bytes,
-        "Allocated less freed on devices, without what ran inside",
-    )
-    .merge(Merge::Sum),
-    Column::new("Allocated", Unit::Bytes, "Allocated by itself, on all devices").merge(Merge::Sum),
-    Column::new("FLOPs", Unit::Large, "Floating-point operations").merge(Merge::Sum),
-    Column::new("FLOP/s", Unit::Large, "By device time if there is any, else by host time"),
-];
 
 /// Everything that a Tensor report has.
 ///
@@ -133,13 +74,6 @@ fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
         (PHASE, finest.iter().any(|row| row.phase.is_some())),
     ];
     let hidden = hidden.into_iter().filter(|(_, is_known)| *is_known).map(|(column, _)| column);
-    let mut table = Table::new(COLUMNS).can_group(part.index).numbers_in_report().hidden(hidden);
-    table = table.sorted_by(if has_device { SELF_DEVICE } else { SELF_HOST });
-    rows.into_iter().for_each(|row| table.row(cells(row, part)));
-    if table.is_empty() {
-        return;
-    }
-    part.heading(html, "ops", "Ops");
     let all = averages.rows.len();
     let caption = match all > part.limits.rows {
         true => format!(
@@ -149,38 +83,58 @@ fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
         ),
         false => "Ops, kernels, actions and modules of the recorded steps".to_owned(),
     };
-    table.write(html, &format!("{caption}. {FIRST_APART}"));
-}
-
-fn cells(row: &KeyAverage, part: &Part) -> [Cell; 20] {
-    let name = |text: &str| text::name(text, part.limits.name);
-    let shapes =
-        row.input_shapes.as_ref().map_or_else(String::new, |shapes| name(&shapes_text(shapes)));
-    let phase = row.phase.map_or_else(String::new, |phase| word(&phase));
-    let kind = if row.is_on_device { "device".to_owned() } else { word(&row.kind) };
-    let allocated: u64 = row.memory.iter().map(|memory| memory.self_allocated_bytes).sum();
-    [
-        name(&row.name).into(),
-        shapes.into(),
-        row.module.as_deref().map_or_else(String::new, name).into(),
-        phase.into(),
-        name(&row.stack.join(" ‹ ")).into(),
-        kind.into(),
-        row.calls.into(),
-        row.self_cpu_seconds.into(),
-        row.cpu_seconds.into(),
-        row.rest_mean_seconds().into(),
-        row.self_device_seconds.into(),
-        row.device_seconds.into(),
-        row.first_seconds.into(),
-        row.rest.map(|rest| rest.min_seconds).into(),
-        row.rest.map(|rest| rest.max_seconds).into(),
-        row.self_cpu_memory_bytes.into(),
-        row.self_device_memory_bytes.into(),
-        allocated.into(),
-        known(row.flops),
-        row.flops_per_second().into(),
-    ]
+    let table = table!(format!("{caption}. {FIRST_APART}"), rows, |row| {
+        let allocated = row.memory.iter().map(|memory| memory.self_allocated_bytes).sum::<u64>();
+        words("Name", "The op, kernel, action or module").key() => row.name.as_str(),
+        words("Shapes", "Of the inputs").key() =>
+            row.input_shapes.as_ref().map_or_else(String::new, |shapes| shapes_text(shapes)),
+        words("Module", "The innermost module around it").key() =>
+            row.module.as_deref().unwrap_or_default(),
+        words("Phase", "Forward, backward, optimizer or other").key() =>
+            row.phase.map_or_else(String::new, |phase| word(&phase)),
+        words("Stack", "What is around it, the innermost first").key() => row.stack.join(" ‹ "),
+        words("Kind", "What it is").key() =>
+            if row.is_on_device { "device".to_owned() } else { word(&row.kind) },
+        count("Calls", "How many calls").sum() => row.calls,
+        seconds("Self host", "Wall time on the host without what ran inside: these add up")
+            .sum().bar() => row.self_cpu_seconds,
+        seconds("Host", "Wall time on the host with what ran inside").sum().bar() =>
+            row.cpu_seconds,
+        seconds(
+            "Mean",
+            "The mean of the calls except the first: on the host, or a kernel's on the device",
+        ).merge(Merge::Mean("Calls")) => row.rest_mean_seconds(),
+        seconds("Self device", "Time of the kernels that it caused itself").sum().bar() =>
+            row.self_device_seconds,
+        seconds("Device", "Time of kernels, with what ran inside").sum().bar() =>
+            row.device_seconds,
+        seconds(
+            "First",
+            "The first call, which is in none of Mean, Min and Max; of rows put together the longest",
+        ).merge(Merge::Max) => row.first_seconds,
+        seconds("Min", "The shortest of the calls except the first").merge(Merge::Min) =>
+            row.rest.map(|rest| rest.min_seconds),
+        seconds("Max", "The longest of the calls except the first").merge(Merge::Max) =>
+            row.rest.map(|rest| rest.max_seconds),
+        bytes("Host memory", "Allocated less freed on the host, without what ran inside").sum() =>
+            row.self_cpu_memory_bytes,
+        bytes("Device memory", "Allocated less freed on devices, without what ran inside").sum() =>
+            row.self_device_memory_bytes,
+        bytes("Allocated", "Allocated by itself, on all devices").sum() => allocated,
+        large("FLOPs", "Floating-point operations").sum() => known(row.flops),
+        large("FLOP/s", "By device time if there is any, else by host time") =>
+            row.flops_per_second(),
+    });
+    if table.is_empty() {
+        return;
+    }
+    part.heading(html, "ops", "Ops");
+    table
+        .group(part.index)
+        .numbers_in_report()
+        .hidden(hidden)
+        .sorted_by(if has_device { "Self device" } else { "Self host" })
+        .write(html, part.limits);
 }
 
 /// FLOPs are known of some ops only.
@@ -188,10 +142,10 @@ fn known(flops: u64) -> Cell {
     Cell::Number((flops > 0).then_some(flops as f64))
 }
 
-/// A value of an enum, as JSON has it.
+/// Returns a value of an enum as JSON has it.
 pub(super) fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => text::escape(&word),
+        Ok(serde_json::Value::String(word)) => word,
         _ => String::new(),
     }
 }
@@ -201,27 +155,23 @@ fn write_modules(html: &mut String, report: &TensorReport, part: &Part) {
         return;
     }
     let mut table = Table::new([
-        Column::new("Module", Unit::Text, "The last part of its path, and its type"),
-        Column::new("Calls", Unit::Count, "How many times it ran"),
-        Column::new(
-            "Forward",
-            Unit::Seconds,
-            "Host time of forward, with the modules that it called",
-        )
-        .bar(),
-        Column::new("Self forward", Unit::Seconds, "Without those: these add up").bar(),
-        Column::new("Backward", Unit::Seconds, "Host time of backward").bar(),
-        Column::new("Device", Unit::Seconds, "Device time of both").bar(),
-        Column::new("Allocated", Unit::Bytes, "Allocated in forward, on all devices"),
-        Column::new("FLOPs", Unit::Large, "Floating-point operations of both"),
-        Column::new("FLOP/s", Unit::Large, "By device time if there is any, else by host time"),
+        words("Module", "The last part of its path, and its type"),
+        count("Calls", "How many times it ran"),
+        seconds("Forward", "Host time of forward, with the modules that it called").bar(),
+        seconds("Self forward", "Without those: these add up").bar(),
+        seconds("Backward", "Host time of backward").bar(),
+        seconds("Device", "Device time of both").bar(),
+        bytes("Allocated", "Allocated in forward, on all devices"),
+        large("FLOPs", "Floating-point operations of both"),
+        large("FLOP/s", "By device time if there is any, else by host time"),
     ])
+    .caption("In the order in which they first ran")
     .tree();
     let mut left = part.limits.rows;
     report.modules.iter().for_each(|module| add_module(&mut table, module, 0, &mut left, part));
     part.heading(html, "modules", "Modules");
     part.icicle(html, "modules", "Modules of the model by the time of forward and backward");
-    table.write(html, "In the order in which they first ran");
+    table.write(html, part.limits);
 }
 
 fn add_module(
@@ -244,7 +194,7 @@ fn add_module(
     table.row_at(
         depth,
         [
-            (text::name(&module.name, part.limits.name) + &kind).into(),
+            Cell::Markup(text::name(&module.name, part.limits.name) + &kind),
             module.calls.into(),
             total.forward_seconds.into(),
             module.own.forward_seconds.into(),
@@ -262,48 +212,34 @@ fn write_cycles(html: &mut String, report: &TensorReport, part: &Part) {
     if report.cycles.is_empty() {
         return;
     }
-    let mut table = Table::new([
-        Column::new("First step", Unit::Count, "Counted from 0 in the stage"),
-        Column::new("Steps", Unit::Count, "How many steps were recorded"),
-        Column::new("Wall time", Unit::Seconds, "How long the cycle lasted").bar(),
-        Column::new("A step", Unit::Seconds, "Wall time by steps").bar(),
-        Column::new("Events", Unit::Count, "Ops, actions and other scopes"),
-    ]);
-    for cycle in &report.cycles {
-        table.row([
-            cycle.first_step.into(),
-            cycle.steps.into(),
-            cycle.wall_seconds.into(),
-            (cycle.steps > 0).then(|| cycle.wall_seconds / cycle.steps as f64).into(),
-            cycle.events.into(),
-        ]);
-    }
-    part.heading(html, "cycles", "Recorded steps");
     let caption = match report.cycle_count {
         1 => "One cycle of the schedule".to_owned(),
         count => format!("{} cycles of the schedule", grouped(count)),
     };
-    table.write(html, &caption);
+    let table = table!(caption, &report.cycles, |cycle| {
+        count("First step", "Counted from 0 in the stage") => cycle.first_step,
+        count("Steps", "How many steps were recorded") => cycle.steps,
+        seconds("Wall time", "How long the cycle lasted").bar() => cycle.wall_seconds,
+        seconds("A step", "Wall time by steps").bar() =>
+            (cycle.steps > 0).then(|| cycle.wall_seconds / cycle.steps as f64),
+        count("Events", "Ops, actions and other scopes") => cycle.events,
+    });
+    part.heading(html, "cycles", "Recorded steps");
+    table.write(html, Limits { rows: usize::MAX, ..part.limits });
 }
 
 fn write_tuning(html: &mut String, report: &TensorReport, part: &Part) {
     if report.tuning.is_empty() {
         return;
     }
-    let mut table = Table::new([
-        Column::new("Kernel", Unit::Text, "What was compiled or tried"),
-        Column::new("Times", Unit::Count, "How often"),
-        Column::new("Device", Unit::Seconds, "How long the device was busy with it").bar(),
-    ]);
-    for kernel in largest(&report.tuning, part.limits.rows, |kernel| kernel.device_seconds) {
-        table.row([
-            text::name(&kernel.name, part.limits.name).into(),
-            kernel.count.into(),
-            kernel.device_seconds.into(),
-        ]);
-    }
-    let seconds: f64 = report.tuning.iter().map(|kernel| kernel.device_seconds).sum();
+    let all: f64 = report.tuning.iter().map(|kernel| kernel.device_seconds).sum();
+    let caption = format!("{} on the device, in none of the other numbers", duration(all));
+    let kernels = largest(&report.tuning, part.limits.rows, |kernel| kernel.device_seconds);
+    let table = table!(caption, kernels, |kernel| {
+        words("Kernel", "What was compiled or tried") => kernel.name.as_str(),
+        count("Times", "How often") => kernel.count,
+        seconds("Device", "How long the device was busy with it").bar() => kernel.device_seconds,
+    });
     part.heading(html, "tuning", "Compiling and tuning");
-    table
-        .write(html, &format!("{} on the device, in none of the other numbers", duration(seconds)));
+    table.write(html, part.limits);
 }

@@ -2,83 +2,57 @@
 
 use super::Part;
 use super::nesting::nested;
-use super::table::{Cell, Column, Merge, Table, Unit};
-use super::text;
 use crate::simple::{ActionStatistics, ThreadStatistics};
+use crate::table::{count, seconds, share, table, words};
 use crate::tensor::RecordedThread;
 
 /// A row per thread, or per name that several have.
 pub(super) fn write(html: &mut String, threads: &[ThreadStatistics], wall: f64, part: &Part) {
-    let mut table = Table::new([
-        Column::new("Thread", Unit::Text, "Its name, and how many have it").merge(Merge::Key),
-        Column::new("In actions", Unit::Seconds, "Self times of its actions together").bar(),
-        Column::new("Share", Unit::Share, "Of the wall time, by the number of threads"),
-        Column::new("CPU", Unit::Seconds, "CPU time in its outermost actions").bar(),
-        Column::new(
-            "Waiting",
-            Unit::Seconds,
-            "The rest of these: for others, files, locks, a core",
-        )
-        .bar(),
-        Column::new("Calls", Unit::Count, "Of all its actions"),
-        Column::new("Most in", Unit::Text, "The action that took the most itself"),
-        Column::new("Of that", Unit::Seconds, "How long that was"),
-        Column::new("Waited most in", Unit::Text, "The innermost action that waited the most"),
-    ])
-    .sorted_by(1);
     let mut threads: Vec<_> = threads.iter().map(|thread| (own_seconds(thread), thread)).collect();
     threads.sort_by(|one, other| other.0.total_cmp(&one.0));
-    for (own, thread) in threads.into_iter().take(part.limits.rows) {
-        let rows: Vec<_> = thread.actions.iter().collect();
+    let table = table!("What each thread did", threads, |(own, thread)| {
+        let rows = thread.actions.iter().collect::<Vec<_>>();
         let nested = nested(&rows);
         let outermost = || nested.iter().filter(|(depth, _)| *depth == 0).map(|(_, row)| *row);
-        let sum = |pick: fn(&ActionStatistics) -> Option<f64>| -> Option<f64> {
-            outermost().map(pick).sum()
-        };
+        let cpu = outermost().map(|row| row.cpu.map(|cpu| cpu.thread_seconds)).sum::<Option<f64>>();
+        let waiting = outermost().map(ActionStatistics::waiting_seconds).sum::<Option<f64>>();
         let most = rows.iter().max_by(|one, other| one.self_seconds.total_cmp(&other.self_seconds));
-        let name = |row: &&ActionStatistics| text::name(&row.label(), part.limits.name);
-        let share = own / wall / thread.threads.max(1) as f64;
-        table.row([
-            text::escape(&title(&thread.thread, thread.threads)).into(),
-            own.into(),
-            share.is_finite().then_some(share).into(),
-            sum(|row| row.cpu.map(|cpu| cpu.thread_seconds)).into(),
-            sum(ActionStatistics::waiting_seconds).into(),
-            rows.iter().map(|row| row.calls).sum::<u64>().into(),
-            most.map_or_else(String::new, name).into(),
-            Cell::from(most.map(|row| row.self_seconds)),
-            waited_most(&nested).map_or_else(String::new, |row| name(&row)).into(),
-        ]);
-    }
-    table.write(html, "What each thread did");
+        let part = own / wall / thread.threads.max(1) as f64;
+        words("Thread", "Its name, and how many have it").key() =>
+            title(&thread.thread, thread.threads),
+        seconds("In actions", "Self times of its actions together").bar() => own,
+        share("Share", "Of the wall time, by the number of threads") =>
+            part.is_finite().then_some(part),
+        seconds("CPU", "CPU time in its outermost actions").bar() => cpu,
+        seconds("Waiting", "The rest of these: for others, files, locks, a core").bar() => waiting,
+        count("Calls", "Of all its actions") => rows.iter().map(|row| row.calls).sum::<u64>(),
+        words("Most in", "The action that took the most itself") =>
+            most.map_or_else(String::new, |row| row.label()),
+        seconds("Of that", "How long that was") => most.map(|row| row.self_seconds),
+        words("Waited most in", "The innermost action that waited the most") =>
+            waited_most(&nested).map_or_else(String::new, ActionStatistics::label),
+    });
+    table.sorted_by("In actions").write(html, part.limits);
 }
 
-/// The same of what was recorded, `seconds` in all.
+/// Writes what each thread recorded, of this time in all.
 pub(super) fn write_recorded(
     html: &mut String,
     threads: &[RecordedThread],
-    seconds: Option<f64>,
+    seconds_of_all: Option<f64>,
     part: &Part,
 ) {
-    let mut table = Table::new([
-        Column::new("Thread", Unit::Text, "Its name, and how many have it"),
-        Column::new("In scopes", Unit::Seconds, "Its outermost scopes together").bar(),
-        Column::new("Share", Unit::Share, "Of the recorded time, by the number of threads"),
-        Column::new("Events", Unit::Count, "Ops, actions and other scopes"),
-    ])
-    .sorted_by(1);
-    for row in threads.iter().take(part.limits.rows) {
-        let share = seconds.map(|all| row.seconds / all / row.threads.max(1) as f64);
-        table.row([
-            text::name(&title(&row.thread, row.threads), part.limits.name).into(),
-            row.seconds.into(),
-            share.filter(|share| share.is_finite()).into(),
-            row.events.into(),
-        ]);
-    }
+    let table = table!("What each thread recorded", threads, |row| {
+        let part = seconds_of_all.map(|all| row.seconds / all / row.threads.max(1) as f64);
+        words("Thread", "Its name, and how many have it") => title(&row.thread, row.threads),
+        seconds("In scopes", "Its outermost scopes together").bar() => row.seconds,
+        share("Share", "Of the recorded time, by the number of threads") =>
+            part.filter(|part| part.is_finite()),
+        count("Events", "Ops, actions and other scopes") => row.events,
+    });
     if !table.is_empty() {
         part.heading(html, "threads", "Threads");
-        table.write(html, "What each thread recorded");
+        table.sorted_by("In scopes").write(html, part.limits);
     }
 }
 

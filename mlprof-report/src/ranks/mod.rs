@@ -16,7 +16,7 @@
 mod frontier;
 mod of_reports;
 mod stragglers;
-mod text;
+pub(crate) mod text;
 
 pub use crate::quantile::{median, quantile};
 pub use frontier::{Exposed, Stage, StageTable};
@@ -24,4 +24,5 @@ pub use frontier::{Exposed, Stage, StageTable};
 pub(crate) use of_reports::stages_of_ranks;
 pub use of_reports::{stages_of_reports, step_stages};
 pub use stragglers::{FEWEST_STEPS, Straggler, stragglers};
-pub use text::{held_up, numbers, slow_in_words, slow_ranks, stages_table};
+pub(crate) use text::stages_table;
+pub use text::{held_up, numbers, slow_in_words, slow_ranks};

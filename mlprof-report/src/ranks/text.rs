@@ -5,15 +5,16 @@ use std::fmt::Write;
 use super::{Exposed, Straggler};
 use crate::counted::counted;
 use crate::label;
-use crate::number::{duration, grouped, share};
-use crate::table::Table;
+use crate::number::{duration, grouped};
+use crate::table::{Table, seconds, share, table, words};
 
 /// Ranks that are named one by one.
 const NAMED: usize = 10;
 
 /// Returns a table of the stages of so many steps, and sentences on each rank that others wait for.
 pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> String {
-    let mut text = stages_table(steps, exposed);
+    let table = stages_table(steps, exposed);
+    let mut text = format!("\n{}\n{}", table.heading(None), table.text(usize::MAX));
     if stragglers.is_empty() {
         text.push_str("\nNo rank is slow.\n");
     }
@@ -21,24 +22,24 @@ pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> Str
 }
 
 /// Returns a table of the stages of so many steps.
-pub fn stages_table(steps: u64, exposed: &[Exposed]) -> String {
-    let mut text = String::new();
-    let length: f64 = exposed.iter().map(|part| part.exposed_ns as f64).sum();
-    let mut table = Table::new(["Stage", "Exposed", "Share", "Most often last"]);
-    for part in exposed {
-        let last = part.last.map_or_else(String::new, |(rank, times)| {
-            format!("rank {rank}, {}", counted(times as u64, "time", "times"))
-        });
-        let share = share(part.exposed_ns as f64, length);
-        table.row([part.stage.name.clone(), time(part.exposed_ns), share, last]);
-    }
-    // Writing into a string cannot fail.
-    let heading = format!(
+pub fn stages_table(steps: u64, exposed: &[Exposed]) -> Table {
+    let caption = format!(
         "What holds up the {} that all of them have, in the order in which stages run",
         counted(steps, "step", "steps")
     );
-    let _ = write!(text, "\n{heading}\n{}", table.paint());
-    text
+    let length: f64 = exposed.iter().map(|part| part.exposed_ns as f64).sum();
+    let table = table!(caption, exposed, |part| {
+        let last = part.last.map_or_else(String::new, |(rank, times)| {
+            format!("rank {rank}, {}", counted(times as u64, "time", "times"))
+        });
+        words("Stage", "Stage of a step") => part.stage.name.as_str(),
+        seconds("Exposed", "By how much the last rank moves the end of steps on here").bar() =>
+            part.exposed_ns as f64 / 1e9,
+        share("Share", "Of all steps, each as long as the rank that took longest") =>
+            (length > 0.0).then(|| part.exposed_ns as f64 / length),
+        words("Most often last", "Which rank, and in how many steps") => last,
+    });
+    table.as_described()
 }
 
 /// Returns two sentences on each rank that others wait for.

@@ -7,10 +7,10 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-pub use self::values::{COLOURS, Cell, Column, Content, Quantity, Section, Stretch, Strip, Table};
+pub use self::values::{Content, Section, Stretch, Strip};
 use super::limits::Limits;
-use super::table::{Cell as TableCell, Column as TableColumn, Table as PageTable};
-use super::unit::Unit;
+pub use super::table::COLOURS;
+use super::table::write_legend;
 use super::{Part as Place, text};
 use crate::Report;
 use crate::findings::Rules;
@@ -19,8 +19,7 @@ use crate::number::{duration, grouped};
 /// What stands in a section's values where reports say which profiler made them.
 pub(super) const PROFILER: &str = "trace";
 
-/// Of bars and strips, in pixels.
-const BAR: f64 = 160.0;
+/// The size of strips, in pixels.
 const STRIP: f64 = 1100.0;
 const STRIP_HEIGHT: f64 = 36.0;
 
@@ -69,10 +68,10 @@ pub(super) fn write(html: &mut String, section: &Section, place: &Place) {
             Content::Heading(anchor, title) => {
                 place.heading(html, &text::escape(anchor), &text::sentence(title));
             }
-            Content::Paragraph(words) => {
+            Content::Paragraph(words) | Content::Explanation(words) => {
                 let _ = writeln!(html, "<p>{}</p>", text::sentence(words));
             }
-            Content::Table(table) => write_table(html, table, place.limits),
+            Content::Table(table) => table.write(html, place.limits),
             Content::Strip(strip) => {
                 write_strip(html, strip, place, strips);
                 strips += 1;
@@ -80,6 +79,29 @@ pub(super) fn write(html: &mut String, section: &Section, place: &Place) {
         }
     }
     html.push_str("</section>\n");
+}
+
+/// Returns sections as text: tables of at most `limit` rows with a line above each, and paragraphs.
+pub fn text(content: &[Content], limit: usize) -> String {
+    let mut text = String::new();
+    let mut heading = None;
+    for part in content {
+        match part {
+            Content::Heading(_, title) => heading = Some(title.as_str()),
+            Content::Paragraph(words) => {
+                if let Some(heading) = heading.take() {
+                    let _ = writeln!(text, "\n{heading}");
+                }
+                let _ = writeln!(text, "{}", crate::label::one_line(words));
+            }
+            Content::Table(table) if !table.is_empty() && table.folded.is_none() => {
+                let heading = table.heading(heading.take());
+                let _ = write!(text, "\n{heading}\n{}", table.text(limit));
+            }
+            _ => {}
+        }
+    }
+    text
 }
 
 /// What scripts read of a section, its strips, and its findings.
@@ -112,77 +134,6 @@ fn shortened(name: &str, longest: usize) -> String {
 /// Twice as many stretches as there are bars in a strip of steps: each is two pixels wide or wider.
 fn most_stretches(limits: Limits) -> usize {
     2 * limits.steps
-}
-
-fn write_table(html: &mut String, table: &Table, limits: Limits) {
-    if table.rows.is_empty() {
-        return;
-    }
-    if let Some(summary) = &table.folded {
-        let _ = writeln!(html, "<details><summary>{}</summary>", text::sentence(summary));
-    }
-    write_legend(html, &table.legend, table.colours());
-    let columns: Vec<TableColumn> = table.columns.iter().map(column).collect();
-    let mut page = PageTable::new(columns);
-    if let Some(column) = table.sorted_by {
-        page = page.sorted_by(column);
-    }
-    let widest = table.widest();
-    for row in table.kept(limits.rows) {
-        page.row(row.iter().map(|cell| match cell {
-            Cell::Text(words) => text::name(words, limits.name).into(),
-            Cell::Number(number) => (*number).into(),
-            Cell::Parts(parts) => TableCell::from(bar(parts, widest)),
-        }));
-    }
-    page.write(html, &table.caption);
-    if table.folded.is_some() {
-        html.push_str("</details>\n");
-    }
-}
-
-fn column(column: &Column) -> TableColumn {
-    let unit = match column.quantity {
-        Quantity::Text => Unit::Text,
-        Quantity::Parts => Unit::Markup,
-        Quantity::Count => Unit::Count,
-        Quantity::Seconds => Unit::Seconds,
-        Quantity::Bytes => Unit::Bytes,
-        Quantity::Share => Unit::Share,
-        Quantity::Number => Unit::Number,
-    };
-    let made = TableColumn::new(column.title, unit, column.about);
-    if column.has_bar { made.bar() } else { made }
-}
-
-/// What the colours that are there stand for.
-fn write_legend(html: &mut String, legend: &[&str], colours: [bool; COLOURS]) {
-    if !colours.contains(&true) {
-        return;
-    }
-    html.push_str("<p>");
-    for (colour, name) in legend.iter().enumerate().take(COLOURS) {
-        if colours[colour] {
-            let _ = write!(html, "<span class=\"key p{colour}\">{}</span>", text::escape(name));
-        }
-    }
-    html.push_str("</p>\n");
-}
-
-/// A bar of its parts; `widest` is as wide as any.
-fn bar(parts: &[(usize, f64)], widest: f64) -> String {
-    let scale = BAR / widest.max(f64::MIN_POSITIVE);
-    let mut svg = format!("<svg class=parts width={BAR:.0} height=11 aria-hidden=true>");
-    let mut left = 0.0;
-    for (colour, amount) in parts {
-        let width = amount * scale;
-        if width >= 0.05 {
-            let _ =
-                write!(svg, "<rect class=p{colour} x={left:.1} y=1 width={width:.1} height=9 />");
-        }
-        left += width;
-    }
-    svg + "</svg>"
 }
 
 fn write_strip(html: &mut String, strip: &Strip, place: &Place, number: usize) {
@@ -219,46 +170,6 @@ fn write_strip(html: &mut String, strip: &Strip, place: &Place, number: usize) {
         left += width;
     }
     html.push_str("</g></svg></div></figure>\n");
-}
-
-impl Table {
-    /// The rows that there is room for, in their order.
-    fn kept(&self, most: usize) -> Vec<&Vec<Cell>> {
-        let Some(column) = self.kept_by.filter(|_| self.rows.len() > most) else {
-            return self.rows.iter().take(most).collect();
-        };
-        let number = |row: usize| match self.rows[row].get(column) {
-            Some(Cell::Number(Some(number))) => *number,
-            _ => f64::NEG_INFINITY,
-        };
-        let mut rows: Vec<usize> = (0..self.rows.len()).collect();
-        rows.sort_by(|one, other| number(*other).total_cmp(&number(*one)));
-        rows.truncate(most);
-        rows.sort_unstable();
-        rows.into_iter().map(|row| &self.rows[row]).collect()
-    }
-
-    fn parts(&self) -> impl Iterator<Item = &Vec<(usize, f64)>> {
-        self.rows.iter().flatten().filter_map(|cell| match cell {
-            Cell::Parts(parts) => Some(parts),
-            _ => None,
-        })
-    }
-
-    /// How much the longest bar is.
-    fn widest(&self) -> f64 {
-        let sum = |parts: &Vec<(usize, f64)>| parts.iter().map(|part| part.1).sum::<f64>();
-        self.parts().map(sum).fold(0.0, f64::max)
-    }
-
-    /// Which colours its bars have.
-    fn colours(&self) -> [bool; COLOURS] {
-        let mut colours = [false; COLOURS];
-        for (colour, _) in self.parts().flatten().filter(|(_, amount)| *amount > 0.0) {
-            colours[*colour] = true;
-        }
-        colours
-    }
 }
 
 impl Strip {

@@ -5,10 +5,10 @@ use std::fmt::Write;
 mod outliers;
 
 use super::Part;
-use super::table::{Cell, Column, Table, Unit};
 use super::text;
 use crate::number::{duration, grouped};
 use crate::steps::{self, PartSeconds, StepEntry, StepSeries};
+use crate::table::{seconds, share, table, words};
 use crate::{Report, ReportHeader};
 use outliers::{Outlier, Outliers};
 
@@ -64,7 +64,7 @@ pub(super) fn write(html: &mut String, all: &[StepSeries], pruned: &[StepSeries]
     outliers.write_first(html, steps);
     html.push_str("<details><summary>All steps in numbers</summary>");
     for series in all {
-        write_quantiles(html, series);
+        write_quantiles(html, series, part);
     }
     html.push_str("</details>\n");
 }
@@ -227,51 +227,28 @@ impl<'steps> Strip<'steps> {
     }
 }
 
-fn write_quantiles(html: &mut String, series: &StepSeries) {
-    let mut table = Table::new([
-        Column::new("Part", Unit::Text, "What the time went into"),
-        Column::new("Sum", Unit::Seconds, "Of all steps").bar(),
-        Column::new("Share", Unit::Share, "Of all steps"),
-        Column::new("Mean", Unit::Seconds, "Of a step"),
-        Column::new("p50", Unit::Seconds, "Half of the steps took no longer"),
-        Column::new("p95", Unit::Seconds, "95 % of the steps took no longer"),
-        Column::new("p99", Unit::Seconds, "99 % of the steps took no longer"),
-        Column::new("Max", Unit::Seconds, "The longest step"),
-    ]);
+fn write_quantiles(html: &mut String, series: &StepSeries, part: &Part) {
     let sum = |pick: PartSeconds| series.entries.iter().map(pick).sum::<f64>();
     let all = sum(|entry| entry.seconds);
     let count = series.steps.max(1) as f64;
-    let quantile = |share| Cell::from(series.quantile(share));
-    table.row([
-        "all of the step".to_owned().into(),
-        all.into(),
-        None.into(),
-        (all / count).into(),
-        quantile(0.5),
-        quantile(0.95),
-        quantile(0.99),
-        quantile(1.0),
-    ]);
-    for (name, _, pick) in PARTS {
-        let seconds = sum(pick);
-        if seconds > 0.0 {
-            let none = || Cell::Number(None);
-            table.row([
-                name.to_owned().into(),
-                seconds.into(),
-                (all > 0.0).then(|| seconds / all).into(),
-                (seconds / count).into(),
-                none(),
-                none(),
-                none(),
-                none(),
-            ]);
-        }
-    }
+    let parts = PARTS.iter().map(|(name, _, pick)| (*name, sum(*pick), true));
+    let parts = parts.filter(|(_, seconds, _)| *seconds > 0.0);
+    let rows = [("all of the step", all, false)].into_iter().chain(parts);
     let steps = grouped(series.steps);
     let caption = match series.stage {
         Some(stage) => format!("{steps} steps of {stage}"),
         None => format!("{steps} steps"),
     };
-    table.write(html, &caption);
+    let table = table!(caption, rows, |(name, sum, is_part)| {
+        let quantile = |share| if is_part { None } else { series.quantile(share) };
+        words("Part", "What the time went into") => name,
+        seconds("Sum", "Of all steps").bar() => sum,
+        share("Share", "Of all steps") => (is_part && all > 0.0).then(|| sum / all),
+        seconds("Mean", "Of a step") => sum / count,
+        seconds("p50", "Half of the steps took no longer") => quantile(0.5),
+        seconds("p95", "95 % of the steps took no longer") => quantile(0.95),
+        seconds("p99", "99 % of the steps took no longer") => quantile(0.99),
+        seconds("Max", "The longest step") => quantile(1.0),
+    });
+    table.write(html, part.limits);
 }

@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use super::super::Part;
-use super::super::table::{Column, Table, Unit};
 use super::super::text;
 use super::PARTS;
+use crate::label::shown_within;
 use crate::number::{duration, grouped};
 use crate::quantile::median_of_floats;
 use crate::steps::{PartSeconds, StepEntry, StepSeries};
+use crate::table::{count, number, seconds, table, words};
 
 /// So many long steps are listed.
 const OUTLIERS: usize = 16;
@@ -74,61 +75,7 @@ impl<'steps> Outliers<'steps> {
     }
 
     pub(super) fn write(&self, html: &mut String, series: &StepSeries, part: &Part) {
-        let mut table = Table::new([
-            Column::new("Step", Unit::Count, "Its number, from 0"),
-            Column::new(
-                "Made long by",
-                Unit::Text,
-                "The part that took the most beyond its usual time",
-            ),
-            Column::new("Took", Unit::Seconds, "How long the step took").bar(),
-            Column::new("× median", Unit::Number, "By what half of the steps took at the most"),
-            Column::new("At", Unit::Seconds, "Since the beginning of the stage"),
-            Column::new("Data", Unit::Seconds, "Waiting for data"),
-            Column::new("Forward", Unit::Seconds, "From the batch to the loss"),
-            Column::new("Backward", Unit::Seconds, "From the loss back to the gradients"),
-            Column::new("Collectives", Unit::Seconds, "Waiting for other processes"),
-            Column::new("Optimizer", Unit::Seconds, "From the gradients to new parameters"),
-            Column::new("Other", Unit::Seconds, "Callbacks, logging, what is between epochs"),
-            Column::new("Slowest", Unit::Text, "What took the most time itself in this step"),
-        ]);
         let usual = PARTS.map(|(_, _, pick)| median_of(series, pick));
-        for step in &self.steps {
-            let is_alone = step.entry.count == 1;
-            let of = |pick: PartSeconds| is_alone.then(|| pick(step.entry));
-            let [data, forward, backward, collectives, optimizer, other] =
-                PARTS.map(|(_, _, pick)| of(pick));
-            let slowest = step.entry.slowest.as_ref().map_or_else(String::new, |slowest| {
-                let name = text::name(&slowest.name, part.limits.name);
-                format!("{name}, {}", text::escape(&duration(slowest.seconds)))
-            });
-            let cause = if is_alone { made_long_by(step.entry, &usual) } else { String::new() };
-            table.row_named(
-                format!("r{}-step-{}", part.index, step.number),
-                [
-                    step.number.into(),
-                    cause.into(),
-                    step.seconds.into(),
-                    (step.seconds / self.median).into(),
-                    step.entry.start_seconds.into(),
-                    data.into(),
-                    forward.into(),
-                    backward.into(),
-                    collectives.filter(|seconds| *seconds > 0.0).into(),
-                    optimizer.into(),
-                    other.into(),
-                    slowest.into(),
-                ],
-            );
-        }
-        if table.is_empty() {
-            let _ = writeln!(
-                html,
-                "<p class=quiet>No step took {TIMES} times the median, {}.</p>",
-                text::escape(&duration(self.median))
-            );
-            return;
-        }
         let median = duration(self.median);
         let caption = match self.all > self.steps.len() {
             true => format!(
@@ -138,7 +85,41 @@ impl<'steps> Outliers<'steps> {
             ),
             false => format!("Steps that took {TIMES} times the median, {median}, or more"),
         };
-        table.write(html, &caption);
+        let table = table!(caption, &self.steps, |step| {
+            let is_alone = step.entry.count == 1;
+            let of = |pick: PartSeconds| is_alone.then(|| pick(step.entry));
+            let [data, forward, backward, collectives, optimizer, other] =
+                PARTS.map(|(_, _, pick)| of(pick));
+            let slowest = step.entry.slowest.as_ref().map_or_else(String::new, |slowest| {
+                let room = part.limits.name.saturating_sub(12);
+                format!("{}, {}", shown_within(&slowest.name, room), duration(slowest.seconds))
+            });
+            count("Step", "Its number, from 0") => step.number,
+            words("Made long by", "The part that took the most beyond its usual time") =>
+                if is_alone { made_long_by(step.entry, &usual) } else { String::new() },
+            seconds("Took", "How long the step took").bar() => step.seconds,
+            number("× median", "By what half of the steps took at the most") =>
+                step.seconds / self.median,
+            seconds("At", "Since the beginning of the stage") => step.entry.start_seconds,
+            seconds("Data", "Waiting for data") => data,
+            seconds("Forward", "From the batch to the loss") => forward,
+            seconds("Backward", "From the loss back to the gradients") => backward,
+            seconds("Collectives", "Waiting for other processes") =>
+                collectives.filter(|seconds| *seconds > 0.0),
+            seconds("Optimizer", "From the gradients to new parameters") => optimizer,
+            seconds("Other", "Callbacks, logging, what is between epochs") => other,
+            words("Slowest", "What took the most time itself in this step") => slowest,
+        });
+        if table.is_empty() {
+            let _ = writeln!(
+                html,
+                "<p class=quiet>No step took {TIMES} times the median, {}.</p>",
+                text::escape(&duration(self.median))
+            );
+            return;
+        }
+        let anchors = self.steps.iter().map(|step| format!("r{}-step-{}", part.index, step.number));
+        table.anchors(anchors).write(html, part.limits);
     }
 }
 
@@ -153,7 +134,5 @@ fn made_long_by(entry: &StepEntry, usual: &[f64; 6]) -> String {
     let beyond =
         PARTS.iter().zip(usual).map(|((name, _, pick), usual)| (name, pick(entry) - usual));
     let most = beyond.max_by(|(_, one), (_, other)| one.total_cmp(other));
-    most.map_or_else(String::new, |(name, seconds)| {
-        format!("{name}, +{}", text::escape(&duration(seconds)))
-    })
+    most.map_or_else(String::new, |(name, seconds)| format!("{name}, +{}", duration(seconds)))
 }

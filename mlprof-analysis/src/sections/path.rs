@@ -1,14 +1,13 @@
 //! The critical path: drawn of one step, and what it goes through in all of them.
 
-use mlprof_report::internals::sections::{
-    COLOURS, Column, Content, Quantity, Stretch, Strip, Table,
-};
+use mlprof_report::internals::sections::{COLOURS, Content, Stretch, Strip};
+use mlprof_report::internals::table::{Table, count, seconds, share, table, words};
 
-use super::cells::{number, seconds, share, table, words};
-use super::heading;
+use super::cells::{ns, share_of};
+use super::names::{kernel, name};
+use super::{heading, time};
 use crate::analysis::Analysis;
 use crate::answers::{Activity, CriticalPath, PathKind, PathSegment};
-use crate::text::time;
 
 /// What colours stand for.
 const KINDS: [&str; COLOURS] = [
@@ -37,7 +36,7 @@ fn colour(kind: PathKind) -> usize {
 pub(super) fn add(content: &mut Vec<Content>, analysis: &Analysis) {
     heading(content, "path", "Critical path");
     let of = if analysis.has_steps() { "a step" } else { "the trace" };
-    content.push(Content::Paragraph(format!(
+    content.push(Content::Explanation(format!(
         "What the end of {of} waited for, and what that waited for, back to its beginning: what would make it shorter. \
          Gaps are on it, so it is as long as {of}."
     )));
@@ -76,45 +75,29 @@ fn strip(path: &CriticalPath) -> Strip {
 
 fn sums(analysis: &Analysis) -> Table {
     let all = analysis.steps.iter().map(|step| step.duration_ns).sum();
-    let columns = [
-        Column::new("Name", Quantity::Text, "What happens; – where nothing is recorded"),
-        Column::new("What", Quantity::Text, "What that is on the path"),
-        Column::new("Time", Quantity::Seconds, "On the critical paths of all steps").bar(),
-        Column::new("Share", Quantity::Share, "Of the time of all steps"),
-        Column::new("Count", Quantity::Count, "How many stretches"),
-    ];
-    let rows = analysis.path_parts().into_iter().map(|part| {
-        vec![
-            words(part.name.unwrap_or_else(|| "–".to_owned())),
-            words(part.kind.text()),
-            seconds(part.duration_ns),
-            share(part.duration_ns, all),
-            number(part.count as f64),
-        ]
+    let of = if analysis.has_steps() { "all steps" } else { "the trace" };
+    let caption = format!("Critical path of {of}; the rows add up");
+    let table = table!(caption, analysis.path_parts(), |part| {
+        let named = part.name.as_deref().unwrap_or("-");
+        words("Name", "What happens; - where nothing is recorded") =>
+            if part.kind.names_device_work() { kernel(named) } else { name(named) },
+        words("What", "What that is on the path") => part.kind.text(),
+        seconds("Time", "On the critical paths of all steps").bar() => ns(part.duration_ns),
+        share("Share", "Of the time of all steps") => share_of(part.duration_ns, all),
+        count("Count", "How many stretches") => part.count,
     });
-    let table =
-        table("What critical paths go through, of all steps; the rows add up", columns, rows);
-    Table { sorted_by: Some(2), ..table }
+    table.sorted_by("Time")
 }
 
 fn stretches(path: &CriticalPath) -> Table {
-    let columns = [
-        Column::new("Name", Quantity::Text, "What happens"),
-        Column::new("What", Quantity::Text, "What that is on the path"),
-        Column::new("Begins", Quantity::Seconds, "After the beginning of the step"),
-        Column::new("Time", Quantity::Seconds, "How long it is").bar(),
-        Column::new("Where", Quantity::Text, "On which thread or stream"),
-    ];
-    let rows = path.segments.iter().map(|segment| {
-        vec![
-            words(segment.name.clone().unwrap_or_else(|| "–".to_owned())),
-            words(segment.kind.text()),
-            seconds(segment.start_ns),
-            seconds(segment.duration_ns),
-            words(segment.track.as_str()),
-        ]
-    });
     let named = named(path);
-    let table = table(&format!("{named}, {}", time(path.length_ns)), columns, rows);
-    Table { kept_by: Some(3), folded: Some(format!("{named}, stretch by stretch")), ..table }
+    let caption = format!("{named}, {}", time(path.length_ns));
+    let table = table!(caption, &path.segments, |segment| {
+        words("Name", "What happens") => segment.name.as_deref().unwrap_or("–"),
+        words("What", "What that is on the path") => segment.kind.text(),
+        seconds("Begins", "After the beginning of the step") => ns(segment.start_ns),
+        seconds("Time", "How long it is").bar() => ns(segment.duration_ns),
+        words("Where", "On which thread or stream") => segment.track.as_str(),
+    });
+    table.kept_by("Time").folded(format!("{named}, stretch by stretch"))
 }

@@ -8,48 +8,58 @@ const GAP: &str = "  ";
 /// Names in fewer columns say nothing.
 const LEAST_ROOM: usize = 20;
 
-/// A table whose last column is aligned left, and all others right. So names, in the last column,
-/// may be as long as they like without pushing the numbers about.
+/// Rows of text, of which the last column is aligned left, and all others right. So names, in the
+/// last column, may be as long as they like without pushing the numbers about.
 #[derive(Debug)]
-pub struct Table<const COLUMNS: usize> {
-    header: [String; COLUMNS],
+pub(crate) struct Grid {
+    header: Vec<String>,
     /// `None`: a rule.
-    rows: Vec<Option<[String; COLUMNS]>>,
-    is_hidden: [bool; COLUMNS],
+    rows: Vec<Option<Vec<String>>>,
+    is_hidden: Vec<bool>,
 }
 
-impl<const COLUMNS: usize> Table<COLUMNS> {
-    /// Without rows yet.
-    pub fn new(header: [&str; COLUMNS]) -> Self {
-        Self { header: header.map(str::to_owned), rows: vec![None], is_hidden: [false; COLUMNS] }
+impl Grid {
+    /// Returns a grid without rows.
+    pub(crate) fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
+        let header: Vec<String> = header.into_iter().map(str::to_owned).collect();
+        Self { is_hidden: vec![false; header.len()], header, rows: vec![None] }
     }
 
-    /// Adds a row.
-    pub fn row(&mut self, cells: [String; COLUMNS]) {
-        self.rows.push(Some(cells));
+    /// Adds a row, which has a cell for each column.
+    pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
+        self.rows.push(Some(cells.into()));
     }
 
     /// Adds a rule.
-    pub fn rule(&mut self) {
+    pub(crate) fn rule(&mut self) {
         self.rows.push(None);
     }
 
     /// Leaves a column out, of those before the last.
-    pub fn hide(&mut self, column: usize) {
+    pub(crate) fn hide(&mut self, column: usize) {
         self.is_hidden[column] = true;
     }
 
     /// Returns how many columns of a terminal the last column can have on a page, beside the other
     /// columns of the rows so far. It is at least 20.
-    pub fn room(&self) -> usize {
-        let widths = self.widths();
-        let others: usize = widths[..COLUMNS.saturating_sub(1)].iter().sum();
-        let shown = self.is_hidden[..COLUMNS.saturating_sub(1)].iter().filter(|hidden| !**hidden);
-        PAGE_WIDTH.saturating_sub(others + GAP.len() * shown.count()).max(LEAST_ROOM)
+    pub(crate) fn room(&self) -> usize {
+        let others = self.header.len().saturating_sub(1);
+        let widths: usize = self.widths()[..others].iter().sum();
+        let shown = self.is_hidden[..others].iter().filter(|is_hidden| !**is_hidden);
+        PAGE_WIDTH.saturating_sub(widths + GAP.len() * shown.count()).max(LEAST_ROOM)
     }
 
-    /// The table, each line ended by a line break, without spaces at the ends.
-    pub fn paint(&self) -> String {
+    /// Replaces the last cell of each row by the one of the same place.
+    pub(super) fn fill_last(&mut self, cells: impl IntoIterator<Item = String>) {
+        for (row, filled) in self.rows.iter_mut().flatten().zip(cells) {
+            if let Some(cell) = row.last_mut() {
+                *cell = filled;
+            }
+        }
+    }
+
+    /// Returns the rows, each ended by a line break, without spaces at the ends.
+    pub(crate) fn paint(&self) -> String {
         let widths = self.widths();
         let columns = self.is_hidden.iter().filter(|is_hidden| !**is_hidden).count();
         let all = widths.iter().sum::<usize>() + GAP.len() * columns.saturating_sub(1);
@@ -64,11 +74,11 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         text
     }
 
-    fn widths(&self) -> [usize; COLUMNS] {
-        let mut widths = [0; COLUMNS];
+    fn widths(&self) -> Vec<usize> {
+        let mut widths = vec![0; self.header.len()];
         for cells in self.rows.iter().flatten().chain([&self.header]) {
-            let shown = widths.iter_mut().zip(cells).zip(self.is_hidden);
-            for ((width, cell), _) in shown.filter(|(_, is_hidden)| !is_hidden) {
+            let shown = widths.iter_mut().zip(cells).zip(&self.is_hidden);
+            for ((width, cell), _) in shown.filter(|(_, is_hidden)| !**is_hidden) {
                 *width = (*width).max(cell.width());
             }
         }
@@ -98,7 +108,7 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_by_what_a_terminal_shows() {
-        let mut table = Table::new(["Calls", "Time", "Action"]);
+        let mut table = Grid::new(["Calls", "Time", "Action"]);
         table.row(["1", "12 µs", "模型"].map(str::to_owned));
         table.row(["12345678", "层", "x"].map(str::to_owned));
         table.rule();
@@ -112,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_hidden_column_takes_no_room() {
-        let mut table = Table::new(["a", "hidden", "b"]);
+        let mut table = Grid::new(["a", "hidden", "b"]);
         table.row(["1", "2", "3"].map(str::to_owned));
         table.hide(1);
         assert_eq!(table.paint(), "a  b\n────\n1  3\n");
@@ -120,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_last_column_has_the_room_that_others_leave() {
-        let mut table = Table::new(["Calls", "hidden", "Name"]);
+        let mut table = Grid::new(["Calls", "hidden", "Name"]);
         assert_eq!(table.room(), PAGE_WIDTH - 15);
         table.hide(1);
         table.row(["12345678", "", "x"].map(str::to_owned));
@@ -131,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_long_last_column_does_not_lengthen_rules() {
-        let mut table = Table::new(["n", "name"]);
+        let mut table = Grid::new(["n", "name"]);
         table.row(["1".to_owned(), "x".repeat(500)]);
         let text = table.paint();
         assert_eq!(text.lines().nth(1).map(|rule| rule.chars().count()), Some(PAGE_WIDTH));

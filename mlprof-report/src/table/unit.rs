@@ -1,23 +1,25 @@
-//! What cells hold.
+//! Units of columns, and how their numbers are written.
 
-use crate::number::{bytes, duration, grouped};
+use crate::number::{bytes, duration, grouped, share, time_cell};
 
-/// What the cells of a column hold, and how they are written.
+/// The unit of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
-    /// Names: on the left.
+pub enum Unit {
+    /// Names and words.
     Text,
-    /// Text that is safe already, such as a picture.
+    /// Pictures, which only pages show.
     Markup,
     /// Whole numbers.
     Count,
-    /// Times.
+    /// Times in seconds.
     Seconds,
-    /// Sizes, which may be below 0.
+    /// Times in seconds, with this number of digits in text, where their units are aligned.
+    Digits(usize),
+    /// Sizes in bytes, which may be below 0.
     Bytes,
     /// Parts of a whole, 0 to 1.
     Share,
-    /// By which part of itself something changed: with its sign.
+    /// Relative changes, with their sign.
     Change,
     /// Plain numbers, with two decimals.
     Number,
@@ -26,12 +28,13 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    pub(super) const fn as_str(self) -> &'static str {
+    /// Returns the word that names the unit to scripts and in JSON.
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Text => "text",
             Self::Markup => "markup",
             Self::Count => "count",
-            Self::Seconds => "seconds",
+            Self::Seconds | Self::Digits(_) => "seconds",
             Self::Bytes => "bytes",
             Self::Share => "share",
             Self::Change => "change",
@@ -40,23 +43,34 @@ impl Unit {
         }
     }
 
-    pub(super) const fn is_number(self) -> bool {
+    pub(crate) const fn is_number(self) -> bool {
         !matches!(self, Self::Text | Self::Markup)
     }
 
-    /// The number as the page writes it, here and in its scripts.
-    pub(super) fn write(self, number: f64) -> String {
+    /// Returns the number as pages and their scripts write it.
+    pub(crate) fn write(self, number: f64) -> String {
         match self {
             Self::Text | Self::Markup => String::new(),
             Self::Count if number < 0.0 => format!("-{}", grouped(-number as u64)),
             Self::Count => grouped(number as u64),
-            Self::Seconds => duration(number),
+            Self::Seconds | Self::Digits(_) => duration(number),
             Self::Bytes if number < 0.0 => format!("-{}", bytes(-number as u64)),
             Self::Bytes => bytes(number as u64),
             Self::Share => format!("{:.1} %", 100.0 * number),
             Self::Change => format!("{:+.1} %", 100.0 * number),
             Self::Number => format!("{number:.2}"),
             Self::Large => large(number),
+        }
+    }
+
+    /// Returns the number as tables of text write it.
+    pub(crate) fn write_text(self, number: f64) -> String {
+        match self {
+            Self::Digits(digits) => time_cell(number, digits),
+            Self::Share => share(number, 1.0),
+            Self::Change if number >= 9.0 => format!("× {:.0}", 1.0 + number),
+            Self::Change if number >= 2.0 => format!("× {:.1}", 1.0 + number),
+            _ => self.write(number),
         }
     }
 }

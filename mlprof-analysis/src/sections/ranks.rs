@@ -1,0 +1,85 @@
+//! What several ranks say together: who holds the others up, and where their times lie.
+
+use mlprof_report::internals::sections::Content;
+use mlprof_report::internals::stages_table;
+use mlprof_report::internals::table::{Table, number, seconds, table, words};
+use mlprof_report::number::grouped;
+use mlprof_report::ranks::slow_in_words;
+
+use super::cells::{add_below, ns};
+use super::heading;
+use super::names::path;
+use crate::ranks::{Placed, Ranks};
+
+/// Slow ranks that are told one by one.
+const NAMED: usize = 16;
+
+/// Returns the tables and sentences of several ranks.
+pub(crate) fn content(ranks: &Ranks) -> Vec<Content> {
+    let mut content = Vec::new();
+    heading(&mut content, "exposed", "What holds steps up");
+    if ranks.common_steps == 0 {
+        let none = "There is no step that all of them have: who is slow cannot be told.";
+        content.push(Content::Paragraph(none.to_owned()));
+    } else {
+        add_slow(&mut content, ranks);
+        if !ranks.exposed.is_empty() {
+            let exposed: Vec<_> = ranks.exposed_stages().cloned().collect();
+            content.push(Content::Table(stages_table(ranks.common_steps as u64, &exposed)));
+        }
+        if !ranks.devices.is_empty() {
+            content.push(Content::Table(devices(ranks)));
+        }
+    }
+    let met = super::device::collectives(&ranks.collectives);
+    let title = "Collectives, timed on the rank that came last";
+    add_below(&mut content, "collectives", title, met);
+    heading(&mut content, "line", "One time line");
+    content.push(Content::Table(line(&ranks.files)));
+    content
+}
+
+fn add_slow(content: &mut Vec<Content>, ranks: &Ranks) {
+    if let Some(verdict) = ranks.verdict() {
+        content.push(Content::Paragraph(verdict.to_owned()));
+    }
+    for slow in ranks.stragglers.iter().take(NAMED) {
+        content.push(Content::Paragraph(slow_in_words(slow).join(" ")));
+    }
+    if let Some(more @ 1..) = ranks.stragglers.len().checked_sub(NAMED) {
+        content.push(Content::Paragraph(format!("And {} more slow ranks.", grouped(more as u64))));
+    }
+}
+
+fn devices(ranks: &Ranks) -> Table {
+    let caption = "Devices: median of a step, of those that all ranks have";
+    let table = table!(caption, &ranks.devices, |device| {
+        words("Rank", "Rank number") => device.rank.to_string(),
+        seconds("Computing", "Time in which the device computes").bar() => ns(device.compute_ns),
+        seconds("Copies", "Time in which the device only copies") => ns(device.memory_ns),
+        seconds(
+            "Communication, not hidden",
+            "Time in which the device communicates and does not compute",
+        ) => ns(device.communication_ns),
+    });
+    table.as_described()
+}
+
+fn line(files: &[Placed]) -> Table {
+    let table = table!("Where the times of each trace lie", files, |file| {
+        let offset = &file.offset;
+        words("Trace", "Its file") => path(&file.file),
+        words("Rank", "Its number") => file.rank.to_string(),
+        words("Machine", "Where it ran").optional() => file.host.clone().unwrap_or_default(),
+        number(
+            "Added, µs",
+            "What is added to its times, so that they are those of the first one",
+        ) => offset.nanoseconds as f64 / 1e3,
+        number("±, µs", "How wrong that may be; – where nobody knows").absent("?") =>
+            offset.error_ns.map(|error| error as f64 / 1e3),
+        number("Drift, µs/s", "How fast its clock runs away from that of the first one")
+            .optional() => offset.drift * 1e6,
+        words("By", "How that was found") => offset.found_by(),
+    });
+    table.name_last()
+}

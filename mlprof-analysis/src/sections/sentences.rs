@@ -1,0 +1,92 @@
+//! Sentences on a device.
+
+use mlprof_report::internals::counted;
+use mlprof_report::number::{grouped, share};
+
+use super::time;
+use crate::answers::{DeviceAnswers, DeviceTimes, GraphLaunch, LaunchStatistics};
+use crate::vendor::Vendor;
+
+/// What a reader of one rank's collectives must know.
+pub(super) const WAITING_INCLUDED: &str = "Times include waiting for the last rank, so bandwidths are at least these. Traces of all ranks leave the waiting out.";
+
+/// How long the device worked in no step; `None` if it did not.
+pub(super) fn outside_in_words(times: &DeviceTimes) -> Option<String> {
+    (times.outside_ns > 0).then(|| {
+        format!(
+            "Outside of the steps the device worked another {}, of which {} after the last step had ended on the host. \
+             Tables of time are about the steps; tables of launches and kernels have what a step launched, even if \
+             it ran later.",
+            time(times.outside_ns),
+            time(times.after_last_step_ns),
+        )
+    })
+}
+
+/// A heading for calls that launched several things at once, with the vendor's name of graphs.
+pub(super) fn graphs_in_words(graphs: &[GraphLaunch]) -> String {
+    let of_graphs = graphs.iter().filter(|row| row.call.contains("GraphLaunch"));
+    let mut vendors = of_graphs.map(|row| Vendor::of_call(&row.call));
+    let first = vendors.next().flatten();
+    let vendor = first.filter(|_| vendors.all(|vendor| vendor == first));
+    let by = vendor.map_or_else(String::new, |vendor| {
+        format!(" by {} graphs and other calls", vendor.library())
+    });
+    format!("Launched together{by}")
+}
+
+/// Number of calls and of what they launched, how long that took to begin, and how often that was
+/// long. `None` if nothing was launched.
+pub(super) fn launches_in_words(launches: &LaunchStatistics) -> Option<[String; 3]> {
+    (launches.calls > 0).then(|| {
+        let launched = format!(
+            "{} launched {}{}",
+            counted(launches.calls, "call", "calls"),
+            counted(launches.launched, "kernel, copy or fill", "kernels, copies and fills"),
+            of_other_calls(launches),
+        );
+        let delays = format!(
+            "Delay from the call's end: median {}, 90 % quantile {}, most {}",
+            time(launches.delay_median_ns),
+            time(launches.delay_p90_ns),
+            time(launches.delay_max_ns),
+        );
+        let long = format!(
+            "{} took longer than their work, {} took more than 50 µs, {} waited more than 100 µs for their work",
+            counted(launches.shorter_than_call, "call", "calls"),
+            grouped(launches.long_calls),
+            grouped(launches.long_delays),
+        );
+        [launched, delays, long]
+    })
+}
+
+/// Work that no recorded call launched.
+fn of_other_calls(launches: &LaunchStatistics) -> String {
+    let unknown = launches.unknown - launches.before_trace;
+    let mut text = String::new();
+    if launches.before_trace > 0 {
+        text.push_str(&format!(
+            " ({} more were launched before the trace began and ran for {})",
+            grouped(launches.before_trace),
+            time(launches.before_trace_ns),
+        ));
+    }
+    if unknown > 0 {
+        text.push_str(&format!(" ({} more of unknown calls)", grouped(unknown)));
+    }
+    text
+}
+
+/// How much of a device's work ran again in backward; `None` if none did.
+pub(super) fn recomputed_in_words(device: &DeviceAnswers) -> Option<String> {
+    let again: i64 = device.categories.iter().map(|row| row.recomputed_ns).sum();
+    let all: i64 = device.categories.iter().map(|row| row.total_ns).sum();
+    (again > 0).then(|| {
+        let part = share(again as f64, all as f64);
+        format!(
+            "Kernels of forward ops that backward runs again took {}, {part} of all.",
+            time(again)
+        )
+    })
+}

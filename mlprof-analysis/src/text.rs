@@ -1,0 +1,45 @@
+//! Answers as text for a console.
+
+use mlprof_report::findings::text::line;
+use mlprof_report::internals::{notes, sections};
+use mlprof_report::number::grouped;
+
+use crate::analysis::Analysis;
+use crate::sections::{of_analysis, time};
+
+/// Findings that have a line each.
+const FINDINGS: usize = 5;
+impl Analysis {
+    /// Tables for a console, of so many rows each.
+    pub fn text(&self, limit: usize) -> String {
+        let content = sections::text(&of_analysis(self), limit);
+        format!("{}{}{content}{}", self.head(), self.findings_text(), notes(&self.notes))
+    }
+
+    /// The first findings, a line for each; without any the names of the rules that found nothing.
+    fn findings_text(&self) -> String {
+        if self.findings.is_empty() && self.checked_rules.is_empty() {
+            return String::new();
+        }
+        if self.findings.is_empty() {
+            return format!("\nNothing was found by {}.\n", self.checked_rules.join(", "));
+        }
+        let lines: String = self.findings.iter().take(FINDINGS).map(line).collect();
+        format!("\n{lines}")
+    }
+
+    fn head(&self) -> String {
+        let stage = self.stage.as_ref().map_or_else(String::new, |stage| format!("{stage}, "));
+        let steps = match self.has_steps() {
+            true => format!("{} steps", self.steps.len()),
+            false => "no steps".to_owned(),
+        };
+        format!(
+            "Trace: {stage}rank {} of {}, {steps}, {} slices, {}\n",
+            self.rank,
+            self.world_size,
+            grouped(self.slices),
+            time(self.trace_ns)
+        )
+    }
+}
