@@ -33,6 +33,7 @@ mod host_tensor;
 mod interest;
 mod kernel;
 #[doc(hidden)]
+#[cfg(feature = "live")]
 pub mod live;
 mod memory;
 mod module_place;
@@ -69,6 +70,7 @@ mod timestamp;
 mod training_control;
 mod unbound;
 mod uncounted;
+mod utc_time;
 
 pub use action::{Action, ActionKind, Callsite, SourceLocation};
 pub use clock_reading::ClockReading;
@@ -101,6 +103,7 @@ pub use tallies::Tallies;
 pub use timestamp::Timestamp;
 pub use training_control::TrainingControl;
 pub use unbound::Unbound;
+pub use utc_time::{ParseTimeError, UtcTime};
 
 #[doc(hidden)]
 pub use context::{ContextTable, OpenActions};
@@ -109,7 +112,7 @@ pub use description::{descriptions, device_memory, platform};
 #[doc(hidden)]
 pub use framework::{ask_frameworks, declare_evaluated_outputs, frameworks};
 #[doc(hidden)]
-pub use process_id::process_id;
+pub use process_id::{process_id, program_name};
 #[doc(hidden)]
 pub use shapes::ShapeCache;
 #[doc(hidden)]

@@ -92,8 +92,8 @@ fn heading(report: &SimpleReport) -> String {
 fn paint_summary(text: &mut String, report: &SimpleReport, main: Option<&ThreadStatistics>) {
     let header = &report.header;
     let wall = header.wall_seconds;
-    let started = header.started_at.format("%Y-%m-%d %H:%M:%S UTC");
-    let _ = writeln!(text, "Wall time   {} since {started}", duration(wall));
+    let started = header.started_at.date_and_time();
+    let _ = writeln!(text, "Wall time   {} since {started} UTC", duration(wall));
     if let Some(main) = main.filter(|thread| thread.threads <= 1) {
         let inside = self_seconds(&main.actions);
         let outside = (wall - inside).max(0.0);

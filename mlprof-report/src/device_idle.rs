@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::number::{grouped, share, time_cell};
 use super::table::Table;
@@ -12,7 +12,8 @@ use super::table::Table;
 ///
 /// Busy time and the gaps of all causes add up to the window. What the device did at one time on several
 /// streams counts once.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceIdle {
     /// The device's number, counted from 0.
     pub device: u32,
@@ -36,7 +37,8 @@ pub struct DeviceIdle {
 }
 
 /// Gaps of one cause.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct IdleGaps {
     /// How many there were.
     pub count: u64,

@@ -64,6 +64,7 @@ pub mod interrupt;
 mod layer_wrappers;
 pub mod lines;
 mod machine;
+#[cfg(feature = "numerics")]
 pub mod numerics;
 pub mod nvtx;
 mod output_settings;
@@ -79,6 +80,7 @@ pub mod simple;
 mod source;
 #[doc(hidden)]
 pub mod spliced;
+#[cfg(feature = "tensor")]
 pub mod tensor;
 #[cfg(feature = "tracing")]
 pub mod tracing_layer;
@@ -104,10 +106,13 @@ pub use mlprof_events::{before_main, debug_as_display, progress};
 #[doc(inline)]
 pub use mlprof_report as report;
 pub use mlprof_report::{Output, Report, output};
+#[cfg(feature = "sampling")]
 #[doc(inline)]
 pub use mlprof_sampler as sampler;
+#[cfg(feature = "tensor")]
 #[doc(inline)]
 pub use mlprof_trace as trace;
+#[cfg(feature = "numerics")]
 pub use numerics::NumericsProfiler;
 pub use pass_through::PassThroughProfiler;
 #[doc(hidden)]
@@ -119,6 +124,7 @@ pub use select::resolve;
 pub use session::Session;
 pub use several::Several;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
+#[cfg(feature = "tensor")]
 pub use tensor::TensorProfiler;
 
 /// The examples of the guide and of the package's page, run as tests.

@@ -66,12 +66,16 @@ macro_rules! profile_scope {
 }
 pub use profile_scope;
 
+#[cfg(feature = "numerics")]
+pub use crate::numerics::NumericsProfiler;
 pub use crate::nvtx::EmitNvtxExt;
-pub use crate::tensor::{Schedule, TraceFormat};
+#[cfg(feature = "tensor")]
+pub use crate::tensor::{TensorProfiler, TraceFormat};
 pub use crate::{
-    AdvancedProfiler, BindFutureExt, Binding, Interrupt, IntoProfiler, NumericsProfiler,
-    PassThroughProfiler, Profiler, ProfilerExt, Several, SimpleProfiler, TensorProfiler, activate,
+    AdvancedProfiler, BindFutureExt, Binding, Interrupt, IntoProfiler, PassThroughProfiler,
+    Profiler, ProfilerExt, Several, SimpleProfiler, activate,
 };
+pub use mlprof_events::Schedule;
 /// ```
 /// use mlprof_core::prelude::*;
 ///

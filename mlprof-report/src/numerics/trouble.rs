@@ -1,7 +1,7 @@
 //! What comes before a NaN, or keeps a network from learning.
 
 use mlprof_events::TensorRole;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{TensorRow, TensorStatistics};
 use crate::finding::Evidence;
@@ -9,7 +9,8 @@ use crate::label;
 use crate::number::grouped;
 
 /// What is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TroubleKind {
@@ -28,7 +29,8 @@ pub enum TroubleKind {
 }
 
 /// Something that is wrong at one place.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Trouble {
     /// What it is.
     pub kind: TroubleKind,

@@ -3,7 +3,7 @@
 pub(crate) mod durations;
 pub(crate) mod log;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use self::durations::{DurationBucket, StepDurations};
 use mlprof_events::Stage;
@@ -17,7 +17,8 @@ pub const MOST_ENTRIES: usize = 4096;
 /// Past [`MOST_ENTRIES`] steps neighbours share an entry, two and two, then four and four. What the
 /// longest of them was is kept, so that one slow step among a million is still seen, and single
 /// steps are counted in [histograms](StepDurations).
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepSeries {
     /// The stage that the steps are of; `None` outside of any.
     pub stage: Option<Stage>,
@@ -34,7 +35,8 @@ pub struct StepSeries {
 /// One step, or a few that followed each other. Times in seconds; those that are left out in JSON are 0.
 ///
 /// The parts are of the thread that runs the loop, and add up to `seconds`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepEntry {
     /// The number of the first one, counted from 0 in its stage.
     pub number: u64,
@@ -73,7 +75,8 @@ pub struct StepEntry {
 }
 
 /// The longest of the steps of one [`StepEntry`].
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LongestStep {
     /// Its number, counted from 0 in its stage.
     pub number: u64,
@@ -82,7 +85,8 @@ pub struct LongestStep {
 }
 
 /// What took the most time in a step, without what ran inside of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SlowestAction {
     /// The name of the action, op or function.
     pub name: String,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::table::shapes_text;
 use super::{KeyAverage, KeyAverages};
@@ -18,7 +18,8 @@ pub const MOST_ROWS: usize = 4096;
 /// Calls, self times, memory and FLOPs of any rows add up, except the device time of a kernel,
 /// which the row of its op has again. Totals of rows that contain each other contain the inner ones
 /// twice.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct FinestRow {
     /// The name, as in [`KeyAverage::name`].
     pub name: String,

@@ -10,8 +10,6 @@ mod time_order;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use chrono::{DateTime, Utc};
-
 pub(crate) use self::clock_shift::{clock_shifts, early};
 use self::driver_calls::{DriverWork, as_events, by_thread};
 pub use self::event::{EVENT_WORDS, Event, MEMORY_WORDS, MemoryEvent, OpenEvent};
@@ -22,7 +20,7 @@ use crate::trace_options::TraceOptions;
 use mlprof_events::clock::Rate;
 use mlprof_events::{
     Action, ClockReading, Context, CounterSample, DeviceDescription, DeviceEvent, DriverCall,
-    MemoryLabel, OpenActions, PastMemoryChange, RunContext, Stage, ThreadName, Timestamp,
+    MemoryLabel, OpenActions, PastMemoryChange, RunContext, Stage, ThreadName, Timestamp, UtcTime,
 };
 
 /// One cycle of a [`Schedule`](mlprof_events::Schedule), recorded and over: what
@@ -311,7 +309,7 @@ impl Cycle {
     }
 
     /// A moment on the wall clock.
-    pub fn wall_time(&self, time: Timestamp) -> DateTime<Utc> {
+    pub fn wall_time(&self, time: Timestamp) -> UtcTime {
         self.rate.wall_time(time.ticks())
     }
 

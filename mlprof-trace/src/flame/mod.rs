@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::cycle::Cycle;
 use mlprof_events::{Action, ActionKind};
@@ -32,7 +32,8 @@ pub use mlprof_report::folded::{
 use mlprof_report::output::write_file;
 
 /// What the widths of a flame graph stand for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FlameMetric {

@@ -57,10 +57,8 @@ mod tracks;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-
 use crate::cycle::Cycle;
+use crate::gzip::GzipWriter;
 use crate::json::JsonWriter;
 use annotations::Annotations;
 use flops::Flops;
@@ -81,7 +79,7 @@ use tracks::Tracks;
 pub fn write(cycle: &Cycle, name: &str, out: impl Write) -> io::Result<()> {
     let mut names = Names::new();
     let index = Index::of(cycle, &mut names);
-    let wall = cycle.wall_time(cycle.started).timestamp_nanos_opt().unwrap_or(0);
+    let wall = cycle.wall_time(cycle.started).unix_nanoseconds();
     let base = wall - wall.rem_euclid(WEEK);
     let mut writer = Writer {
         cycle,
@@ -207,9 +205,9 @@ impl Cycle {
                 return write(self, &name, file);
             }
             let buffered = BufWriter::with_capacity(1 << 16, file);
-            let mut encoder = GzEncoder::new(buffered, Compression::fast());
-            write(self, &name, &mut encoder)?;
-            encoder.finish()?.flush()
+            let mut gzip = GzipWriter::new(buffered)?;
+            write(self, &name, &mut gzip)?;
+            gzip.finish().map(drop)
         })
     }
 }

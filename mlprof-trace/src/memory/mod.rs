@@ -35,7 +35,7 @@ mod snapshot;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub(crate) use self::over_time::keep_fullest;
 use crate::cycle::Cycle;
@@ -63,7 +63,8 @@ fn place(category: MemoryCategory) -> usize {
 }
 
 /// The use of memory in one cycle. All times in microseconds since the beginning of the cycle.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[non_exhaustive]
 pub struct MemoryTimeline {
     /// The stage, if a trainer said one.
@@ -81,7 +82,8 @@ pub struct MemoryTimeline {
 }
 
 /// A step of training.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepSpan {
     /// Its number, from 0 in its stage.
     pub step: u64,
@@ -92,7 +94,8 @@ pub struct StepSpan {
 }
 
 /// The use of one memory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[non_exhaustive]
 pub struct DeviceTimeline {
     /// Which memory.
@@ -120,7 +123,8 @@ impl DeviceTimeline {
 }
 
 /// One category's bytes, moment by moment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Levels {
     /// What the memory is for.
     pub category: MemoryCategory,
@@ -129,7 +133,8 @@ pub struct Levels {
 }
 
 /// The moment at which most was allocated; the first one if there are several.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Peak {
     /// When.
     pub time_us: f64,

@@ -137,7 +137,7 @@ fn end_of_trace(cycle: &Cycle, recorded: &Recorded, trace: &[Value]) -> Option<V
 
 /// When something happened, since 1970.
 fn unix_microseconds(cycle: &Cycle, time: i64) -> i64 {
-    cycle.wall_time(cycle.started).timestamp_micros() + time.div_euclid(1000)
+    cycle.wall_time(cycle.started).unix_nanoseconds().div_euclid(1000) + time.div_euclid(1000)
 }
 
 fn entry(action: &str, address: u64, memory: &Alive, time: i64) -> Value {

@@ -62,7 +62,7 @@ pub(crate) fn header<S>(
         started_at: collected.rate.wall_time(collected.started),
         wall_seconds: collected.rate.seconds_between(collected.started, collected.ended),
         build: crate::build_settings::of_program(),
-        program: crate::trace::internals::program_name(),
+        program: mlprof_events::program_name(),
         machine: crate::machine::of_process(),
         frameworks: mlprof_events::frameworks(),
         startup: collected.startup.map(|startup| StartupDurations {

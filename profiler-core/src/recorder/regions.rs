@@ -54,6 +54,7 @@ impl Regions {
         }
     }
 
+    #[cfg(feature = "tensor")]
     pub(crate) fn merge(&mut self, other: &Self) {
         other.rows.iter().for_each(|(action, row)| self.add_row(*action, *row));
         other.lost.iter().for_each(|(why, count)| self.add_lost(why, *count));

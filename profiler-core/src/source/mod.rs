@@ -160,12 +160,14 @@ pub(crate) fn flush() {
 }
 
 /// Whether some source wants to know which actions are open.
+#[cfg(any(test, feature = "tensor"))]
 #[inline(always)]
 pub(crate) fn wants_context() -> bool {
     WANTS_CONTEXT.load(Ordering::Relaxed)
 }
 
 /// The calling thread's open actions are now those of `context`.
+#[cfg(any(test, feature = "tensor"))]
 pub(crate) fn context_changed(context: Context) {
     for source in sources().filter(|source| source.wants_context()) {
         source.context_changed(context);
