@@ -153,7 +153,7 @@ impl fmt::Debug for UtcTime {
 /// A text is not a point in time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cannot read the time {text:?}: it is not RFC 3339 as 2026-01-02T03:04:05Z is, or not of the years 1678 to 2261"
+    "cannot read the time {text:?}: it is not RFC 3339 as 2026-01-02T03:04:05Z is, or not of the years 1677 to 2262"
 )]
 pub struct ParseTimeError {
     text: String,
@@ -194,8 +194,8 @@ fn parse(text: &str) -> Option<UtcTime> {
     let seconds = days_of(year, month, day)? * SECONDS_PER_DAY - offset
         + (hour * 60 + minute) * 60
         + second.min(59);
-    let nanoseconds = seconds.checked_mul(NANOSECONDS)?.checked_add(fraction)?;
-    Some(UtcTime { nanoseconds })
+    let nanoseconds = i128::from(seconds) * i128::from(NANOSECONDS) + i128::from(fraction);
+    i64::try_from(nanoseconds).ok().map(UtcTime::from_unix_nanoseconds)
 }
 
 /// Returns numbers of so many digits each, apart by `separator`.
@@ -256,6 +256,66 @@ mod tests {
         ] {
             assert_eq!(time(text).unix_nanoseconds(), seconds * NANOSECONDS, "{text}");
             assert_eq!(time(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn dates_are_those_of_pythons_datetime() {
+        for (text, seconds) in [
+            ("1677-09-21T00:12:44Z", -9_223_372_036),
+            ("1678-01-01T00:00:00Z", -9_214_560_000),
+            ("1689-11-26T06:04:08Z", -8_838_957_352),
+            ("1699-12-31T23:59:59Z", -8_520_336_001),
+            ("1700-02-28T23:59:59Z", -8_515_238_401),
+            ("1700-03-01T00:00:00Z", -8_515_238_400),
+            ("1752-09-03T12:00:00Z", -6_858_129_600),
+            ("1757-09-26T04:08:11Z", -6_698_404_309),
+            ("1773-05-24T11:04:48Z", -6_204_257_712),
+            ("1800-02-28T00:00:00Z", -5_359_651_200),
+            ("1800-03-01T00:00:00Z", -5_359_564_800),
+            ("1830-05-31T03:14:23Z", -4_405_005_937),
+            ("1889-12-19T08:53:09Z", -2_525_612_811),
+            ("1899-12-31T23:59:59Z", -2_208_988_801),
+            ("1904-02-29T06:07:08Z", -2_077_725_172),
+            ("1968-02-29T00:00:00Z", -58_060_800),
+            ("1969-12-31T00:00:00Z", -86_400),
+            ("1972-02-29T23:59:59Z", 68_255_999),
+            ("1972-12-31T23:59:59Z", 94_694_399),
+            ("1999-12-31T23:59:59Z", 946_684_799),
+            ("2000-02-28T23:59:59Z", 951_782_399),
+            ("2000-02-29T00:00:00Z", 951_782_400),
+            ("2000-03-01T00:00:00Z", 951_868_800),
+            ("2000-12-31T23:59:59Z", 978_307_199),
+            ("2024-02-29T13:14:15Z", 1_709_212_455),
+            ("2026-11-27T20:08:30Z", 1_795_810_110),
+            ("2028-12-31T00:00:01Z", 1_861_833_601),
+            ("2096-02-29T00:00:00Z", 3_981_312_000),
+            ("2100-02-28T23:59:59Z", 4_107_542_399),
+            ("2100-03-01T00:00:00Z", 4_107_542_400),
+            ("2113-08-21T21:29:27Z", 4_532_794_167),
+            ("2152-02-16T18:52:10Z", 5_747_395_930),
+            ("2200-12-31T23:59:59Z", 7_289_654_399),
+            ("2241-07-22T18:43:37Z", 8_569_478_617),
+            ("2261-12-31T23:59:59Z", 9_214_646_399),
+            ("2262-04-11T23:47:16Z", 9_223_372_036),
+        ] {
+            let known = UtcTime::from_unix_nanoseconds(seconds * NANOSECONDS);
+            assert_eq!(time(text), known, "{text}");
+            assert_eq!(known.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn the_first_and_the_last_time_are_read_as_they_were_written() {
+        for (text, nanoseconds) in [
+            ("1677-09-21T00:12:43.145224192Z", i64::MIN),
+            ("2262-04-11T23:47:16.854775807Z", i64::MAX),
+        ] {
+            assert_eq!(UtcTime::from_unix_nanoseconds(nanoseconds).to_string(), text);
+            assert_eq!(time(text).unix_nanoseconds(), nanoseconds);
+        }
+        for text in ["1677-09-21T00:12:43.145224191Z", "2262-04-11T23:47:16.854775808Z"] {
+            assert!(text.parse::<UtcTime>().is_err(), "{text}");
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) struct GzipWriter<W> {
     out: W,
     compressor: Box<CompressorOxide>,
     checksum: crc32fast::Hasher,
-    /// Bytes that were written, modulo 2³².
+    /// Bytes that were taken, modulo 2³², as the format has it: files may be longer.
     length: u32,
     compressed: Box<[u8]>,
 }
@@ -127,6 +127,15 @@ mod tests {
         .take(1 << 20)
         .collect();
         read_back(&[noise[..100_001].to_vec(), noise[100_001..].to_vec()]);
+    }
+
+    #[test]
+    fn the_length_is_modulo_four_gigabytes() {
+        let mut writer = GzipWriter::new(Vec::new()).expect("a vector");
+        writer.length = u32::MAX - 1;
+        writer.write_all(b"abcd").expect("a vector");
+        let file = writer.finish().expect("a vector");
+        assert_eq!(file[file.len() - 4..], 2_u32.to_le_bytes());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The bar on a terminal: one line that is written over.
 
+use std::ffi::OsStr;
 use std::fmt::Write;
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use mlprof_events::clock::Stopwatch;
@@ -9,10 +11,13 @@ use mlprof_events::files::{self, StandardStream};
 /// Shortest time between two drawings.
 const BETWEEN_DRAWINGS: Duration = Duration::from_millis(50);
 
+/// Time after which a tenth of an older rate is left in the one that is shown.
+const MEMORY_SECONDS: f64 = 15.0;
+
 /// Columns between the brackets.
 const WIDTH: usize = 30;
 
-/// Columns of a terminal that does not tell its own.
+/// Columns of a terminal that does not report its own.
 const DEFAULT_COLUMNS: usize = 80;
 
 /// Progress of one pass over the data.
@@ -24,21 +29,27 @@ pub(super) struct Bar {
     pub(super) length: Option<usize>,
     /// Text after the rate.
     pub(super) suffix: String,
-    began: Stopwatch,
-    /// `None` until the first drawing.
+    rate: Rate,
+    /// Time since the last drawing; `None` until the first one.
     last_drawn: Option<Stopwatch>,
-    /// Columns that the line takes on the terminal now.
+    /// Columns that the line takes on the terminal now, or more.
     columns: usize,
 }
 
 impl Bar {
-    pub(super) fn new() -> Self {
+    /// Returns a bar if standard error is a terminal whose line can be written over.
+    pub(super) fn of_terminal() -> Option<Self> {
+        let writes_over = can_write_over(std::env::var_os("TERM").as_deref());
+        (std::io::stderr().is_terminal() && writes_over).then(Self::new)
+    }
+
+    fn new() -> Self {
         Self {
             title: String::new(),
             position: 0,
             length: None,
             suffix: String::new(),
-            began: Stopwatch::start(),
+            rate: Rate::default(),
             last_drawn: None,
             columns: 0,
         }
@@ -46,13 +57,16 @@ impl Bar {
 
     /// Begins a pass.
     pub(super) fn begin(&mut self, title: &str, length: Option<usize>) {
-        *self = Self { columns: self.columns, ..Self::new() };
-        self.title.push_str(title);
-        self.length = length;
+        title.clone_into(&mut self.title);
+        (self.position, self.length) = (0, length);
+        self.suffix.clear();
+        self.rate = Rate::default();
+        // The time until now is not one of this pass.
+        self.last_drawn = None;
         self.draw();
     }
 
-    /// Draws the bar, unless it was drawn a moment ago.
+    /// Draws the bar, unless it was drawn less than [`BETWEEN_DRAWINGS`] ago.
     pub(super) fn draw_if_due(&mut self) {
         if self.last_drawn.is_none_or(|drawn| drawn.elapsed() >= BETWEEN_DRAWINGS) {
             self.draw();
@@ -60,27 +74,28 @@ impl Bar {
     }
 
     pub(super) fn draw(&mut self) {
-        self.last_drawn = Some(Stopwatch::start());
+        if let Some(drawn) = self.last_drawn.replace(Stopwatch::start()) {
+            self.rate.advance(self.position, drawn.elapsed().as_secs_f64());
+        }
         // A line that reaches the last column may begin another one.
         let limit = terminal_columns().unwrap_or(DEFAULT_COLUMNS).saturating_sub(1);
-        let text: String = self.text().chars().take(limit).collect();
-        self.write_over(&text);
+        let text = shorten(&self.text(), limit);
+        write(&self.written_over(&text, limit));
     }
 
     /// Removes the line, so that another text can be written in its place.
     pub(super) fn clear(&mut self) {
         if self.columns > 0 {
-            self.write_over("");
-            write("\r");
+            write(&self.written_over("", usize::MAX));
         }
     }
 
-    /// Writes a text over the line. Spaces cover what was longer: every terminal understands those.
-    fn write_over(&mut self, text: &str) {
-        let columns = text.chars().count();
-        let covering = self.columns.saturating_sub(columns);
-        write(&format!("\r{text}{:covering$}", ""));
-        self.columns = columns;
+    /// Returns a text that replaces the line, which becomes `text`. Spaces remove what was there:
+    /// every terminal understands those. A terminal that has become narrower gets no more of them
+    /// than its `limit`.
+    fn written_over(&mut self, text: &str, limit: usize) -> String {
+        let before = std::mem::replace(&mut self.columns, columns(text)).min(limit);
+        format!("\r{:before$}\r{text}", "")
     }
 
     fn text(&self) -> String {
@@ -96,9 +111,8 @@ impl Bar {
             }
             None => write!(text, " {position}"),
         };
-        let seconds = self.began.elapsed().as_secs_f64();
-        if position > 0 && seconds > 0.0 {
-            let _ = write!(text, " {:.1} step/s", position as f64 / seconds);
+        if let Some(rate) = self.rate.per_second() {
+            let _ = write!(text, " {rate:.1} step/s");
         }
         if !self.suffix.is_empty() {
             let _ = write!(text, " {}", self.suffix);
@@ -107,12 +121,77 @@ impl Bar {
     }
 }
 
+/// A line of a training that ends early, as by a panic, is not left behind.
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Batches per second, of the last quarter of a minute more than of the time before.
+#[derive(Debug, Default)]
+struct Rate {
+    position: usize,
+    /// Sum of the rates, each weighted by how long it lasted and how long ago that is.
+    weighted: f64,
+    /// Sum of the weights, below 1.
+    weight: f64,
+}
+
+impl Rate {
+    /// Takes in that `position` is reached `seconds` after the one before.
+    fn advance(&mut self, position: usize, seconds: f64) {
+        if seconds <= 0.0 {
+            return;
+        }
+        let rate = position.saturating_sub(self.position) as f64 / seconds;
+        let kept = 0.1_f64.powf(seconds / MEMORY_SECONDS);
+        self.weighted = self.weighted * kept + rate * (1.0 - kept);
+        self.weight = self.weight * kept + (1.0 - kept);
+        self.position = position;
+    }
+
+    /// Returns the rate; `None` before the first batch.
+    fn per_second(&self) -> Option<f64> {
+        (self.position > 0).then(|| self.weighted / self.weight)
+    }
+}
+
+/// Returns whether a terminal of this name takes `\r` as the way back to the beginning of its line.
+/// On Unix, one without a name does not.
+fn can_write_over(name: Option<&OsStr>) -> bool {
+    name.map_or(cfg!(not(unix)), |name| name != "dumb")
+}
+
+/// Returns the columns that a text takes on a terminal at most: two for each character beyond ASCII,
+/// as Chinese ones and pictures have.
+fn columns(text: &str) -> usize {
+    text.chars().map(columns_of).sum()
+}
+
+fn columns_of(character: char) -> usize {
+    1 + usize::from(!character.is_ascii())
+}
+
+/// Returns as much of the text as fits, with spaces for control characters, which would move the
+/// cursor.
+fn shorten(text: &str, limit: usize) -> String {
+    let mut left = limit;
+    let fits = |character: &char| {
+        let rest = left.checked_sub(columns_of(*character));
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    let plain = |character: char| if character.is_control() { ' ' } else { character };
+    text.chars().map(plain).take_while(fits).collect()
+}
+
 /// Writes to standard error. Where that is full or closed, training goes on.
 fn write(text: &str) {
     let _ = files::print(StandardStream::Error, text.as_bytes());
 }
 
-/// Returns how many columns the terminal at standard error has; `None` where the system does not tell.
+/// Returns the columns of the terminal at standard error; `None` where the system does not know them.
 #[cfg(unix)]
 fn terminal_columns() -> Option<usize> {
     // SAFETY: every field of this C struct is a number, for which zero is valid.
@@ -133,11 +212,10 @@ mod tests {
     use super::*;
 
     fn bar(position: usize, length: Option<usize>) -> String {
-        let bar = Bar { title: "epoch 1/2".into(), position, length, ..Bar::new() };
-        let text = bar.text();
-        let rate =
-            text.find(" step/s").map_or(text.len(), |end| text[..end].rfind(' ').unwrap_or(0));
-        text[..rate].to_owned()
+        let mut bar = Bar::new();
+        bar.title.push_str("epoch 1/2");
+        (bar.position, bar.length) = (position, length);
+        bar.text()
     }
 
     #[test]
@@ -154,11 +232,56 @@ mod tests {
 
     #[test]
     fn a_pass_begins_from_nothing() {
-        let mut bar = Bar { position: 3, suffix: "loss 1".into(), columns: 60, ..Bar::new() };
+        let mut bar = Bar::new();
+        (bar.position, bar.columns) = (3, 60);
+        bar.suffix.push_str("loss 1");
+        bar.rate.advance(3, 1.0);
         bar.begin("test", None);
         assert_eq!((bar.position, bar.text().as_str()), (0, "test 0"));
         assert_eq!(bar.columns, "test 0".len());
         bar.suffix = "loss 2".into();
         assert!(bar.text().ends_with(" loss 2"));
+    }
+
+    #[test]
+    fn a_shorter_line_leaves_nothing_of_the_longer_one() {
+        let mut bar = Bar::new();
+        assert_eq!(bar.written_over("损失 1", 79), "\r\r损失 1");
+        assert_eq!(bar.written_over("ab", 79), "\r      \rab");
+        assert_eq!(bar.written_over("abcd", 79), "\r  \rabcd");
+        // The terminal has become narrower.
+        assert_eq!(bar.written_over("", 3), "\r   \r");
+        assert_eq!(bar.columns, 0);
+    }
+
+    #[test]
+    fn a_long_line_ends_before_the_terminal_does() {
+        assert_eq!(shorten("epoch 1", 7), "epoch 1");
+        assert_eq!(shorten("epoch 12", 7), "epoch 1");
+        // Half of a wide character is none, and what follows it has no place in the line.
+        assert_eq!(shorten("损失 1", 3), "损");
+        assert_eq!(shorten("loss\n\u{1b}[2J1", 20), "loss  [2J1");
+        assert_eq!(shorten("epoch", 0), "");
+    }
+
+    #[test]
+    fn the_rate_follows_the_last_batches() {
+        let mut rate = Rate::default();
+        assert_eq!(rate.per_second(), None);
+        rate.advance(0, 1.0);
+        assert_eq!(rate.per_second(), None);
+        (1..=100).for_each(|step| rate.advance(10 * step, 1.0));
+        assert!((9.9..10.1).contains(&rate.per_second().expect("batches")), "{rate:?}");
+        rate.advance(1000, 15.0);
+        assert!((0.9..1.1).contains(&rate.per_second().expect("batches")), "{rate:?}");
+        rate.advance(1001, 0.0);
+        assert!((0.9..1.1).contains(&rate.per_second().expect("batches")), "{rate:?}");
+    }
+
+    #[test]
+    fn a_terminal_that_only_appends_has_no_bar() {
+        assert!(can_write_over(Some(OsStr::new("xterm-256color"))));
+        assert!(!can_write_over(Some(OsStr::new("dumb"))));
+        assert_eq!(can_write_over(None), cfg!(not(unix)));
     }
 }

@@ -3,7 +3,6 @@
 mod bar;
 
 use std::fmt::Write;
-use std::io::IsTerminal;
 
 use super::callback::Callback;
 use super::error::{BoxError, Result};
@@ -32,10 +31,9 @@ impl Default for ProgressBar {
 }
 
 impl ProgressBar {
-    /// A bar if standard error is a terminal, lines if not.
+    /// Returns a bar if standard error is a terminal, else lines. A terminal whose `TERM` is `dumb` gets lines, too.
     pub fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(Bar::new);
-        Self { bar, began: Stopwatch::start(), batches: 0, epoch: None }
+        Self { bar: Bar::of_terminal(), began: Stopwatch::start(), batches: 0, epoch: None }
     }
 
     /// A pass over the data begins.

@@ -1,6 +1,7 @@
 //! Libraries by `dlopen`: the part of `libloading`'s interface that is used here.
 
 use std::ffi::{CStr, CString, OsStr, c_void};
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::NonNull;
@@ -9,13 +10,13 @@ use std::ptr::NonNull;
 #[derive(Debug)]
 pub struct Library(NonNull<c_void>);
 
-// SAFETY: a handle of `dlopen` may be used on every thread.
+// SAFETY: a handle of `dlopen` is not bound to the thread that opened it.
 unsafe impl Send for Library {}
 // SAFETY: `dlsym`, which is all that is done with a shared handle, may run on several threads at once.
 unsafe impl Sync for Library {}
 
-/// A function of a library. It must not be called after the library was dropped.
-pub(crate) struct Symbol<T>(T);
+/// A function of a library that stays loaded meanwhile.
+pub(crate) struct Symbol<'library, T>(T, PhantomData<&'library Library>);
 
 /// The reason why a library or a function cannot be had, as the system words it.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +26,8 @@ pub(crate) struct Error(String);
 impl Error {
     /// Takes the reason for the last failure on this thread.
     fn last() -> Self {
-        // SAFETY: `dlerror` has no requirements; its text is there until the next call on this thread, and is copied.
+        // SAFETY: `dlerror` has no requirements. It returns null or a C string that is there until
+        // the next call on this thread, and is copied before that.
         let text = unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text)) };
         Self(text.map_or_else(
             || "the system does not say why".to_owned(),
@@ -47,7 +49,7 @@ impl Library {
     pub(crate) unsafe fn new(path: impl AsRef<OsStr>) -> Result<Self, Error> {
         let path = CString::new(path.as_ref().as_bytes())
             .map_err(|_| Error("the path has a zero byte in it".to_owned()))?;
-        // SAFETY: the path is a C string; the caller answers for the library.
+        // SAFETY: the path is a C string that outlives the call; the caller answers for the library.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
         NonNull::new(handle).map(Self).ok_or_else(Error::last)
     }
@@ -60,8 +62,9 @@ impl Library {
     ///
     /// # Safety
     ///
-    /// `T` is the type of a pointer to that function.
-    pub(crate) unsafe fn get<T: Copy>(&self, name: &[u8]) -> Result<Symbol<T>, Error> {
+    /// `T` is the type of a pointer to that function. A copy of it must not be called after the
+    /// library was dropped.
+    pub(crate) unsafe fn get<T: Copy>(&self, name: &[u8]) -> Result<Symbol<'_, T>, Error> {
         const { assert!(size_of::<T>() == size_of::<*mut c_void>()) };
         let name = CStr::from_bytes_with_nul(name)
             .map_err(|_| Error("the name does not end in its only zero byte".to_owned()))?;
@@ -71,18 +74,19 @@ impl Library {
             return Err(Error::last());
         }
         // SAFETY: the sizes are equal, and the caller says that the address is one of a `T`.
-        Ok(Symbol(unsafe { std::mem::transmute_copy::<*mut c_void, T>(&address) }))
+        Ok(Symbol(unsafe { std::mem::transmute_copy::<*mut c_void, T>(&address) }, PhantomData))
     }
 }
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: the handle is that of a library that is loaded, and is not used again.
+        // SAFETY: the handle is that of a library that is loaded. It is not used again, and no
+        // `Symbol` outlives this.
         unsafe { libc::dlclose(self.0.as_ptr()) };
     }
 }
 
-impl<T> Deref for Symbol<T> {
+impl<T> Deref for Symbol<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {

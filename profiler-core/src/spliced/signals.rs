@@ -99,7 +99,8 @@ mod linux {
         let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
-        // SAFETY: the handler takes one argument, as it does without SA_SIGINFO, and does only what may be done in one.
+        // SAFETY: the action is whole and outlives the call. Its handler takes one argument, as is
+        // right without SA_SIGINFO, and calls only what may be called in one.
         match unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
