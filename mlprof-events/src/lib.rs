@@ -43,6 +43,7 @@ mod observation;
 mod op;
 #[doc(hidden)]
 pub mod open_scopes;
+mod order;
 #[doc(hidden)]
 pub mod own_thread;
 #[doc(hidden)]
@@ -111,6 +112,8 @@ pub use context::{ContextTable, OpenActions};
 pub use description::{descriptions, device_memory, platform};
 #[doc(hidden)]
 pub use framework::{ask_frameworks, declare_evaluated_outputs, frameworks};
+#[doc(hidden)]
+pub use order::OrderExt;
 #[doc(hidden)]
 pub use process_id::{process_id, program_name};
 #[doc(hidden)]

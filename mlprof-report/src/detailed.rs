@@ -17,6 +17,7 @@ use super::rows::{RowKey, Rows};
 use super::selection::{Running, Selection};
 use super::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
 use super::table::Table;
+use mlprof_events::OrderExt;
 
 /// So many threads get a table of their own; the others are counted. JSON has them all.
 const THREADS_SHOWN: usize = 16;
@@ -245,7 +246,7 @@ fn paint_threads(
 /// The main thread first (the one of that name, else the busiest), then by self time.
 fn threads_by_weight(report: &SimpleReport) -> Vec<&ThreadStatistics> {
     let mut threads: Vec<_> = report.threads.iter().collect();
-    threads.sort_by(|a, b| {
+    threads.order_by(|a, b| {
         let weight = |thread: &ThreadStatistics| self_seconds(&thread.actions);
         let main_first = (b.thread == "main").cmp(&(a.thread == "main"));
         main_first.then_with(|| weight(b).total_cmp(&weight(a)))

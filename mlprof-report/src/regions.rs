@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::label;
 use super::number::{grouped, time_cell};
 use super::table::Table;
+use mlprof_events::OrderExt;
 
 /// All regions of one action that have run. Times in seconds, by the device's clock: from when its
 /// stream came to the region until it had left it, with the pauses in which the stream had nothing
@@ -90,7 +91,7 @@ pub(super) fn append_actions<'rows>(
     if rows.is_empty() {
         return;
     }
-    rows.sort_by(|(_, one), (_, other)| other.total_seconds.total_cmp(&one.total_seconds));
+    rows.order_by(|(_, one), (_, other)| other.total_seconds.total_cmp(&one.total_seconds));
     let mut table = Table::new(["Calls", "Total", "Mean", "Min", "Max", "Action"]);
     for (label, device) in rows {
         table.row([

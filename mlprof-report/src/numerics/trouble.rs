@@ -7,6 +7,7 @@ use super::{TensorRow, TensorStatistics};
 use crate::finding::Evidence;
 use crate::label;
 use crate::number::grouped;
+use mlprof_events::OrderExt;
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -121,7 +122,7 @@ pub(crate) fn troubles_by<'rows>(
             found.extend(of_precision(row, limits));
         }
     }
-    found.sort_by_key(|trouble| trouble.kind);
+    found.order_by_key(|trouble| trouble.kind);
     found
 }
 
@@ -134,7 +135,7 @@ pub(crate) fn has_enough(row: &TensorRow) -> bool {
 fn usual_gradient(rows: &[TensorRow]) -> f64 {
     let gradients = rows.iter().filter(|row| row.role == TensorRole::Gradient);
     let mut sizes: Vec<f64> = gradients.map(|row| row.last.root_mean_square()).collect();
-    sizes.sort_by(f64::total_cmp);
+    sizes.order_by(f64::total_cmp);
     sizes.get(sizes.len() / 2).copied().unwrap_or(0.0)
 }
 

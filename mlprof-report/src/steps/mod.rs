@@ -6,6 +6,7 @@ pub(crate) mod log;
 use serde::Serialize;
 
 pub use self::durations::{DurationBucket, StepDurations};
+use mlprof_events::OrderExt;
 use mlprof_events::Stage;
 
 /// No series has more entries, however many steps there were.
@@ -198,7 +199,7 @@ impl StepSeries {
                 weighted.push(((entry.seconds - longest) / others as f64, others));
             }
         }
-        weighted.sort_by(|one, other| one.0.total_cmp(&other.0));
+        weighted.order_by(|one, other| one.0.total_cmp(&other.0));
         let all: u64 = weighted.iter().map(|(_, count)| count).sum();
         let wanted = ((share * all as f64).ceil() as u64).clamp(1, all.max(1));
         let mut seen = 0;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::table::shapes_text;
 use super::{KeyAverage, KeyAverages};
 use crate::advanced::is_zero;
+use mlprof_events::OrderExt;
 use mlprof_events::{ActionKind, Phase};
 
 /// A report has no more such rows.
@@ -159,7 +160,7 @@ pub(crate) fn at_most(mut rows: Vec<FinestRow>, most: usize) -> Vec<FinestRow> {
     if rows.len() <= most {
         return rows;
     }
-    rows.sort_by(|one, other| other.own_seconds().total_cmp(&one.own_seconds()));
+    rows.order_by(|one, other| other.own_seconds().total_cmp(&one.own_seconds()));
     let others = rows.split_off(most / 2);
     let mut places: HashMap<(String, ActionKind, bool), usize> = HashMap::new();
     for mut other in others {

@@ -17,6 +17,7 @@ use self::event_log::LogSnapshot;
 use self::kernels_told_twice::pair;
 use self::time_order::InTimeOrder;
 use crate::trace_options::TraceOptions;
+use mlprof_events::OrderExt;
 use mlprof_events::clock::Rate;
 use mlprof_events::{
     Action, ClockReading, Context, CounterSample, DeviceDescription, DeviceEvent, DriverCall,
@@ -212,7 +213,7 @@ impl Cycle {
         // Threads that called a driver and did nothing else.
         let is_new = |number: &u64| threads.iter().all(|thread| thread.number != *number);
         let mut others: Vec<u64> = driver.keys().copied().filter(is_new).collect();
-        others.sort_unstable();
+        others.order();
         threads.extend(others.into_iter().map(RecordedThread::of_number));
         let tracks = threads.into_iter().map(|thread| {
             let driver = driver.remove(&thread.number).unwrap_or_default();

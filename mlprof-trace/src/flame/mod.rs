@@ -23,6 +23,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::cycle::Cycle;
+use mlprof_events::OrderExt;
 use mlprof_events::{Action, ActionKind};
 #[cfg(feature = "flame")]
 pub use mlprof_report::folded::draw;
@@ -197,7 +198,7 @@ impl FlameGraph {
         let mut lines: Vec<String> = valued
             .map(|node| format!("{} {}", self.stack(node), node.values.get(metric)))
             .collect();
-        lines.sort_unstable();
+        lines.order();
         lines
     }
 

@@ -14,6 +14,7 @@ use super::categories::{Before, allocations, apply_labels};
 use super::changes::{Around, Recorded};
 use super::pickle::{self, Value};
 use crate::cycle::Cycle;
+use mlprof_events::OrderExt;
 use mlprof_events::{Action, MemoryCategory, MemoryDevice};
 use mlprof_report::output::write_file;
 
@@ -190,7 +191,7 @@ fn segments_of(
     mut used: Vec<(u64, u64)>,
     alive: BTreeMap<u64, Alive>,
 ) -> Vec<Value> {
-    used.sort_unstable();
+    used.order();
     let mut spans: Vec<(u64, u64)> = Vec::new();
     for (start, end) in used {
         match spans.last_mut() {

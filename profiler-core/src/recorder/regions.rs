@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::report::regions::DeviceRegion;
 use crate::{Action, Stage};
+use mlprof_events::OrderExt;
 
 /// So many reasons for missing times are told apart.
 const REASONS: usize = 16;
@@ -97,7 +98,7 @@ pub(crate) fn statistics<'regions>(
             max_seconds: seconds(row.max),
         })
         .collect();
-    rows.sort_by(|one, other| {
+    rows.order_by(|one, other| {
         let longest_first = other.total_seconds.total_cmp(&one.total_seconds);
         longest_first.then_with(|| one.label().cmp(&other.label()))
     });
