@@ -228,7 +228,11 @@ impl FlameGraph {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_stacks(&self, path: impl AsRef<Path>, metric: FlameMetric) -> io::Result<()> {
-        write_file(path.as_ref(), |file| self.write_stacks(metric, BufWriter::new(file)))
+        self.write_stacks_at(path.as_ref(), metric)
+    }
+
+    fn write_stacks_at(&self, path: &Path, metric: FlameMetric) -> io::Result<()> {
+        write_file(path, |file| self.write_stacks(metric, BufWriter::new(file)))
     }
 
     /// Draws the flame graph into an SVG file that browsers can zoom and search.

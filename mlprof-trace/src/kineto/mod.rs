@@ -76,7 +76,12 @@ use tracks::Tracks;
 /// # Errors
 ///
 /// What `out` says.
-pub fn write(cycle: &Cycle, name: &str, out: impl Write) -> io::Result<()> {
+pub fn write(cycle: &Cycle, name: &str, mut out: impl Write) -> io::Result<()> {
+    write_to(cycle, name, &mut out)
+}
+
+/// Is compiled once, and not for each kind of file: `out` gets large pieces.
+fn write_to(cycle: &Cycle, name: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut names = Names::new();
     let index = Index::of(cycle, &mut names);
     let wall = cycle.wall_time(cycle.started).unix_nanoseconds();
@@ -197,7 +202,10 @@ impl Cycle {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_chrome_trace(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let path = path.as_ref();
+        self.write_chrome_trace(path.as_ref())
+    }
+
+    fn write_chrome_trace(&self, path: &Path) -> io::Result<()> {
         let name = path.to_string_lossy();
         let is_compressed = path.extension().is_some_and(|extension| extension == "gz");
         write_file(path, |file| {

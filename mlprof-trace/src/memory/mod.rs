@@ -169,7 +169,11 @@ impl MemoryTimeline {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_json(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        write_file(path.as_ref(), |file| {
+        self.write_json(path.as_ref())
+    }
+
+    fn write_json(&self, path: &Path) -> io::Result<()> {
+        write_file(path, |file| {
             let mut file = BufWriter::new(file);
             serde_json::to_writer(&mut file, self)?;
             file.flush()
@@ -182,7 +186,11 @@ impl MemoryTimeline {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_html(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        write_file(path.as_ref(), |file| file.write_all(page::html(self).as_bytes()))
+        self.write_html(path.as_ref())
+    }
+
+    fn write_html(&self, path: &Path) -> io::Result<()> {
+        write_file(path, |file| file.write_all(page::html(self).as_bytes()))
     }
 
     /// The picture of one of [`devices`](Self::devices), as SVG.

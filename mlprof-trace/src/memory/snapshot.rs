@@ -36,8 +36,12 @@ impl Cycle {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_memory_snapshot(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.write_memory_snapshot(path.as_ref())
+    }
+
+    fn write_memory_snapshot(&self, path: &Path) -> io::Result<()> {
         let snapshot = snapshot(self);
-        write_file(path.as_ref(), |file| {
+        write_file(path, |file| {
             let mut file = BufWriter::new(file);
             pickle::write(&snapshot, &mut file)?;
             file.flush()
