@@ -4,6 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
+use crate::OrderExt;
 use crate::evaluation::{EvaluatedOutputs, EvaluatedOutputsCounter};
 use crate::forking::apart_from_forks;
 
@@ -119,7 +120,7 @@ pub fn frameworks() -> Vec<Framework> {
         let declared = DECLARED.read().unwrap_or_else(PoisonError::into_inner);
         declared.iter().map(|entry| entry.known.clone()).collect()
     });
-    known.sort_by(|one, other| one.name.cmp(&other.name));
+    known.order_by(|one, other| one.name.cmp(&other.name));
     apart_from_forks(|| {
         let devices = DEVICES.read().unwrap_or_else(PoisonError::into_inner);
         for (name, device) in devices.iter() {

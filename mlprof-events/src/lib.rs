@@ -33,6 +33,7 @@ mod host_tensor;
 mod interest;
 mod kernel;
 #[doc(hidden)]
+#[cfg(feature = "live")]
 pub mod live;
 mod memory;
 mod module_place;
@@ -43,6 +44,7 @@ mod observation;
 mod op;
 #[doc(hidden)]
 pub mod open_scopes;
+mod order;
 #[doc(hidden)]
 pub mod own_thread;
 #[doc(hidden)]
@@ -71,6 +73,7 @@ mod timestamp;
 mod training_control;
 mod unattributed;
 mod uncounted;
+mod utc_time;
 
 pub use action::{Action, ActionKind, Callsite, SourceLocation};
 pub use clock_reading::ClockReading;
@@ -99,6 +102,7 @@ pub use shapes::{DType, InputDetail, InputDetails, InputsBuilder, Number, ShapeL
 pub use stage::Stage;
 pub use timestamp::Timestamp;
 pub use training_control::TrainingControl;
+pub use utc_time::{ParseTimeError, UtcTime};
 
 #[doc(hidden)]
 pub use context::{ContextTable, OpenActions};
@@ -115,7 +119,9 @@ pub use module_place::module_place;
 #[doc(hidden)]
 pub use numerics::strided_offsets;
 #[doc(hidden)]
-pub use process_id::process_id;
+pub use order::OrderExt;
+#[doc(hidden)]
+pub use process_id::{process_id, program_name};
 #[doc(hidden)]
 pub use region::RegionSinks;
 #[doc(hidden)]

@@ -1,9 +1,9 @@
 //! Where threads are, sampled: while something is recorded, or once. The sampler is there for that long, and not before or
 //! afterwards.
 
-use mlprof_core::sampler::{Sampler, SamplerError};
 use mlprof_core::{Report, RunContext};
 use mlprof_events::live::{RecordRequest, ThreadStack};
+use mlprof_sampler::{Sampler, SamplerError};
 
 /// Whether threads can be sampled as it is asked for.
 ///

@@ -1,10 +1,11 @@
 //! How a program was built.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// With which settings of the compiler a program was built, as the profiler in it knows them: those
 /// that Cargo's profile gives to dependencies.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct BuildSettings {
     /// Whether assertions for debugging are checked (`debug-assertions`).
     pub debug_assertions: bool,

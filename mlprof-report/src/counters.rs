@@ -6,6 +6,7 @@ use super::label;
 use super::number::{bytes, grouped, share, time_cell};
 use super::simple::{ActionStatistics, CpuStatistics, IoStatistics};
 use super::table::Grid;
+use mlprof_events::OrderExt;
 
 /// What stands below the table of CPU time. Writing into a string cannot fail, here and below.
 pub(super) const CPU_LEGEND: &str = "\
@@ -32,7 +33,7 @@ pub(super) fn paint_cpu(
         return false;
     }
     if !is_sorted {
-        rows.sort_by(|(one, _), (other, _)| other.total_seconds.total_cmp(&one.total_seconds));
+        rows.order_by(|(one, _), (other, _)| other.total_seconds.total_cmp(&one.total_seconds));
     }
     let order = if is_sorted { "in the order above" } else { "longest first" };
     let _ = writeln!(text, "\nCPU time, {all}{order}");
@@ -84,7 +85,7 @@ pub(super) fn paint_io(
         return false;
     }
     if !is_sorted {
-        rows.sort_by_key(|(io, _)| std::cmp::Reverse(io.read_bytes + io.written_bytes));
+        rows.order_by_key(|(io, _)| std::cmp::Reverse(io.read_bytes + io.written_bytes));
     }
     let order = if is_sorted { "in the order above" } else { "most first" };
     let _ = writeln!(text, "\nBytes read and written, {all}{order}");

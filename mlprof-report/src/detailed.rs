@@ -17,6 +17,7 @@ use super::rows::{RowKey, Rows};
 use super::selection::{Running, Selection};
 use super::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
 use super::table::Grid;
+use mlprof_events::OrderExt;
 
 /// So many threads get a table of their own; the others are counted. JSON has them all.
 const THREADS_SHOWN: usize = 16;
@@ -92,8 +93,8 @@ fn heading(report: &SimpleReport) -> String {
 fn paint_summary(text: &mut String, report: &SimpleReport, main: Option<&ThreadStatistics>) {
     let header = &report.header;
     let wall = header.wall_seconds;
-    let started = header.started_at.format("%Y-%m-%d %H:%M:%S UTC");
-    let _ = writeln!(text, "Wall time   {} since {started}", duration(wall));
+    let started = header.started_at.date_and_time();
+    let _ = writeln!(text, "Wall time   {} since {started} UTC", duration(wall));
     if let Some(main) = main.filter(|thread| thread.threads <= 1) {
         let inside = self_seconds(&main.actions);
         let outside = (wall - inside).max(0.0);
@@ -245,7 +246,7 @@ fn paint_threads(
 /// The main thread first (the one of that name, else the busiest), then by self time.
 fn threads_by_weight(report: &SimpleReport) -> Vec<&ThreadStatistics> {
     let mut threads: Vec<_> = report.threads.iter().collect();
-    threads.sort_by(|a, b| {
+    threads.order_by(|a, b| {
         let weight = |thread: &ThreadStatistics| self_seconds(&thread.actions);
         let main_first = (b.thread == "main").cmp(&(a.thread == "main"));
         main_first.then_with(|| weight(b).total_cmp(&weight(a)))

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::label;
 use super::number::{bytes, duration, grouped, time_cell};
@@ -13,7 +13,8 @@ use mlprof_events::{ActionKind, DeviceCounter};
 const ACTIONS_SHOWN: usize = 20;
 
 /// One device, over all cycles in which it was asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceCounterStatistics {
     /// Which device, counted from 0.
     pub device: u32,
@@ -34,7 +35,8 @@ pub struct DeviceCounterStatistics {
 }
 
 /// The calls of one action while a device was sampled.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionDeviceCounters {
     /// The name; `ProfilerStep*` for all steps.
     pub name: String,
@@ -49,7 +51,8 @@ pub struct ActionDeviceCounters {
 }
 
 /// Samples of one counter of one device.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CounterStatistics {
     /// Which counter.
     pub counter: DeviceCounter,

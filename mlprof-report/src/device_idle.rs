@@ -1,6 +1,6 @@
 //! How long devices had nothing to do between their kernels, and why.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::number::grouped;
 use super::table::{Cell, Table, count, digits, markup, seconds, share, table, words};
@@ -10,7 +10,8 @@ use super::table::{Cell, Table, count, digits, markup, seconds, share, table, wo
 ///
 /// Busy time and the gaps of all causes add up to the window. What the device did at one time on several
 /// streams counts once.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceIdle {
     /// The device's number, counted from 0.
     pub device: u32,
@@ -34,7 +35,8 @@ pub struct DeviceIdle {
 }
 
 /// Gaps of one cause.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct IdleGaps {
     /// How many there were.
     pub count: u64,

@@ -2,11 +2,12 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Something that costs time, with its evidence, its place, the most that mending it can save, and
 /// what to do. Made by [`Rules`](crate::findings::Rules).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Finding {
     /// The name of the rule that found it, such as `data-waiting`.
     pub rule: String,
@@ -32,7 +33,8 @@ impl Finding {
 }
 
 /// A number that a rule looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Evidence {
     /// What it is of.
     pub what: String,
@@ -48,7 +50,8 @@ impl Evidence {
 }
 
 /// Where a finding is: what is known of it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Place {
     /// The action, by the name that its row has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,7 +105,8 @@ impl Place {
 
 /// The most that mending something can save, of what the report covers: the whole stage, or the
 /// recorded steps of the Tensor profiler. Where that is not bounded by what was measured, about so much.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Cost {
     /// Of each training step, in seconds; `None` where the report knows of no steps.
     pub seconds_per_step: Option<f64>,
@@ -127,7 +131,8 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// How sure a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
     /// It may well be as it should be: worth a look. Not shown on the console.

@@ -110,6 +110,7 @@ pub mod folded;
 mod frameworks;
 #[doc(hidden)]
 pub mod internals;
+mod json;
 mod label;
 #[doc(hidden)]
 pub mod lightning;
@@ -159,7 +160,7 @@ mod training_steps;
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use advanced::AdvancedReport;
 /// What [`to_record_batch`](tensor::KeyAverages::to_record_batch) makes a table of.
@@ -171,7 +172,7 @@ pub use line_count_restriction::LineCountRestriction;
 pub use lines::LinesReport;
 pub use machine::{Machine, MachineDevice};
 pub use memory::MemoryReport;
-pub use mlprof_events::Framework;
+pub use mlprof_events::{Framework, ParseTimeError, UtcTime};
 pub use numerics::NumericsReport;
 pub use output::Output;
 pub use samples::SamplesReport;
@@ -184,7 +185,8 @@ pub use tensor::TensorReport;
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The report of any profiler, as a value. In JSON the field `profiler` names the kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(tag = "profiler", rename_all = "snake_case")]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "a program has a few reports, one per stage")]
@@ -298,7 +300,7 @@ impl Report {
     ///
     /// None that a report of ours can cause; the error is the serializer's.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self)
+        json::to_string(self)
     }
 
     /// Reads what [`to_json`](Self::to_json) wrote. Needs the feature `read`.
@@ -315,7 +317,8 @@ impl Report {
 
 /// What the numbers of a report are counted in: always the same, said in the report itself for
 /// those who see nothing but the file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Units {
     /// Of every field that ends in `_seconds`, and of `seconds_per_scope`.
     pub time: Cow<'static, str>,
@@ -330,7 +333,8 @@ impl Default for Units {
 }
 
 /// What every report says about the run it belongs to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ReportHeader {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
@@ -343,7 +347,7 @@ pub struct ReportHeader {
     /// How many processes take part in the run.
     pub world_size: u32,
     /// When the stage began (UTC, RFC 3339).
-    pub started_at: chrono::DateTime<chrono::Utc>,
+    pub started_at: mlprof_events::UtcTime,
     /// From the beginning of the stage to its end, or until now, in seconds.
     pub wall_seconds: f64,
     /// How the program was built, where that is known.
@@ -380,7 +384,8 @@ impl ReportHeader {
 }
 
 /// From the start of the process to its first action; see [`startup`](mlprof_events::startup).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StartupDurations {
     /// All of it, in seconds; from `main` where `before_main_seconds` is `None`.
     pub total_seconds: f64,
@@ -396,7 +401,8 @@ impl StartupDurations {
 }
 
 /// What the profiler itself cost: estimated from a calibration on this machine at report time.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Overhead {
     /// How many scopes were recorded.
     pub scopes: u64,
@@ -412,7 +418,8 @@ impl Overhead {
 }
 
 /// An action that was still running when the report was made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct OpenAction {
     /// Its name.
     pub action: String,

@@ -18,6 +18,7 @@ use super::rows::{RowKey, Rows};
 use super::selection::{LEAST_SHARE_ON_CONSOLE, Running, Selection};
 use super::simple::{ActionStatistics, SimpleReport};
 use super::{OpenAction, ReportHeader};
+use mlprof_events::OrderExt;
 
 /// Lightning's table.
 ///
@@ -86,7 +87,7 @@ fn append_self_times(text: &mut String, report: &SimpleReport) {
     if rows.iter().all(|row| row.self_seconds >= row.total_seconds * (1.0 - 1e-9)) {
         return;
     }
-    rows.sort_by(|one, other| other.self_seconds.total_cmp(&one.self_seconds));
+    rows.order_by(|one, other| other.self_seconds.total_cmp(&one.self_seconds));
     let wall = report.header.wall_seconds;
     // The first one in any case.
     let is_long = |(place, row): &(usize, &&ActionStatistics)| {

@@ -1,12 +1,13 @@
 //! What the line profiler found: per function, how often each line ran, how long, and what it did
 //! to memory.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::ReportHeader;
 
 /// The numbers of one process, all threads together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LinesReport {
     /// Which run; wall time; what measuring cost (a scope is a hit of a line).
     pub header: ReportHeader,
@@ -15,7 +16,8 @@ pub struct LinesReport {
 }
 
 /// The lines of one function. Times in seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct FunctionLines {
     /// Its path: `my_model::net::Net::forward`.
     pub name: String,
@@ -42,7 +44,8 @@ pub struct FunctionLines {
 }
 
 /// One line. Time in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LineStatistics {
     /// Its number in the file, from 1.
     pub line: u32,
@@ -56,7 +59,8 @@ pub struct LineStatistics {
 }
 
 /// Memory of the host around one line, in bytes as the program asked for them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LineMemory {
     /// The most that the process had allocated and not freed when the line ended.
     pub max_bytes: i64,

@@ -10,6 +10,7 @@ use std::fmt::Write;
 use super::label;
 use super::lines::{FunctionLines, LinesReport};
 use super::number::{general, grouped};
+use mlprof_events::OrderExt;
 
 /// What is printed, and in which unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,7 +49,7 @@ pub fn paint(report: &LinesReport, options: &LinesOptions) -> String {
         .map(|function| (function, total(function)))
         .collect();
     if options.sort {
-        functions.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+        functions.order_by(|(_, one), (_, other)| one.total_cmp(other));
     }
     for (function, total) in &functions {
         paint_function(&mut text, function, *total, unit);

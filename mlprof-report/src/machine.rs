@@ -1,9 +1,10 @@
 //! What a program ran on.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The machine that a program ran on, as far as it is known.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Machine {
     /// The operating system and the kind of processor: `linux x86_64`.
     pub system: String,
@@ -19,7 +20,8 @@ pub struct Machine {
 }
 
 /// An accelerator.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MachineDevice {
     /// Its number, counted from 0.
     pub number: u32,

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::table::{Table, count, digits, table, words};
 
@@ -11,7 +11,8 @@ use super::table::{Table, count, digits, table, words};
 /// stream came to the region until it had left it, with the pauses in which the stream had nothing
 /// to do. They are apart from host time: regions of several streams run side by side, and none of
 /// them is a part of the wall time of the thread that opened it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceRegion {
     /// The action's name.
     pub action: String,
@@ -43,7 +44,8 @@ impl DeviceRegion {
 /// clock: of each call from the first work that it handed to the device to the last, with the pauses
 /// between them and what ran in actions inside. They are no part of the host's time: the device may run
 /// the work of a call after the call has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceTime {
     /// How many calls have a time: those that handed work to a device. Calls inside a call of the same action are
     /// not counted once more.

@@ -1,14 +1,14 @@
 //! What sampling found: per action, how its time is shared among all functions, estimated.
 
-use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::missing::Missing;
-use mlprof_events::RunContext;
+use mlprof_events::{RunContext, UtcTime};
 
 /// The report of a `sampler::Sampler` that runs on its own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SamplesReport {
     /// Which run; wall time.
     pub header: ReportHeader,
@@ -18,7 +18,7 @@ pub struct SamplesReport {
 
 impl SamplesReport {
     /// Of a sampler that started at this time.
-    pub fn new(samples: Samples, started_at: DateTime<Utc>, run: &RunContext) -> Self {
+    pub fn new(samples: Samples, started_at: UtcTime, run: &RunContext) -> Self {
         let header = ReportHeader {
             schema_version: SCHEMA_VERSION,
             units: Units::default(),
@@ -44,7 +44,8 @@ impl SamplesReport {
 ///
 /// A *tick* is one expiry of a thread's timer. A thread that cannot be interrupted when it comes (it
 /// is ready but has no processor, or waits for a disk) is *stalled*; its ticks count where it goes on.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Samples {
     /// The rate that was asked for, in hertz.
     pub asked_hz: f64,
@@ -126,7 +127,8 @@ impl Samples {
 }
 
 /// How many samples, and how many ticks they stand for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SampleCounts {
     /// Samples of work.
     pub samples: u64,
@@ -139,7 +141,8 @@ pub struct SampleCounts {
 }
 
 /// What was sampled while an action was open, on the threads that had it open.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionSamples {
     /// The action's name.
     pub action: String,
@@ -174,7 +177,8 @@ impl ActionSamples {
 }
 
 /// One function's part of an action.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SampledFunction {
     /// Index into [`Samples::functions`].
     pub function: u32,
@@ -186,7 +190,8 @@ pub struct SampledFunction {
 }
 
 /// A function that was sampled, as debug information or a symbol table knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SampledCode {
     /// Its name, demangled; `library+0x123`, an address in the file, if there is none.
     pub name: String,
@@ -199,7 +204,8 @@ pub struct SampledCode {
 }
 
 /// What the threads of one name did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ThreadSamples {
     /// The name as the operating system keeps it, 15 bytes; `main` for the first thread.
     pub thread: String,
@@ -214,7 +220,8 @@ pub struct ThreadSamples {
 }
 
 /// A place in the tree of stacks: an action, or a function below.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StackNode {
     /// The node above, as an index.
     pub parent: Option<u32>,

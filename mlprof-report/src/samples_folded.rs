@@ -5,6 +5,7 @@ use std::iter::successors;
 
 use super::folded::{CUT, Extent, Room, frame_name};
 use super::samples::{Samples, StackNode};
+use mlprof_events::OrderExt;
 
 impl Samples {
     /// The stacks of work as lines of `action;function;function ticks`, outermost first, in
@@ -89,7 +90,7 @@ impl Folded {
         };
         let mut lines: Vec<String> =
             self.stacks.iter().filter(|stack| stack.ticks > 0).map(line).collect();
-        lines.sort_unstable();
+        lines.order();
         lines
     }
 }

@@ -10,6 +10,7 @@ use super::number::{duration, grouped, share};
 use super::samples::{ActionSamples, SampledCode, SampledFunction, Samples, SamplesReport};
 use super::samples_waits;
 use super::table::Grid;
+use mlprof_events::OrderExt;
 
 /// Functions with less of an action's work than this are left out of its table, as are those that
 /// only called, and all of the time (`main`); JSON has them all.
@@ -153,8 +154,8 @@ fn table_ordered(samples: &Samples, action: &ActionSamples, order: SampleOrder) 
     };
     match order {
         SampleOrder::Own => {}
-        SampleOrder::Total => rows.sort_by_key(|row| Reverse(row.total.working_ticks)),
-        SampleOrder::Waiting => rows.sort_by_key(|row| Reverse(row.total.waiting_ticks)),
+        SampleOrder::Total => rows.order_by_key(|row| Reverse(row.total.working_ticks)),
+        SampleOrder::Waiting => rows.order_by_key(|row| Reverse(row.total.waiting_ticks)),
     }
     let titles = ["Self %", "±", "Total %", "±", "Waiting", "Total waiting", "Function"];
     let mut table = Grid::new(titles);

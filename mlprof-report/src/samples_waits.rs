@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use super::samples::{ActionSamples, SampledCode, Samples};
+use mlprof_events::OrderExt;
 
 /// Waits of one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ fn of_action_where(
     }
     let waits = |((function, inside), ticks)| Waits { function, inside, ticks };
     let mut all: Vec<Waits> = sums.into_iter().map(waits).collect();
-    all.sort_by_key(|waits| (Reverse(waits.ticks), waits.function, waits.inside));
+    all.order_by_key(|waits| (Reverse(waits.ticks), waits.function, waits.inside));
     all
 }
 

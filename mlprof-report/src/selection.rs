@@ -8,6 +8,7 @@ use super::number::grouped;
 use super::rows::{RowKey, Rows};
 use super::simple::ActionStatistics;
 use crate::{OpenAction, ReportHeader};
+use mlprof_events::OrderExt;
 
 /// Share of the wall time below which the console leaves a row out.
 pub(super) const LEAST_SHARE_ON_CONSOLE: f64 = 0.001;
@@ -53,16 +54,16 @@ impl Selection<'_> {
         let key = self.rows.sort_by.unwrap_or(own_key);
         match key {
             RowKey::Total => {
-                rows.sort_by(|one, other| running.total(other).total_cmp(&running.total(one)));
+                rows.order_by(|one, other| running.total(other).total_cmp(&running.total(one)));
             }
             // The table that stands by self time has the mean of the calls except the first.
             RowKey::Mean if own_key == RowKey::SelfTime => {
                 let mean = |row: &ActionStatistics| {
                     row.rest.as_ref().map_or(f64::NEG_INFINITY, |rest| rest.mean_seconds)
                 };
-                rows.sort_by(|one, other| mean(other).total_cmp(&mean(one)));
+                rows.order_by(|one, other| mean(other).total_cmp(&mean(one)));
             }
-            _ => rows.sort_by(|one, other| key.compare(one, other)),
+            _ => rows.order_by(|one, other| key.compare(one, other)),
         }
         rows.truncate(restricted(rows.len(), self.rows.limit).0);
         rows
@@ -78,7 +79,7 @@ impl Selection<'_> {
             |profile: &&ActionProfile| profile.total_seconds + running.seconds(&profile.action);
         let mut profiles: Vec<_> = profiles.iter().collect();
         self.retain_long(&mut profiles, total);
-        profiles.sort_by(|one, other| total(other).total_cmp(&total(one)));
+        profiles.order_by(|one, other| total(other).total_cmp(&total(one)));
         profiles
     }
 
@@ -89,7 +90,7 @@ impl Selection<'_> {
             if rows.iter().any(is_long) {
                 rows.retain(is_long);
             } else {
-                rows.sort_by(|one, other| total(other).total_cmp(&total(one)));
+                rows.order_by(|one, other| total(other).total_cmp(&total(one)));
                 rows.truncate(FEWEST_SHOWN);
             }
         }

@@ -1,9 +1,10 @@
 //! What a profiler was asked for.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// One setting of a profiler, in words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Setting {
     /// What it is about: `shapes`.
     pub name: String,

@@ -1,6 +1,6 @@
 //! What the Simple profiler found: per action, how often and how long.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::finding::Finding;
 use super::regions::{DeviceRegion, DeviceTime};
@@ -9,7 +9,8 @@ use super::{OpenAction, ReportHeader};
 use mlprof_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
 /// The numbers of one stage.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SimpleReport {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
@@ -54,7 +55,8 @@ impl SimpleReport {
 /// without it (workers that prepare data) do not count; where there is none, the thread that waited
 /// longest. What is still running counts up to the report. Validation in the middle of an epoch is
 /// part of the epoch's time; waiting for its data is not counted.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DataWaiting {
     /// Time spent waiting, in seconds.
     pub waiting_seconds: f64,
@@ -65,7 +67,8 @@ pub struct DataWaiting {
 }
 
 /// One thread's rows, or those of all threads of one name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ThreadStatistics {
     /// The thread's name, or `thread-N` for one that has none.
     pub thread: String,
@@ -76,7 +79,8 @@ pub struct ThreadStatistics {
 }
 
 /// One row: all calls of one action that have ended. Times in seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionStatistics {
     /// Its name.
     pub action: String,
@@ -113,7 +117,8 @@ pub struct ActionStatistics {
 /// Bytes that one action's calls read and wrote, as the operating system counts them for the thread
 /// that runs them. Like `total_seconds` with all that ran inside, and calls inside a call of the
 /// same action once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct IoStatistics {
     /// What `read` and its like returned: from files, pipes, sockets, terminals. Much of it may
     /// have come from the page cache. What a program reads through a memory map is not in here.
@@ -156,7 +161,8 @@ impl IoStatistics {
 /// CPU time of one action's calls and how often their thread lost its core, as the operating system
 /// counts them. Like `total_seconds` with all that ran inside, and calls inside a call of the same
 /// action once. Times in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CpuStatistics {
     /// Of the thread that ran the action: it was working, in the program or in the system. The rest
     /// of the action's time it [waited](ActionStatistics::waiting_seconds).
@@ -207,7 +213,8 @@ impl ActionStatistics {
 /// the exact value, and never outside `min` and `max`. The median is closer where most calls are in few
 /// buckets: it is moved by what the sum of all durations, which is exact, differs from that of the
 /// histogram.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DurationStatistics {
     /// The shortest.
     pub min_seconds: f64,
@@ -229,7 +236,8 @@ pub struct DurationStatistics {
 /// confidence of 99 %, by the order of calls alone, whatever their distribution. It takes calls to be
 /// independent of each other, which those of one run are not quite; what buckets hide is in it. Times
 /// in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MedianLimits {
     /// No less than this.
     pub low_seconds: f64,

@@ -21,12 +21,6 @@ pub(crate) fn boot_id() -> Option<String> {
     Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
-/// The file name of the program that runs.
-pub fn program_name() -> Option<String> {
-    let program = std::env::current_exe().ok()?;
-    Some(program.file_name()?.to_string_lossy().into_owned())
-}
-
 /// What a process calls itself in file names: `{host}_{process number}`.
 pub fn worker_name() -> String {
     format!("{}_{}", host_name(), mlprof_events::process_id())
@@ -38,7 +32,7 @@ mod tests {
 
     #[test]
     fn machine_and_program_have_names() {
-        let program = program_name().expect("it runs");
+        let program = mlprof_events::program_name().expect("it runs");
         assert!(program.starts_with("mlprof_trace"), "{program}");
         #[cfg(target_os = "linux")]
         assert_eq!(

@@ -5,5 +5,5 @@ pub use crate::cycle::event_log::{Budget, Log, LogSnapshot, LogWriter, Pool};
 pub use crate::cycle::{
     CycleName, EVENT_WORDS, MEMORY_WORDS, OpenEvent, RecordedCycle, RecordedThread,
 };
-pub use crate::host::{host_name, program_name, worker_name};
+pub use crate::host::{host_name, worker_name};
 pub use crate::profile::{Profile, Totals};

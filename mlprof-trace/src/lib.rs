@@ -14,6 +14,7 @@
 mod cycle;
 pub mod flame;
 mod flops;
+mod gzip;
 mod host;
 #[doc(hidden)]
 pub mod internals;

@@ -6,8 +6,7 @@ use crate::allocation::AllocationProfiler;
 use crate::nvtx::NvtxProfiler;
 use crate::profiler::name_of;
 use crate::{
-    AdvancedProfiler, MultiProfiler, NumericsProfiler, Profiler, ProfilerExt,
-    SimpleCountersProfiler, SimpleProfiler, TensorProfiler,
+    AdvancedProfiler, MultiProfiler, Profiler, ProfilerExt, SimpleCountersProfiler, SimpleProfiler,
 };
 use mlprof_events::names::short_name_of;
 
@@ -52,12 +51,14 @@ debug_as_dyn_profiler!(
     [] SimpleProfiler,
     [const IO: bool, const CPU: bool] SimpleCountersProfiler<IO, CPU>,
     [] AdvancedProfiler,
-    [] TensorProfiler,
-    [] NumericsProfiler,
     [] NvtxProfiler,
     [] AllocationProfiler,
     [] MultiProfiler,
 );
+#[cfg(feature = "numerics")]
+debug_as_dyn_profiler!([] crate::NumericsProfiler);
+#[cfg(feature = "tensor")]
+debug_as_dyn_profiler!([] crate::TensorProfiler);
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -77,8 +78,10 @@ mod tests {
         named(SimpleProfiler::new(), "SimpleProfiler");
         named(SimpleProfiler::new().measure_io(), "SimpleCountersProfiler");
         named(AdvancedProfiler::new(), "AdvancedProfiler");
-        named(TensorProfiler::new(), "TensorProfiler");
-        named(NumericsProfiler::new(), "NumericsProfiler");
+        #[cfg(feature = "tensor")]
+        named(crate::TensorProfiler::new(), "TensorProfiler");
+        #[cfg(feature = "numerics")]
+        named(crate::NumericsProfiler::new(), "NumericsProfiler");
         named(NvtxProfiler::new(), "NvtxProfiler");
         named(AllocationProfiler::new(), "AllocationProfiler");
         named(PassThroughProfiler::new(), "PassThroughProfiler");

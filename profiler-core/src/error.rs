@@ -38,10 +38,20 @@ pub enum Error {
         /// The whole text that was passed.
         text: String,
     },
+    /// This program is built without the profiler.
+    #[error(
+        "this program is built without the profiler {profiler:?}: turn on the feature `{profiler}` \
+         of its mlprof plugin, or of mlprof-core"
+    )]
+    NotBuilt {
+        /// The name of the profiler, and of its feature.
+        profiler: &'static str,
+    },
     /// A schedule of steps cannot be followed.
     #[error("cannot follow the schedule")]
     Schedule(#[from] ScheduleError),
     /// Metadata cannot be added to a trace.
+    #[cfg(feature = "tensor")]
     #[error("cannot add metadata to the trace")]
     Metadata(#[from] mlprof_trace::Error),
 }

@@ -5,8 +5,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use pin_project_lite::pin_project;
-
 use crate::{Action, ActiveScope, Binding, Callsite, Interest};
 
 #[derive(Clone, Copy)]
@@ -16,30 +14,28 @@ enum Site {
     Action(Action),
 }
 
-pin_project! {
-    /// A future whose polls are measured by the active profiler: the work done in it, and not the
-    /// time it waits. Of an async function the first poll that is measured counts as the call, and
-    /// reports show the polls beside the calls; of an action each poll is one.
-    ///
-    /// `#[profiled]` on an `async fn` makes one. By hand, for futures of other makes:
-    ///
-    /// ```
-    /// use mlprof_core::future::ProfiledFuture;
-    ///
-    /// # async fn download() -> u32 { 42 }
-    /// let batch = ProfiledFuture::new("download", download());
-    /// ```
-    ///
-    /// *Cost*: one relaxed load per poll when no profiler is active; some 24 bytes. It may move
-    /// between threads from poll to poll if the future may.
-    #[must_use = "futures do nothing unless they are awaited"]
-    pub struct ProfiledFuture<F> {
-        site: Site,
-        // What polls are after the first of an async function.
-        resumption: Option<Action>,
-        #[pin]
-        future: F,
-    }
+/// A future whose polls are measured by the active profiler: the work done in it, and not the
+/// time it waits. Of an async function the first poll that is measured counts as the call, and
+/// reports show the polls beside the calls; of an action each poll is one.
+///
+/// `#[profiled]` on an `async fn` makes one. By hand, for futures of other makes:
+///
+/// ```
+/// use mlprof_core::future::ProfiledFuture;
+///
+/// # async fn download() -> u32 { 42 }
+/// let batch = ProfiledFuture::new("download", download());
+/// ```
+///
+/// *Cost*: one relaxed load per poll when no profiler is active; some 24 bytes. It may move
+/// between threads from poll to poll if the future may.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct ProfiledFuture<F> {
+    site: Site,
+    // What polls are after the first of an async function.
+    resumption: Option<Action>,
+    // Pinned where this is.
+    future: F,
 }
 
 impl<F> ProfiledFuture<F> {
@@ -61,20 +57,24 @@ impl<F: Future> Future for ProfiledFuture<F> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        let scope = match (*this.site, *this.resumption) {
+        // SAFETY: `future` is never moved: it is pinned here and nowhere else, the type has no `Drop`, and it is `Unpin` only
+        // if `F` is. The other fields are never pinned.
+        let (site, resumption, future) = unsafe {
+            let this = self.get_unchecked_mut();
+            (this.site, &mut this.resumption, Pin::new_unchecked(&mut this.future))
+        };
+        let scope = match (site, *resumption) {
             (Site::Function(callsite), None) => ActiveScope::at(callsite, Interest::FUNCTIONS),
             (Site::Function(_), Some(goes_on)) => {
                 ActiveScope::open(|| goes_on, Interest::FUNCTIONS)
             }
             (Site::Action(action), _) => ActiveScope::open(|| action, Interest::ACTIONS),
         };
-        let polled = this.future.poll(context);
+        let polled = future.poll(context);
         if polled.is_pending()
-            && let (Site::Function(callsite), None, true) =
-                (*this.site, *this.resumption, scope.is_open())
+            && let (Site::Function(callsite), None, true) = (site, *resumption, scope.is_open())
         {
-            *this.resumption = Some(callsite.action().resumption());
+            *resumption = Some(callsite.action().resumption());
         }
         drop(scope);
         polled
@@ -90,23 +90,34 @@ impl<F: fmt::Debug> fmt::Debug for ProfiledFuture<F> {
     }
 }
 
-pin_project! {
-    /// A future whose scopes belong to one training, on whatever thread it is polled and dropped;
-    /// made by [`BindFutureExt::bound_to`].
-    #[must_use = "futures do nothing unless they are awaited"]
-    pub struct BoundFuture<F> {
-        binding: Binding,
-        // `None` only while the future is being dropped.
-        #[pin]
-        future: Option<F>,
-    }
+/// A future whose scopes belong to one training, on whatever thread it is polled and dropped;
+/// made by [`BindFutureExt::bound_to`].
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct BoundFuture<F> {
+    binding: Binding,
+    // Pinned where this is; `None` only while it is being dropped.
+    future: Option<F>,
+}
 
-    impl<F> PinnedDrop for BoundFuture<F> {
-        fn drop(this: Pin<&mut Self>) {
-            let mut this = this.project();
-            let _bound = this.binding.bind();
-            this.future.set(None);
+impl<F> BoundFuture<F> {
+    /// Returns the fields; the future is pinned as the whole is.
+    #[inline]
+    fn project(self: Pin<&mut Self>) -> (&Binding, Pin<&mut Option<F>>) {
+        // SAFETY: `future` is never moved: it is handed out pinned here and nowhere else, `drop` sets it to `None` in place,
+        // and the type is `Unpin` only if `F` is. `binding` is never pinned.
+        unsafe {
+            let this = self.get_unchecked_mut();
+            (&this.binding, Pin::new_unchecked(&mut this.future))
         }
+    }
+}
+
+impl<F> Drop for BoundFuture<F> {
+    fn drop(&mut self) {
+        // SAFETY: what is being dropped is not moved before, nor used afterwards.
+        let (binding, mut future) = unsafe { Pin::new_unchecked(self) }.project();
+        let _bound = binding.bind();
+        future.set(None);
     }
 }
 
@@ -115,9 +126,9 @@ impl<F: Future> Future for BoundFuture<F> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        let _bound = this.binding.bind();
-        match this.future.as_pin_mut() {
+        let (binding, future) = self.project();
+        let _bound = binding.bind();
+        match future.as_pin_mut() {
             Some(future) => future.poll(context),
             None => unreachable!("a future that is being dropped is not polled"),
         }

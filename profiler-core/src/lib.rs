@@ -66,6 +66,7 @@ mod layer_wrappers;
 pub mod lines;
 mod machine;
 mod multi;
+#[cfg(feature = "numerics")]
 pub mod numerics;
 pub mod nvtx;
 mod output_settings;
@@ -79,6 +80,7 @@ mod session;
 pub mod simple;
 #[doc(hidden)]
 pub mod spliced;
+#[cfg(feature = "tensor")]
 pub mod tensor;
 #[cfg(feature = "tracing")]
 pub mod tracing_layer;
@@ -105,11 +107,14 @@ pub use mlprof_events::{
 #[doc(inline)]
 pub use mlprof_report as report;
 pub use mlprof_report::{Output, Report, output};
+#[cfg(feature = "sampling")]
 #[doc(inline)]
 pub use mlprof_sampler as sampler;
+#[cfg(feature = "tensor")]
 #[doc(inline)]
 pub use mlprof_trace as trace;
 pub use multi::MultiProfiler;
+#[cfg(feature = "numerics")]
 pub use numerics::NumericsProfiler;
 pub use pass_through::PassThroughProfiler;
 #[doc(hidden)]
@@ -120,6 +125,7 @@ pub use select::IntoProfiler;
 pub use select::resolve;
 pub use session::Session;
 pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
+#[cfg(feature = "tensor")]
 pub use tensor::TensorProfiler;
 
 /// The examples of the guide and of the package's page, run as tests.

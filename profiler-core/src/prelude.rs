@@ -5,13 +5,16 @@
 //! one macro of a name. A program that depends on a plugin finds both in the plugin's prelude:
 //! `use mlprof_candle::prelude::*;`.
 
+#[cfg(feature = "numerics")]
+pub use crate::numerics::NumericsProfiler;
 pub use crate::nvtx::EmitNvtxExt;
-pub use crate::tensor::{Schedule, TraceFormat};
+#[cfg(feature = "tensor")]
+pub use crate::tensor::{TensorProfiler, TraceFormat};
 pub use crate::{
     AdvancedProfiler, BindFutureExt, Binding, Interrupt, IntoProfiler, MultiProfiler,
-    NumericsProfiler, PassThroughProfiler, Profiler, ProfilerExt, SimpleProfiler, TensorProfiler,
-    activate, profile,
+    PassThroughProfiler, Profiler, ProfilerExt, SimpleProfiler, activate, profile,
 };
+pub use mlprof_events::Schedule;
 /// ```
 /// use mlprof_core::prelude::*;
 ///

@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use crate::multi::MultiProfiler;
 use crate::nvtx::{EmitNvtxExt, NvtxProfiler};
-use crate::{
-    AdvancedProfiler, Error, NumericsProfiler, PassThroughProfiler, Profiler, SimpleProfiler,
-    TensorProfiler,
-};
+use crate::{AdvancedProfiler, Error, PassThroughProfiler, Profiler, SimpleProfiler};
 
 /// What stands between several names.
 const JOINED_BY: char = '+';
@@ -40,12 +37,37 @@ impl Named {
         }
     }
 
+    /// Returns the feature that a profiler is left out without.
+    fn feature(self) -> Option<&'static str> {
+        match self {
+            Self::Tensor => Some("tensor"),
+            Self::Numerics => Some("numerics"),
+            Self::Simple | Self::Advanced | Self::Nvtx | Self::None => None,
+        }
+    }
+
+    /// Whether this program has the profiler.
+    fn is_built(self) -> bool {
+        match self {
+            Self::Tensor => cfg!(feature = "tensor"),
+            Self::Numerics => cfg!(feature = "numerics"),
+            Self::Simple | Self::Advanced | Self::Nvtx | Self::None => true,
+        }
+    }
+
     fn make(self) -> Arc<dyn Profiler> {
         match self {
             Self::Simple => Arc::new(SimpleProfiler::new()),
             Self::Advanced => Arc::new(AdvancedProfiler::new()),
-            Self::Tensor => Arc::new(TensorProfiler::new()),
-            Self::Numerics => Arc::new(NumericsProfiler::new()),
+            #[cfg(feature = "tensor")]
+            Self::Tensor => Arc::new(crate::TensorProfiler::new()),
+            #[cfg(feature = "numerics")]
+            Self::Numerics => Arc::new(crate::NumericsProfiler::new()),
+            // `check` refuses a profiler that is not built.
+            #[cfg(not(feature = "tensor"))]
+            Self::Tensor => Arc::new(PassThroughProfiler::new()),
+            #[cfg(not(feature = "numerics"))]
+            Self::Numerics => Arc::new(PassThroughProfiler::new()),
             Self::Nvtx => Arc::new(NvtxProfiler::new()),
             Self::None => Arc::new(PassThroughProfiler::new()),
         }
@@ -54,9 +76,17 @@ impl Named {
 
 /// Checks a name, or several joined by `+`.
 pub(crate) fn check(text: &str) -> Result<(), Error> {
+    check_in(text, Named::is_built)
+}
+
+/// The same in a program that has the profilers for which `is_built` is true.
+fn check_in(text: &str, is_built: fn(Named) -> bool) -> Result<(), Error> {
     check_parts(text, |name| {
         Err(Error::UnknownProfiler { name: name.to_owned(), text: text.to_owned() })
-    })
+    })?;
+    let left_out = parts(text).filter_map(Named::of).find(|one| !is_built(*one));
+    let feature = left_out.and_then(Named::feature);
+    feature.map_or(Ok(()), |profiler| Err(Error::NotBuilt { profiler }))
 }
 
 /// Refuses several names joined by `+` of which two name one profiler. Unknown names pass.
@@ -107,6 +137,19 @@ mod tests {
 
     fn error(text: &str) -> String {
         by_name(text).expect_err("no profiler").to_string()
+    }
+
+    #[test]
+    fn a_profiler_that_is_not_built_names_its_feature() {
+        let without = |one: Named| !matches!(one, Named::Tensor | Named::Numerics);
+        let error = |text: &str| check_in(text, without).expect_err("not built").to_string();
+        let expected = "this program is built without the profiler \"tensor\": turn on the feature \
+                        `tensor` of its mlprof plugin, or of mlprof-core";
+        assert_eq!(error("tensor"), expected);
+        assert_eq!(error(" PyTorch "), expected);
+        assert!(error("simple+numerics").contains("the feature `numerics`"));
+        assert!(error("tensor+smiple").starts_with("there is no profiler named \"smiple\""));
+        assert!(check_in("simple+advanced+nvtx", without).is_ok());
     }
 
     #[test]

@@ -30,15 +30,19 @@ fn steps_of(package: &Value) -> impl Iterator<Item = Step> {
             || format!("{name} without features"),
             |feature| format!("{name} with {feature} alone"),
         );
-        let feature =
-            feature.map(|feature| format!("--features {name}/{feature} ")).unwrap_or_default();
-        // As the lints have looked at what it stands on.
-        let arguments = format!(
-            "clippy -p {name} -p feature-unification --lib --no-deps --no-default-features \
-             {feature}-- -D warnings"
-        );
-        Step::cargo(title, &arguments)
+        let selection = selection(name, feature);
+        Step::cargo(title, &format!("clippy {selection} --lib --no-deps -- -D warnings"))
     })
+}
+
+/// Returns cargo's arguments for a package with one feature or none. Third-party crates have the
+/// features that the lints ask for.
+///
+/// The feature has no `{name}/` before it: `feature-unification` has optional dependencies of such
+/// names, which that would turn on, with the features listed for them there.
+fn selection(name: &str, feature: Option<&str>) -> String {
+    let feature = feature.map(|feature| format!(" --features {feature}")).unwrap_or_default();
+    format!("-p {name} -p feature-unification --no-default-features{feature}")
 }
 
 /// Libraries that programs use; not examples, tests and measurements.
@@ -102,6 +106,28 @@ mod tests {
                 assert_eq!(titles.iter().filter(|known| **known == title).count(), 1, "{title}");
             }
             assert!(titles.contains(&format!("{package} without features")), "{titles:?}");
+        }
+    }
+
+    #[test]
+    fn a_feature_alone_brings_no_other() {
+        let crates = |package, feature| {
+            let selection = selection(package, feature);
+            let mut cargo = crate::steps::cargo();
+            cargo.args(["tree", "--edges", "normal", "--prefix", "none"]);
+            let output = cargo.args(selection.split(' ')).output().expect("cargo runs");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        for (package, feature, its_crate, of_another) in [
+            ("mlprof-core", Some("tensor"), "mlprof-trace v", "mlprof-sampler v"),
+            ("mlprof-core", Some("sampling"), "mlprof-sampler v", "mlprof-trace v"),
+            ("mlprof-core", None, "mlprof-report v", "mlprof-trace v"),
+            ("mlprof-report", Some("arrow"), "arrow-array v", "inferno v"),
+        ] {
+            let crates = crates(package, feature);
+            assert!(crates.contains(its_crate), "{package} with {feature:?}: {crates}");
+            assert!(!crates.contains(of_another), "{package} with {feature:?}: {crates}");
         }
     }
 

@@ -64,17 +64,18 @@ impl DeviceNumbers {
         let tensor = wide(tensor)?;
         let filled = |number: f64| tensor.ones_like()?.affine(0.0, number);
         let (nan, infinite) = (nan(&tensor)?, infinite(&tensor)?);
-        let is_not_finite = nan.maximum(&infinite)?;
+        // Not `maximum`, which is compiled for 16 types in each crate that calls it.
+        let is_not_finite = nan.broadcast_maximum(&infinite)?;
         let or = |number: f64| is_not_finite.where_cond(&filled(number)?, &tensor);
         let finite = or(0.0)?;
         let magnitude = finite.abs()?;
         let is_zero = magnitude.eq(0.0)?;
-        let is_small = magnitude.lt(least_normal)?.minimum(&magnitude.gt(0.0)?)?;
-        let scale = magnitude.max(0)?.maximum(least)?;
+        let is_small = magnitude.lt(least_normal)?.broadcast_minimum(&magnitude.gt(0.0)?)?;
+        let scale = at_least(&magnitude.max(0)?, least)?;
         let scaled = finite.broadcast_div(&scale)?;
         let others = is_not_finite.to_dtype(kind)?.sum_all()?;
         // So many numbers are finite; of none the mean is 0.
-        let finite_count = others.affine(-1.0, count as f64)?.maximum(1.0)?;
+        let finite_count = at_least(&others.affine(-1.0, count as f64)?, 1.0)?;
         let mean = scaled.sum_all()?.div(&finite_count)?;
         let deviation = scaled.broadcast_sub(&mean)?;
         let deviation = is_not_finite.where_cond(&deviation.zeros_like()?, &deviation)?;
@@ -119,6 +120,11 @@ fn nan(tensor: &Tensor) -> Result<Tensor> {
 /// Where they are infinite.
 fn infinite(tensor: &Tensor) -> Result<Tensor> {
     tensor.abs()?.eq(f64::INFINITY)
+}
+
+/// Returns the numbers, with `least` for smaller ones.
+fn at_least(tensor: &Tensor, least: f64) -> Result<Tensor> {
+    tensor.broadcast_maximum(&tensor.ones_like()?.affine(0.0, least)?)
 }
 
 /// In how many places a mask is set.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::OrderExt;
 use crate::{files, process_id};
 
 /// Bytes of a record that are read, at most: a line per program that the process has been, and a
@@ -63,7 +64,7 @@ impl ProcessRecord {
                 records.push(Self::of(process, container, &String::from_utf8_lossy(&text)));
             }
         }
-        records.sort_by_key(|record: &Self| (record.process, record.container));
+        records.order_by_key(|record: &Self| (record.process, record.container));
         Ok(records)
     }
 

@@ -12,8 +12,9 @@ use h2::{Reason, RecvStream, SendStream};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use mlprof_core::output::say;
+use mlprof_events::clock::wall_time;
 use mlprof_events::live::LONGEST_RECORDING;
-use mlprof_events::own_thread;
+use mlprof_events::{UtcTime, own_thread};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -248,7 +249,7 @@ impl Call<'_> {
         let before = answers::state(watcher);
         sleep(Duration::from_millis(request.duration_ms)).await;
         let after = answers::state(watcher);
-        let now = chrono::Utc::now().format("%H:%M:%S UTC").to_string();
+        let now = format!("{} UTC", UtcTime::from(wall_time()).time_of_day());
         let time = request.timestamp.then_some(now.as_str());
         grpc::framed(&monitor::response(&before, &after, time))
     }

@@ -12,8 +12,8 @@ use mlprof_core::simple::ActionDurations;
 use mlprof_core::watcher::devices_now;
 use mlprof_events::live::TrainingState;
 use mlprof_events::names::OWN_TRAIN_DATALOADER_NEXT;
+use mlprof_events::program_name;
 use mlprof_events::progress;
-use mlprof_trace::internals::program_name;
 
 use crate::durations::Durations;
 use crate::watcher::Watcher;

@@ -1,7 +1,8 @@
 //! What is said of the process whose metrics they are.
 
 use mlprof_core::RunContext;
-use mlprof_trace::internals::{host_name, program_name};
+use mlprof_events::program_name;
+use mlprof_trace::internals::host_name;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;

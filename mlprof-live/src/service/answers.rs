@@ -8,7 +8,7 @@ use mlprof_core::{Profiler, ProfilerExt, Report};
 use mlprof_events::live::{
     Answer, Dump, OpenAction, OpenThread, ProcessState, VERSION, own_namespace,
 };
-use mlprof_trace::internals::program_name;
+use mlprof_events::program_name;
 
 use crate::process_memory::process_memory;
 use crate::watcher::Watcher;

@@ -8,9 +8,12 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
+#[cfg(feature = "read")]
 use serde::de::Error;
 use serde::ser::{SerializeSeq, SerializeStruct};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+#[cfg(feature = "read")]
+use serde::{Deserialize, Deserializer};
+use serde::{Serialize, Serializer};
 
 use super::{CallTreeNode, ThreadCallTree};
 
@@ -110,6 +113,7 @@ impl Serialize for ThreadCallTree {
     }
 }
 
+#[cfg(feature = "read")]
 impl<'de> Deserialize<'de> for ThreadCallTree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

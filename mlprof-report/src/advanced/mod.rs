@@ -2,7 +2,7 @@
 
 mod deep;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::finding::Finding;
 use super::regions::{DeviceRegion, DeviceTime};
@@ -15,7 +15,8 @@ use mlprof_events::ActionKind;
 pub const OUTSIDE: &str = "(outside of any action)";
 
 /// The numbers of one stage.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct AdvancedReport {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
@@ -42,7 +43,8 @@ pub struct AdvancedReport {
 }
 
 /// Everything that ran below one action, the action itself included.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionProfile {
     /// The action's name.
     pub action: String,
@@ -72,7 +74,8 @@ impl ActionProfile {
 
 /// A function as Python's `pstats` identifies one. Actions and spans without a place in the
 /// source have file `~` and line 0.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct FunctionKey {
     /// The source file.
     pub file: String,
@@ -83,7 +86,8 @@ pub struct FunctionKey {
 }
 
 /// Calls and time of one function below one action. Times in seconds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct FunctionStatistics {
     /// Which function.
     pub function: FunctionKey,
@@ -94,7 +98,8 @@ pub struct FunctionStatistics {
 }
 
 /// Calls that came from one caller.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CallerStatistics {
     /// Who called.
     pub caller: FunctionKey,
@@ -103,7 +108,8 @@ pub struct CallerStatistics {
 }
 
 /// Counts and times as Python's `cProfile` defines them.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CallStatistics {
     /// All calls (`nc`).
     pub total_calls: u64,
@@ -145,7 +151,8 @@ pub struct ThreadCallTree {
 /// A call of a function that is already on the way down is counted at the node where it first
 /// stands (`calls.total_calls` above `calls.primitive_calls`), so that recursion does not make the
 /// tree deeper.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CallTreeNode {
     /// Which function.
     pub function: FunctionKey,

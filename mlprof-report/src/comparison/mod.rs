@@ -116,7 +116,7 @@ pub struct Runs {
     /// How many.
     pub runs: usize,
     /// When the first of them began (UTC, RFC 3339).
-    pub started_at: chrono::DateTime<chrono::Utc>,
+    pub started_at: mlprof_events::UtcTime,
     /// How long they took, in seconds: the median.
     pub wall_seconds: f64,
     /// How many training steps each has, if that is known, and the same for all.

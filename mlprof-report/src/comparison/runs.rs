@@ -1,12 +1,10 @@
 //! What a run has for a comparison, whatever it was measured by.
 
-use chrono::{DateTime, Utc};
-
 use super::rows::Rows;
 use super::{Subject, advanced, lines, memory, simple, tensor};
 use crate::Report;
 use crate::training_steps::training_steps;
-use mlprof_events::{GroupBy, Stage};
+use mlprof_events::{GroupBy, Stage, UtcTime};
 
 /// What runs must have in common to be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +32,7 @@ pub(super) trait Run: PartialEq {
     /// Whether the numbers of a subject are of single calls, so that how often it is called counts besides.
     fn is_of_calls(subject: Subject) -> bool;
     fn steps(&self) -> Option<u64>;
-    fn started_at(&self) -> DateTime<Utc>;
+    fn started_at(&self) -> UtcTime;
     fn wall_seconds(&self) -> f64;
     /// What may differ between runs besides times: what it is, and how it was.
     fn settings(&self) -> Vec<(&'static str, String)>;
@@ -82,7 +80,7 @@ impl Run for Report {
         training_steps(self)
     }
 
-    fn started_at(&self) -> DateTime<Utc> {
+    fn started_at(&self) -> UtcTime {
         self.header().started_at
     }
 

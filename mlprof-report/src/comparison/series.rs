@@ -1,15 +1,13 @@
 //! Runs of which numbers are known step by step.
 
-use crate::Error;
-use chrono::{DateTime, Utc};
-
 use super::dependence::Dependence;
 use super::pairs::compare_runs_of;
 use super::rows::{Rows, share};
 use super::runs::{Key, Run};
 use super::spread::Sample;
 use super::{Comparison, Subject};
-use mlprof_events::{GroupBy, Stage};
+use crate::Error;
+use mlprof_events::{GroupBy, Stage, UtcTime};
 
 /// What stands in place of the profiler's kind.
 pub(super) const TRACE: &str = "trace";
@@ -94,8 +92,8 @@ impl Run for SteppedRun {
         Some(self.steps)
     }
 
-    fn started_at(&self) -> DateTime<Utc> {
-        DateTime::from_timestamp_nanos(self.started_ns)
+    fn started_at(&self) -> UtcTime {
+        UtcTime::from_unix_nanoseconds(self.started_ns)
     }
 
     fn wall_seconds(&self) -> f64 {

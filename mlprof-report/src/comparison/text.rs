@@ -84,8 +84,8 @@ impl Runs {
             .map_or_else(String::new, |steps| format!(" of {}", counted(steps, "step", "steps")));
         let runs = if self.runs == 1 { "run" } else { "runs" };
         let wall = duration(self.wall_seconds);
-        let started = self.started_at.format("%Y-%m-%d %H:%M:%S UTC");
-        format!("{} {runs}{steps}, {wall}, {started}", self.runs)
+        let started = self.started_at.date_and_time();
+        format!("{} {runs}{steps}, {wall}, {started} UTC", self.runs)
     }
 }
 

@@ -10,6 +10,7 @@ use super::rules::ALL;
 use crate::Report;
 use crate::counted::counted_were;
 use crate::finding::Finding;
+use mlprof_events::OrderExt;
 
 /// Of all rules together.
 const GENERAL: &[Threshold] = &[
@@ -93,7 +94,7 @@ impl Rules {
                 Outcome::Healthy(_) | Outcome::NoInputs(_) => Vec::new(),
             })
             .collect();
-        findings.sort_by(|one, other| other.cost.seconds.total_cmp(&one.cost.seconds));
+        findings.order_by(|one, other| other.cost.seconds.total_cmp(&one.cost.seconds));
         findings
     }
 

@@ -6,6 +6,7 @@ use crate::finding::Evidence;
 use crate::number::{duration, grouped};
 use crate::quantile::median_of_floats;
 use crate::steps::{PARTS, PartSeconds, StepEntry, StepSeries};
+use mlprof_events::OrderExt;
 
 /// A step is long if it took so many times the median.
 const TIMES: f64 = 1.5;
@@ -119,7 +120,7 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 /// From each to the next, if it is nearly always the same and there are enough of them.
 fn distance(numbers: &[u64]) -> Option<u64> {
     let mut all: Vec<u64> = numbers.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    all.sort_unstable();
+    all.order();
     let usual = *all.get(all.len() / 2)?;
     let same = all.iter().filter(|distance| **distance == usual).count();
     let is_regular = same >= 2 && same as f64 >= REGULAR * all.len() as f64;

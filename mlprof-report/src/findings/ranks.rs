@@ -11,6 +11,7 @@ use super::rule::{Outcome, Threshold};
 use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::number::{duration, share};
+use mlprof_events::OrderExt;
 
 pub(super) const NAME: &str = "slowest-rank";
 
@@ -78,7 +79,7 @@ pub(super) fn examine(reports: &[Report], limit: f64) -> Examined {
         )
         .into();
     }
-    ranks.sort_by(|one, other| one.own_seconds.total_cmp(&other.own_seconds));
+    ranks.order_by(|one, other| one.own_seconds.total_cmp(&other.own_seconds));
     // Of two the faster one.
     let usual = &ranks[(ranks.len() - 1) / 2];
     let slowest = &ranks[ranks.len() - 1];

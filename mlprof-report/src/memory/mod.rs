@@ -3,7 +3,7 @@
 
 mod paint;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use self::paint::{paint, paint_on_console};
 use super::finding::Finding;
@@ -12,7 +12,8 @@ use mlprof_events::ActionKind;
 use mlprof_events::Tallies;
 
 /// The numbers of one stage. Memory in bytes, as the program asked for them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryReport {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
@@ -38,7 +39,8 @@ pub struct MemoryReport {
 }
 
 /// What all threads together allocated, inside of actions and outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ProcessMemory {
     /// Allocated and freed from the beginning of the stage to its end, or until now.
     pub total: Tallies,
@@ -54,7 +56,8 @@ pub struct ProcessMemory {
 }
 
 /// One thread's rows, or those of all threads of one name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ThreadMemory {
     /// The thread's name, or `thread-N` for one that has none.
     pub thread: String,
@@ -65,7 +68,8 @@ pub struct ThreadMemory {
 }
 
 /// One row: what all calls of one action that have ended allocated and freed on their own threads.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionMemory {
     /// Its name.
     pub action: String,
@@ -94,7 +98,8 @@ impl ActionMemory {
 }
 
 /// Blocks by the call path that allocated them: those that were alive at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryTree {
     /// All that was alive in the process at that moment, in bytes, with what is not in the tree; if
     /// that is not known, `None`.
@@ -106,7 +111,8 @@ pub struct MemoryTree {
 }
 
 /// What one call path and those inside it allocated of what was alive at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct PathMemory {
     /// The name of the action that the path ends in.
     pub action: String,

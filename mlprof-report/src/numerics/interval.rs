@@ -1,6 +1,6 @@
 //! The part of a step in which numbers stopped being finite.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::label;
 
@@ -9,7 +9,8 @@ const NAMES_SHOWN: usize = 4;
 
 /// The part of a step, in order of execution, in which a tensor stopped being finite, as far as
 /// hooks know it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case", tag = "pass")]
 #[non_exhaustive]
 pub enum FaultInterval {
@@ -41,7 +42,8 @@ pub enum FaultInterval {
 }
 
 /// A module at one end of a [`FaultInterval`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct IntervalEnd {
     /// The module's name, such as `[module]Linear: head`.
     pub name: String,

@@ -10,7 +10,7 @@ mod statistics_reader;
 mod trouble;
 
 use mlprof_events::TensorRole;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use self::interval::{FaultInterval, IntervalEnd};
 #[doc(hidden)]
@@ -37,7 +37,8 @@ use super::ReportHeader;
 use crate::finding::Finding;
 
 /// The numbers of one stage.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct NumericsReport {
     /// Which run and stage; wall time; what measuring cost.
     pub header: ReportHeader,
@@ -71,7 +72,8 @@ pub struct NumericsReport {
 }
 
 /// What was seen when a step's batch was run again, with all of its numbers recorded, from the parameters that it had run with before.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Rerun {
     /// Which step.
     pub step: u64,
@@ -84,7 +86,8 @@ pub struct Rerun {
 }
 
 /// All tensors of one place, over all recorded steps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct TensorRow {
     /// What they are for.
     pub role: TensorRole,

@@ -4,7 +4,7 @@
 //! is killed leaves all steps that had ended.
 
 use mlprof_events::{Framework, Stage, TensorRole};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Result;
 
 use super::{FaultInterval, TensorStatistics, shown_number};
@@ -21,7 +21,8 @@ use crate::{Setting, label};
 pub const RECORD_VERSION: u32 = 2;
 
 /// What a record begins with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct RecordHeader {
     /// [`RECORD_VERSION`].
     pub numerics_version: u32,
@@ -35,7 +36,7 @@ pub struct RecordHeader {
     #[serde(default)]
     pub frameworks: Vec<Framework>,
     /// When the stage began (UTC, RFC 3339).
-    pub started_at: chrono::DateTime<chrono::Utc>,
+    pub started_at: mlprof_events::UtcTime,
     /// What random numbers were seeded with, where the trainer or the program has said so.
     #[serde(default)]
     pub seed: Option<u64>,
@@ -51,7 +52,8 @@ pub struct RecordHeader {
 }
 
 /// A tensor in a step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct RecordedTensor {
     /// The number of the step, counted from 0 in its stage.
     pub step: u64,
@@ -120,16 +122,20 @@ fn is_false(value: &bool) -> bool {
 
 /// Numbers of a sample as JSON, which has no infinite numbers.
 mod sample {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    #[cfg(feature = "read")]
+    use serde::{Deserialize, Deserializer};
+    use serde::{Serialize, Serializer};
 
-    #[derive(Serialize, Deserialize)]
+    #[derive(Serialize)]
+    #[cfg_attr(feature = "read", derive(serde::Deserialize))]
     #[serde(untagged)]
     enum Sampled {
         Finite(f64),
         Infinite(Infinite),
     }
 
-    #[derive(Serialize, Deserialize)]
+    #[derive(Serialize)]
+    #[cfg_attr(feature = "read", derive(serde::Deserialize))]
     enum Infinite {
         #[serde(rename = "inf")]
         Positive,
@@ -148,6 +154,7 @@ mod sample {
         }))
     }
 
+    #[cfg(feature = "read")]
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<Option<f64>>, D::Error> {
@@ -192,6 +199,7 @@ impl RecordHeader {
     /// # Errors
     ///
     /// When it is not JSON, or lacks a field.
+    #[cfg(feature = "read")]
     pub fn from_line(line: &str) -> Result<Self> {
         serde_json::from_str(line)
     }
@@ -284,6 +292,7 @@ impl RecordedTensor {
     /// # Errors
     ///
     /// When it is not JSON, or lacks a field.
+    #[cfg(feature = "read")]
     pub fn from_line(line: &str) -> Result<Self> {
         serde_json::from_str(line)
     }

@@ -1,7 +1,9 @@
 //! What is said of the numbers in a tensor.
 
 use mlprof_events::Reduced;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
+#[cfg(feature = "read")]
+use serde::{Deserialize, Deserializer};
 
 /// How many numbers of a tensor a sample has at most.
 pub const SAMPLE: usize = 32;
@@ -12,7 +14,8 @@ pub fn sample_every(count: u64) -> u64 {
 }
 
 /// What is said of the numbers in a tensor. Of those that are finite, but for counts.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct TensorStatistics {
     /// How many there are.
     pub count: u64,
@@ -44,6 +47,7 @@ pub struct TensorStatistics {
     pub least_magnitude: Option<f64>,
 }
 
+#[cfg(feature = "read")]
 fn null_as_infinity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }

@@ -1,15 +1,17 @@
 //! What comes before a NaN, or keeps a network from learning.
 
 use mlprof_events::TensorRole;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{TensorRow, TensorStatistics};
 use crate::finding::Evidence;
 use crate::label;
 use crate::number::grouped;
+use mlprof_events::OrderExt;
 
 /// What is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TroubleKind {
@@ -28,7 +30,8 @@ pub enum TroubleKind {
 }
 
 /// Something that is wrong at one place.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Trouble {
     /// What it is.
     pub kind: TroubleKind,
@@ -119,7 +122,7 @@ pub(crate) fn troubles_by<'rows>(
             found.extend(of_precision(row, limits));
         }
     }
-    found.sort_by_key(|trouble| trouble.kind);
+    found.order_by_key(|trouble| trouble.kind);
     found
 }
 
@@ -132,7 +135,7 @@ pub(crate) fn has_enough(row: &TensorRow) -> bool {
 fn usual_gradient(rows: &[TensorRow]) -> f64 {
     let gradients = rows.iter().filter(|row| row.role == TensorRole::Gradient);
     let mut sizes: Vec<f64> = gradients.map(|row| row.last.root_mean_square()).collect();
-    sizes.sort_by(f64::total_cmp);
+    sizes.order_by(f64::total_cmp);
     sizes.get(sizes.len() / 2).copied().unwrap_or(0.0)
 }
 

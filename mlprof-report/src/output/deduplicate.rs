@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use super::console::Console;
 use crate::finding::{Confidence, Finding};
 use crate::findings::text;
+use mlprof_events::OrderExt;
 
 thread_local! {
     /// What the reports that this thread delivers together would have said on the console.
@@ -105,7 +106,7 @@ fn once(held_back: Vec<HeldBack>) -> Vec<HeldBack> {
         }
     }
     let share = |held: &HeldBack| held.finding.cost.share;
-    told.sort_by(|one, other| share(other).total_cmp(&share(one)));
+    told.order_by(|one, other| share(other).total_cmp(&share(one)));
     told
 }
 

@@ -3,6 +3,7 @@
 use std::hash::Hasher;
 
 use crate::label::is_mark;
+use mlprof_events::OrderExt;
 
 /// What file systems allow for one name, in bytes.
 const LONGEST: usize = 255;
@@ -42,7 +43,7 @@ pub(super) fn file_name(parts: &[Part<'_>], copy: usize, extension: &str) -> Str
     let room = LONGEST.saturating_sub(joined.len() - free + ending.len());
     let mut free: Vec<usize> = (0..parts.len()).filter(is_free).collect();
     // The shortest first: what it does not need is left for the others.
-    free.sort_by_key(|index| safe[*index].len());
+    free.order_by_key(|index| safe[*index].len());
     let (mut short, mut room, mut left) = (safe.clone(), room, free.len());
     for index in free {
         short[index] = shortened(&safe[index], room / left);

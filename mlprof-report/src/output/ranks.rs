@@ -10,7 +10,6 @@ use super::Output;
 use crate::Report;
 use crate::number::duration;
 use crate::ranks::{held_up, numbers, stages_of_reports, stragglers};
-use chrono::TimeDelta;
 use mlprof_events::clock::{self, Stopwatch};
 use mlprof_events::{Stage, files};
 
@@ -103,7 +102,7 @@ fn report_of(path: &Path, rank: u32, own: &Report) -> Option<Report> {
         (header.rank, header.world_size, header.stage) == (rank, own.world_size, own.stage);
     // What an earlier run has left was over when this one began.
     let ran = Duration::try_from_secs_f64(header.wall_seconds).ok()?;
-    let ended = header.started_at.checked_add_signed(TimeDelta::from_std(ran).ok()?)?;
+    let ended = header.started_at.checked_add(ran)?;
     let is_of_this_run = ended >= own.started_at;
     (is_same && is_of_this_run).then_some(report)
 }

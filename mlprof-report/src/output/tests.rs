@@ -333,7 +333,7 @@ fn a_page_is_written_where_it_is_asked_for() {
     use crate::samples::{Samples, SamplesReport};
 
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let report = SamplesReport::new(Samples::default(), chrono::DateTime::UNIX_EPOCH, &run());
+    let report = SamplesReport::new(Samples::default(), mlprof_events::UtcTime::UNIX_EPOCH, &run());
     let report = Report::Samples(report);
     let output = Output::new().dirpath(directory.path()).filename("run");
     output.setup(Stage::Fit, &run());

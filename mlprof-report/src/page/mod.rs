@@ -87,6 +87,7 @@ fn with_sections(reports: &[Report], sections: &[Section], rules: &Rules) -> Str
 
 /// The reports that a page has, as it has them: rounded, and without what it has left out. `None` if it is no page of
 /// reports, or of a version that wrote them in another way.
+#[cfg(feature = "read")]
 pub fn reports_in(html: &str) -> Option<Vec<Report>> {
     let (_, rest) = html.split_once(REPORTS)?;
     let (json, _) = rest.split_once("</script>")?;

@@ -17,7 +17,7 @@ pub(super) fn titles(reports: &[Report]) -> Vec<String> {
         None => title(report),
     };
     let mut titles: Vec<String> = reports.iter().map(with_program).collect();
-    let began = |report: &Report| report.header().started_at.format("%H:%M:%S").to_string();
+    let began = |report: &Report| report.header().started_at.time_of_day();
     for extra in [began, |_: &Report| String::new()] {
         let before = titles.clone();
         let is_double = |title: &String| before.iter().filter(|other| *other == title).count() > 1;
@@ -55,7 +55,7 @@ pub(super) fn write(html: &mut String, report: &Report) {
     if let Some(program) = &header.program {
         fact("Program", text::name(program, 80));
     }
-    fact("Started", header.started_at.format("%Y-%m-%d %H:%M:%S UTC").to_string());
+    fact("Started", format!("{} UTC", header.started_at.date_and_time()));
     fact("Wall time", duration(header.wall_seconds));
     if header.world_size > 1 {
         fact("Rank", format!("{} of {}", header.rank, header.world_size));

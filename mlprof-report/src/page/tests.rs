@@ -340,7 +340,7 @@ fn reports_of_several_programs_are_titled_by_them() {
     assert_eq!(links(&one), ["Simple · fit", "Simple"]);
     // Two runs of one program, and two reports that nothing tells apart.
     let mut later = of_program("digits", fit);
-    later.header_mut().started_at += chrono::Duration::seconds(61);
+    later.header_mut().started_at += std::time::Duration::from_secs(61);
     let runs = [of_program("digits", fit), of_program("digits", fit), later];
     let titles = ["03:04:05 · 1", "03:04:05 · 2", "03:05:06"];
     assert_eq!(links(&runs), titles.map(|it| format!("Simple · fit · {it}")));
@@ -375,7 +375,7 @@ fn the_steps_of_a_run_are_shown_once() {
     let html = self::html(&[with_steps(&steps), with_steps(&steps[1..4])]);
     assert_eq!(html.matches("<figure class=strip").count(), 1, "a schedule keeps some of them");
     let mut another = with_steps(&steps);
-    another.header_mut().started_at += chrono::Duration::seconds(30);
+    another.header_mut().started_at += std::time::Duration::from_secs(30);
     let html = self::html(&[with_steps(&steps), another]);
     assert_eq!(html.matches("<figure class=strip").count(), 2, "another run");
 }

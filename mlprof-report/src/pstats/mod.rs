@@ -21,6 +21,7 @@ use super::regions;
 use super::samples_page;
 use super::selection::{Running, Selection};
 use crate::LineCountRestriction;
+use mlprof_events::OrderExt;
 
 /// The report: for each action its functions, the longest cumulative time first, as many lines as
 /// `restriction` allows.
@@ -85,7 +86,7 @@ fn paint_functions(profile: &ActionProfile, options: &PstatsOptions<'_>) -> Stri
     let mut text = totals(&profile.functions);
     let mut functions: Vec<_> = profile.functions.iter().collect();
     let labels = Labels::new(&functions);
-    functions.sort_by(|one, other| {
+    functions.order_by(|one, other| {
         let by_key = |key: &SortKey| key.compare(&labels, one, other);
         // Stable, as Python's.
         options.sort_by.iter().map(by_key).fold(Ordering::Equal, Ordering::then)

@@ -8,6 +8,7 @@
 use serde::Serialize;
 
 use super::frontier::{StageTable, saturating_sum};
+use mlprof_events::OrderExt;
 
 /// How much longer a slow rank takes than the one in the middle, at the least.
 const LONGER: f64 = 0.1;
@@ -102,7 +103,7 @@ pub fn stragglers(table: &StageTable) -> Vec<Straggler> {
             }
         })
         .collect();
-    slow.sort_by_key(|straggler| (std::cmp::Reverse(straggler.own_ns), straggler.rank));
+    slow.order_by_key(|straggler| (std::cmp::Reverse(straggler.own_ns), straggler.rank));
     slow
 }
 

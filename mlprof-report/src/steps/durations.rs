@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{PARTS, StepEntry};
 
@@ -15,7 +15,8 @@ const MANTISSA_BITS: u32 = 6;
 ///
 /// Buckets are 1.6 % wide, and each has the sum of its durations, so that quantiles are within 1.6
 /// % of the exact ones. *Memory*: up to 24 bytes for each bucket that is not empty, some hundreds.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepDurations {
     /// The whole steps, the shortest first.
     pub seconds: Vec<DurationBucket>,
@@ -27,7 +28,8 @@ pub struct StepDurations {
 }
 
 /// Durations that differ by less than 1.6 %.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DurationBucket {
     /// How many.
     pub count: u64,

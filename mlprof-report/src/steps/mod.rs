@@ -3,9 +3,10 @@
 pub(crate) mod durations;
 pub(crate) mod log;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use self::durations::{DurationBucket, StepDurations};
+use mlprof_events::OrderExt;
 use mlprof_events::Stage;
 
 /// No series has more entries, however many steps there were.
@@ -17,7 +18,8 @@ pub const MOST_ENTRIES: usize = 4096;
 /// Past [`MOST_ENTRIES`] steps neighbours share an entry, two and two, then four and four. What the
 /// longest of them was is kept, so that one slow step among a million is still seen, and single
 /// steps are counted in [histograms](StepDurations).
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepSeries {
     /// The stage that the steps are of; `None` outside of any.
     pub stage: Option<Stage>,
@@ -34,7 +36,8 @@ pub struct StepSeries {
 /// One step, or a few that followed each other. Times in seconds; those that are left out in JSON are 0.
 ///
 /// The parts are of the thread that runs the loop, and add up to `seconds`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepEntry {
     /// The number of the first one, counted from 0 in its stage.
     pub number: u64,
@@ -73,7 +76,8 @@ pub struct StepEntry {
 }
 
 /// The longest of the steps of one [`StepEntry`].
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LongestStep {
     /// Its number, counted from 0 in its stage.
     pub number: u64,
@@ -82,7 +86,8 @@ pub struct LongestStep {
 }
 
 /// What took the most time in a step, without what ran inside of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SlowestAction {
     /// The name of the action, op or function.
     pub name: String,
@@ -194,7 +199,7 @@ impl StepSeries {
                 weighted.push(((entry.seconds - longest) / others as f64, others));
             }
         }
-        weighted.sort_by(|one, other| one.0.total_cmp(&other.0));
+        weighted.order_by(|one, other| one.0.total_cmp(&other.0));
         let all: u64 = weighted.iter().map(|(_, count)| count).sum();
         let wanted = ((share * all as f64).ceil() as u64).clamp(1, all.max(1));
         let mut seen = 0;

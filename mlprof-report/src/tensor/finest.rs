@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::table::shapes_text;
 use super::{KeyAverage, KeyAverages};
 use crate::advanced::is_zero;
+use mlprof_events::OrderExt;
 use mlprof_events::{ActionKind, Phase};
 
 /// A report has no more such rows.
@@ -18,7 +19,8 @@ pub const MOST_ROWS: usize = 4096;
 /// Calls, self times, memory and FLOPs of any rows add up, except the device time of a kernel,
 /// which the row of its op has again. Totals of rows that contain each other contain the inner ones
 /// twice.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct FinestRow {
     /// The name, as in [`KeyAverage::name`].
     pub name: String,
@@ -158,7 +160,7 @@ pub(crate) fn at_most(mut rows: Vec<FinestRow>, most: usize) -> Vec<FinestRow> {
     if rows.len() <= most {
         return rows;
     }
-    rows.sort_by(|one, other| other.own_seconds().total_cmp(&one.own_seconds()));
+    rows.order_by(|one, other| other.own_seconds().total_cmp(&one.own_seconds()));
     let others = rows.split_off(most / 2);
     let mut places: HashMap<(String, ActionKind, bool), usize> = HashMap::new();
     for mut other in others {

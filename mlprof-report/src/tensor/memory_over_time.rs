@@ -1,6 +1,6 @@
 //! How many bytes were allocated for what, moment by moment, and what was there when it was most.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use mlprof_events::{MemoryCategory, MemoryDevice};
 
@@ -12,7 +12,8 @@ pub const MOST_MOMENTS: usize = 500;
 /// A level holds from its moment to the next one. Of moments close together the one with the most is
 /// kept; the peak is exact. Categories are known where a hook labelled the memory, else guessed from when
 /// it was allocated and how long it lived.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryOverTime {
     /// Which memory.
     pub device: MemoryDevice,
@@ -39,7 +40,8 @@ pub struct MemoryOverTime {
 }
 
 /// A step of training that was recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryStep {
     /// Its number, counted from 0 in its stage.
     pub number: u64,
@@ -48,7 +50,8 @@ pub struct MemoryStep {
 }
 
 /// One category's bytes, moment by moment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CategoryOverTime {
     /// What the memory is for.
     pub category: MemoryCategory,
@@ -61,7 +64,8 @@ pub struct CategoryOverTime {
 }
 
 /// The moment at which most was allocated, and what was there.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryPeak {
     /// When, since the beginning of the cycle; the first of equal moments.
     pub time_seconds: f64,
@@ -78,7 +82,8 @@ pub struct MemoryPeak {
 }
 
 /// Allocations that were alive at the peak: of one category, made by one op.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct PeakMemory {
     /// What they are for.
     pub category: MemoryCategory,

@@ -6,7 +6,7 @@ pub mod memory_over_time;
 pub(crate) mod table;
 mod thread;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub(crate) use self::device_time::device_seconds;
 pub use self::finest::{FinestRow, finest_rows};
@@ -25,7 +25,8 @@ use super::steps::StepSeries;
 use mlprof_events::{ActionKind, GroupBy, MemoryDevice, Phase, Schedule, TensorShape};
 
 /// The numbers of one stage: of all its cycles, not of the last one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct TensorReport {
     /// Which run and stage; wall time; what measuring cost; notes.
     pub header: ReportHeader,
@@ -89,7 +90,8 @@ pub struct TensorReport {
 }
 
 /// One cycle of the schedule.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CycleSummary {
     /// Which one, counted from 0 in its stage.
     pub number: u64,
@@ -100,7 +102,7 @@ pub struct CycleSummary {
     /// Whether all active steps are in it.
     pub is_complete: bool,
     /// When it began (UTC, RFC 3339).
-    pub started_at: chrono::DateTime<chrono::Utc>,
+    pub started_at: mlprof_events::UtcTime,
     /// How long it recorded, in seconds: without pauses, as for a validation within an epoch.
     pub wall_seconds: f64,
     /// How many ops, actions and other scopes there were.
@@ -108,7 +110,8 @@ pub struct CycleSummary {
 }
 
 /// Events for which there was no room, or that came too late.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DroppedEvents {
     /// Ops, actions and other scopes.
     pub events: u64,
@@ -119,7 +122,8 @@ pub struct DroppedEvents {
 }
 
 /// Compiling a kernel, or trying several to find the fastest.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct TuningSummary {
     /// The kernel.
     pub name: String,
@@ -131,7 +135,8 @@ pub struct TuningSummary {
 
 /// A table of ops, actions, modules, functions and kernels, one row per name or as
 /// [`GroupBy`] says, in the order in which they first ran.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct KeyAverages {
     /// What the rows are told apart by.
     pub group_by: GroupBy,
@@ -149,7 +154,8 @@ pub struct KeyAverages {
 /// not once more in the totals. Self numbers are without what ran inside, so they add up, except
 /// self device times: a kernel's stands in its own row and in that of its op. What ran
 /// on another thread for an op has host time of its own, which is not part of the op's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct KeyAverage {
     /// The name; `ProfilerStep*` for all steps.
     pub name: String,
@@ -254,7 +260,8 @@ fn per_second(flops: u64, device_seconds: f64, cpu_seconds: f64) -> Option<f64> 
 }
 
 /// How long calls took but for the first.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct RestDurations {
     /// The shortest.
     pub min_seconds: f64,
@@ -267,7 +274,8 @@ pub struct RestDurations {
 }
 
 /// Memory of one device. In bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryUse {
     /// Which memory.
     pub device: MemoryDevice,
@@ -346,7 +354,8 @@ impl KeyAverages {
 /// op to its forward op by a sequence number: it then belongs to the modules that the forward op ran
 /// in. Calls inside a call of the same module count once. Host time of ops that ran on another thread
 /// for the module is in it too.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ModuleStatistics {
     /// The last part of the path; the type for the root of a model.
     pub name: String,
@@ -365,7 +374,8 @@ pub struct ModuleStatistics {
 }
 
 /// What modules cost.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ModuleCost {
     /// Host time of forward.
     pub forward_seconds: f64,

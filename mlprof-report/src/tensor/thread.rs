@@ -1,9 +1,10 @@
 //! What threads did while steps were recorded.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// What one thread recorded, or all threads of one name.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct RecordedThread {
     /// The name; of several threads that have it, one row.
     pub thread: String,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use mlprof_events::OrderExt;
 use mlprof_events::{DeviceActivity, DeviceEvent, TimingMethod};
 
 /// Makes one event of each such pair: times, stream and configuration are the driver's, name and
@@ -36,7 +37,7 @@ fn launched(
 ) -> Vec<usize> {
     let is_it = |place: &usize| events[*place].device == device && is_wanted(&events[*place]);
     let mut places: Vec<usize> = (0..events.len()).filter(is_it).collect();
-    places.sort_by_key(|place| (events[*place].correlation, events[*place].start));
+    places.order_by_key(|place| (events[*place].correlation, events[*place].start));
     places
 }
 

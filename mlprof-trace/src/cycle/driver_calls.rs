@@ -4,6 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use super::event::{Event, MemoryEvent};
+use mlprof_events::OrderExt;
 use mlprof_events::{Direction, DriverCall, PastMemoryChange, ShapeList};
 
 /// The same of one thread, in the order of time.
@@ -27,7 +28,7 @@ pub(super) fn by_thread(
     }
     for thread in threads.values_mut() {
         sort(&mut thread.calls);
-        thread.memory.sort_by_key(|change| change.time);
+        thread.memory.order_by_key(|change| change.time);
     }
     threads
 }
@@ -35,7 +36,7 @@ pub(super) fn by_thread(
 /// In the order of their ends, what is inside first. Of calls with one correlation only the outermost
 /// is kept: a runtime library makes its calls of the driver inside its own.
 fn sort(calls: &mut Vec<DriverCall>) {
-    calls.sort_by_key(|call| (call.start, std::cmp::Reverse(call.end)));
+    calls.order_by_key(|call| (call.start, std::cmp::Reverse(call.end)));
     let mut outermost: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
     calls.retain(|call| {
         let (start, end) = (call.start.ticks(), call.end.ticks());
@@ -46,7 +47,7 @@ fn sort(calls: &mut Vec<DriverCall>) {
         outermost.insert(call.correlation, (start, end));
         true
     });
-    calls.sort_by_key(|call| (call.end, std::cmp::Reverse(call.start)));
+    calls.order_by_key(|call| (call.end, std::cmp::Reverse(call.start)));
 }
 
 /// Calls as events of the thread whose own events, in the order of their ends, are given.

@@ -10,8 +10,6 @@ mod time_order;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use chrono::{DateTime, Utc};
-
 pub(crate) use self::clock_shift::{clock_shifts, early};
 use self::deduplicate_kernels::pair;
 use self::driver_calls::{DriverWork, as_events, by_thread};
@@ -19,10 +17,11 @@ pub use self::event::{EVENT_WORDS, Event, MEMORY_WORDS, MemoryEvent, OpenEvent};
 use self::event_log::LogSnapshot;
 use self::time_order::InTimeOrder;
 use crate::trace_options::TraceOptions;
+use mlprof_events::OrderExt;
 use mlprof_events::clock::Rate;
 use mlprof_events::{
     Action, ClockReading, Context, CounterSample, DeviceDescription, DeviceEvent, DriverCall,
-    MemoryLabel, OpenActions, PastMemoryChange, RunContext, Stage, ThreadName, Timestamp,
+    MemoryLabel, OpenActions, PastMemoryChange, RunContext, Stage, ThreadName, Timestamp, UtcTime,
 };
 
 /// One cycle of a [`Schedule`](mlprof_events::Schedule), recorded and over: what
@@ -219,7 +218,7 @@ impl Cycle {
         // Threads that called a driver and did nothing else.
         let is_new = |number: &u64| threads.iter().all(|thread| thread.number != *number);
         let mut others: Vec<u64> = driver.keys().copied().filter(is_new).collect();
-        others.sort_unstable();
+        others.order();
         threads.extend(others.into_iter().map(RecordedThread::of_number));
         let tracks = threads.into_iter().map(|thread| {
             let driver = driver.remove(&thread.number).unwrap_or_default();
@@ -316,7 +315,7 @@ impl Cycle {
     }
 
     /// A moment on the wall clock.
-    pub fn wall_time(&self, time: Timestamp) -> DateTime<Utc> {
+    pub fn wall_time(&self, time: Timestamp) -> UtcTime {
         self.rate.wall_time(time.ticks())
     }
 

@@ -20,9 +20,10 @@ use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::cycle::Cycle;
+use mlprof_events::OrderExt;
 use mlprof_events::{Action, ActionKind};
 #[cfg(feature = "flame")]
 pub use mlprof_report::folded::draw;
@@ -32,7 +33,8 @@ pub use mlprof_report::folded::{
 use mlprof_report::output::write_file;
 
 /// What the widths of a flame graph stand for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FlameMetric {
@@ -196,7 +198,7 @@ impl FlameGraph {
         let mut lines: Vec<String> = valued
             .map(|node| format!("{} {}", self.stack(node), node.values.get(metric)))
             .collect();
-        lines.sort_unstable();
+        lines.order();
         lines
     }
 
@@ -226,7 +228,11 @@ impl FlameGraph {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_stacks(&self, path: impl AsRef<Path>, metric: FlameMetric) -> io::Result<()> {
-        write_file(path.as_ref(), |file| self.write_stacks(metric, BufWriter::new(file)))
+        self.write_stacks_at(path.as_ref(), metric)
+    }
+
+    fn write_stacks_at(&self, path: &Path, metric: FlameMetric) -> io::Result<()> {
+        write_file(path, |file| self.write_stacks(metric, BufWriter::new(file)))
     }
 
     /// Draws the flame graph into an SVG file that browsers can zoom and search.

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use super::annotations::Span;
 use super::{ArrowEnd, Writer};
 use crate::nest::Lanes;
+use mlprof_events::OrderExt;
 use mlprof_events::{DeviceActivity, DeviceEvent, KernelLaunch, TimingMethod};
 
 /// A stream of a device, or what a device's host code tunes.
@@ -53,7 +54,7 @@ impl<W: Write> Writer<'_, W> {
             what: What::Span(span),
         }));
         // What is around something comes before it.
-        slices.sort_by_key(|slice| {
+        slices.order_by_key(|slice| {
             let (is_event, action) = match &slice.what {
                 What::Span(span) => (false, Some(span.action)),
                 What::Event(_) => (true, None),

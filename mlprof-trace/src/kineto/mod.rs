@@ -57,10 +57,8 @@ mod tracks;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-
 use crate::cycle::Cycle;
+use crate::gzip::GzipWriter;
 use crate::json::JsonWriter;
 use annotations::Annotations;
 use flops::Flops;
@@ -78,10 +76,15 @@ use tracks::Tracks;
 /// # Errors
 ///
 /// What `out` says.
-pub fn write(cycle: &Cycle, name: &str, out: impl Write) -> io::Result<()> {
+pub fn write(cycle: &Cycle, name: &str, mut out: impl Write) -> io::Result<()> {
+    write_to(cycle, name, &mut out)
+}
+
+/// Is compiled once, and not for each kind of file: `out` gets large pieces.
+fn write_to(cycle: &Cycle, name: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut names = Names::new();
     let index = Index::of(cycle, &mut names);
-    let wall = cycle.wall_time(cycle.started).timestamp_nanos_opt().unwrap_or(0);
+    let wall = cycle.wall_time(cycle.started).unix_nanoseconds();
     let base = wall - wall.rem_euclid(WEEK);
     let mut writer = Writer {
         cycle,
@@ -199,7 +202,10 @@ impl Cycle {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_chrome_trace(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        let path = path.as_ref();
+        self.write_chrome_trace(path.as_ref())
+    }
+
+    fn write_chrome_trace(&self, path: &Path) -> io::Result<()> {
         let name = path.to_string_lossy();
         let is_compressed = path.extension().is_some_and(|extension| extension == "gz");
         write_file(path, |file| {
@@ -207,9 +213,9 @@ impl Cycle {
                 return write(self, &name, file);
             }
             let buffered = BufWriter::with_capacity(1 << 16, file);
-            let mut encoder = GzEncoder::new(buffered, Compression::fast());
-            write(self, &name, &mut encoder)?;
-            encoder.finish()?.flush()
+            let mut gzip = GzipWriter::new(buffered)?;
+            write(self, &name, &mut gzip)?;
+            gzip.finish().map(drop)
         })
     }
 }

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 
 use super::Writer;
 use crate::cycle::Cycle;
-use crate::host;
 
 /// Numbers that operating systems give to threads are below this one on Linux.
 const FIRST_OWN: u64 = 1 << 22;
@@ -85,7 +84,7 @@ fn default_streams(cycle: &Cycle) -> HashMap<u32, u64> {
 impl<W: Write> Writer<'_, W> {
     /// The names of all processes and tracks.
     pub(super) fn track_names(&mut self) -> io::Result<()> {
-        let program = host::program_name().unwrap_or_else(|| "program".to_owned());
+        let program = mlprof_events::program_name().unwrap_or_else(|| "program".to_owned());
         let process = self.tracks.process;
         self.process(process, &program, "CPU", process)?;
         for device in self.tracks.devices.clone() {

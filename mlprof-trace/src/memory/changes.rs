@@ -6,6 +6,7 @@ use super::{StepSpan, microseconds};
 use crate::cycle::{Cycle, Event, Track};
 use crate::nest::Nest;
 use crate::walk::{Recorded as Item, backwards};
+use mlprof_events::OrderExt;
 use mlprof_events::{Action, ActionKind, Direction, MemoryChange, MemoryDevice, Phase};
 
 /// The ends of the names of actions that fetch or move batches.
@@ -82,8 +83,8 @@ impl Recorded {
             recorded.track(cycle, track);
             recorded.changes[first..].reverse();
         }
-        recorded.changes.sort_by_key(|change| change.time);
-        recorded.steps.sort_by_key(|step| step.step);
+        recorded.changes.order_by_key(|change| change.time);
+        recorded.steps.order_by_key(|step| step.step);
         recorded.phases = merged(recorded.phases);
         recorded
     }
@@ -149,7 +150,7 @@ fn called_from(cycle: &Cycle, event: &Event) -> Around {
 
 /// One run for all that follow each other in the same phase.
 fn merged(mut runs: Vec<PhaseRun>) -> Vec<PhaseRun> {
-    runs.sort_by_key(|run| run.start);
+    runs.order_by_key(|run| run.start);
     let mut merged: Vec<PhaseRun> = Vec::new();
     for run in runs {
         match merged.last_mut() {

@@ -9,6 +9,7 @@ use mlprof_report::tensor::memory_over_time::PeakMemory;
 
 use super::{CATEGORIES, DeviceTimeline, Levels, MOST_SAMPLES, Peak, microseconds, place};
 use crate::cycle::Cycle;
+use mlprof_events::OrderExt;
 use mlprof_events::{Action, MemoryCategory, MemoryDevice};
 
 /// Bytes by category, in the order of [`CATEGORIES`].
@@ -137,7 +138,7 @@ fn effects(
         let is_from_before = change.address != 0;
         effects.push(Effect { place: number, category, bytes: change.bytes, is_from_before });
     }
-    effects.sort_by_key(|effect| effect.place);
+    effects.order_by_key(|effect| effect.place);
     effects
 }
 
@@ -231,7 +232,7 @@ fn peak(recorded: &Recorded, allocations: &[Allocation], level: &Level) -> Peak 
             bytes,
         })
         .collect();
-    alive.sort_by(|one, other| {
+    alive.order_by(|one, other| {
         let key = |row: &PeakMemory| (Reverse(row.bytes), row.op.clone(), row.inside.clone());
         key(one).cmp(&key(other))
     });

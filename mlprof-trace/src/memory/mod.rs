@@ -35,7 +35,7 @@ mod snapshot;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub(crate) use self::over_time::keep_fullest;
 use crate::cycle::Cycle;
@@ -63,7 +63,8 @@ fn place(category: MemoryCategory) -> usize {
 }
 
 /// The use of memory in one cycle. All times in microseconds since the beginning of the cycle.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[non_exhaustive]
 pub struct MemoryTimeline {
     /// The stage, if a trainer said one.
@@ -81,7 +82,8 @@ pub struct MemoryTimeline {
 }
 
 /// A step of training.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepSpan {
     /// Its number, from 0 in its stage.
     pub step: u64,
@@ -92,7 +94,8 @@ pub struct StepSpan {
 }
 
 /// The use of one memory.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[non_exhaustive]
 pub struct DeviceTimeline {
     /// Which memory.
@@ -120,7 +123,8 @@ impl DeviceTimeline {
 }
 
 /// One category's bytes, moment by moment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Levels {
     /// What the memory is for.
     pub category: MemoryCategory,
@@ -129,7 +133,8 @@ pub struct Levels {
 }
 
 /// The moment at which most was allocated; the first one if there are several.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Peak {
     /// When.
     pub time_us: f64,
@@ -164,7 +169,11 @@ impl MemoryTimeline {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_json(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        write_file(path.as_ref(), |file| {
+        self.write_json(path.as_ref())
+    }
+
+    fn write_json(&self, path: &Path) -> io::Result<()> {
+        write_file(path, |file| {
             let mut file = BufWriter::new(file);
             serde_json::to_writer(&mut file, self)?;
             file.flush()
@@ -177,7 +186,11 @@ impl MemoryTimeline {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_html(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        write_file(path.as_ref(), |file| file.write_all(page::html(self).as_bytes()))
+        self.write_html(path.as_ref())
+    }
+
+    fn write_html(&self, path: &Path) -> io::Result<()> {
+        write_file(path, |file| file.write_all(page::html(self).as_bytes()))
     }
 
     /// The picture of one of [`devices`](Self::devices), as SVG.

@@ -2,6 +2,7 @@
 
 use super::{CATEGORIES, DeviceTimeline, MemoryTimeline};
 use crate::cycle::{Cycle, Track};
+use mlprof_events::OrderExt;
 use mlprof_report::tensor::MemoryOverTime;
 use mlprof_report::tensor::memory_over_time::{
     CategoryOverTime, MOST_MOMENTS, MemoryPeak, MemoryStep, highest_moments,
@@ -31,7 +32,7 @@ pub(crate) fn keep_fullest(kept: &mut Vec<MemoryOverTime>, cycle: &Cycle) {
             None => kept.push(over_time(cycle.number, &timeline, device)),
         }
     }
-    kept.sort_by_key(|memory| memory.device);
+    kept.order_by_key(|memory| memory.device);
 }
 
 fn over_time(cycle: u64, timeline: &MemoryTimeline, device: &DeviceTimeline) -> MemoryOverTime {

@@ -14,6 +14,7 @@ use super::categories::{Before, allocations, apply_labels};
 use super::changes::{Around, Recorded};
 use super::pickle::{self, Value};
 use crate::cycle::Cycle;
+use mlprof_events::OrderExt;
 use mlprof_events::{Action, MemoryCategory, MemoryDevice};
 use mlprof_report::output::write_file;
 
@@ -35,8 +36,12 @@ impl Cycle {
     ///
     /// If the file cannot be written; then there is none.
     pub fn export_memory_snapshot(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        self.write_memory_snapshot(path.as_ref())
+    }
+
+    fn write_memory_snapshot(&self, path: &Path) -> io::Result<()> {
         let snapshot = snapshot(self);
-        write_file(path.as_ref(), |file| {
+        write_file(path, |file| {
             let mut file = BufWriter::new(file);
             pickle::write(&snapshot, &mut file)?;
             file.flush()
@@ -137,7 +142,7 @@ fn end_of_trace(cycle: &Cycle, recorded: &Recorded, trace: &[Value]) -> Option<V
 
 /// When something happened, since 1970.
 fn unix_microseconds(cycle: &Cycle, time: i64) -> i64 {
-    cycle.wall_time(cycle.started).timestamp_micros() + time.div_euclid(1000)
+    cycle.wall_time(cycle.started).unix_nanoseconds().div_euclid(1000) + time.div_euclid(1000)
 }
 
 fn entry(action: &str, address: u64, memory: &Alive, time: i64) -> Value {
@@ -190,7 +195,7 @@ fn segments_of(
     mut used: Vec<(u64, u64)>,
     alive: BTreeMap<u64, Alive>,
 ) -> Vec<Value> {
-    used.sort_unstable();
+    used.order();
     let mut spans: Vec<(u64, u64)> = Vec::new();
     for (start, end) in used {
         match spans.last_mut() {

@@ -7,6 +7,7 @@ use super::fold::Bytes;
 use super::modules::ModuleId;
 use super::tree::{Calls, NOWHERE, Node, NodeId, PathTree};
 use crate::flops::flops;
+use mlprof_events::OrderExt;
 use mlprof_events::clock::Rate;
 use mlprof_events::{Action, ActionKind, GroupBy, MemoryDevice, Phase, ShapeList, TensorShape};
 use mlprof_report::tensor::{KeyAverage, KeyAverages, MemoryUse, RestDurations};
@@ -128,7 +129,7 @@ pub(super) fn key_averages(profile: &Profile, group_by: GroupBy, rate: Rate) -> 
     grouping.walk();
     let mut rows = grouping.rows;
     rows.retain(|row| row.calls.measured() > 0);
-    rows.sort_by_key(|row| row.calls.first_started);
+    rows.order_by_key(|row| row.calls.first_started);
     let modules = &profile.tree.modules;
     KeyAverages {
         group_by,
@@ -280,7 +281,7 @@ impl Row {
         let own = u64::try_from(calls.own).unwrap_or(0);
         let mut memory: Vec<MemoryUse> =
             self.memory.iter().filter_map(|(device, (all, own))| used(*device, all, own)).collect();
-        memory.sort_by_key(|part| part.device);
+        memory.order_by_key(|part| part.device);
         let (cpu, accelerators): (Vec<_>, Vec<_>) =
             memory.iter().partition(|part: &&MemoryUse| part.device == MemoryDevice::Cpu);
         let inputs = || -> Vec<TensorShape> { self.shapes.inputs().unwrap_or_default() };

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::kinds::Kinds;
 use crate::cycle::Cycle;
+use mlprof_events::OrderExt;
 use mlprof_events::clock::Rate;
 use mlprof_events::{Action, ActionKind, CounterSample, DeviceCounter, device_memory};
 use mlprof_report::tensor::{ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics};
@@ -52,7 +53,7 @@ struct Series {
 
 impl Series {
     fn new(mut samples: Vec<(u64, f64)>) -> Self {
-        samples.sort_by_key(|(time, _)| *time);
+        samples.order_by_key(|(time, _)| *time);
         let count = samples.len();
         let mut sums = Vec::with_capacity(count + 1);
         let mut maxima = vec![f64::NEG_INFINITY; 2 * count];
@@ -209,7 +210,7 @@ impl CounterSums {
             }
         };
         let mut actions: Vec<_> = self.actions.iter().map(action).collect();
-        actions.sort_by(|one, other| {
+        actions.order_by(|one, other| {
             let longest_first = other.total_seconds.total_cmp(&one.total_seconds);
             longest_first.then_with(|| one.name.cmp(&other.name))
         });

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::cycle::{Cycle, clock_shifts};
+use mlprof_events::OrderExt;
 use mlprof_events::{ActionKind, TimingMethod};
 use mlprof_report::tensor::{DeviceIdle, IdleGaps};
 
@@ -107,10 +108,10 @@ impl IdleSums {
         let pauses: Vec<(i64, i64)> =
             cycle.pauses.iter().map(|(from, to)| (since_start(*from), since_start(*to))).collect();
         for (device, mut work) in work_of(cycle) {
-            work.sort_by_key(|work| (work.start, work.end));
+            work.order_by_key(|work| (work.start, work.end));
             self.sums((device, None)).add(work.iter().copied(), &pauses);
             let mut streams: Vec<u32> = work.iter().map(|work| work.stream).collect();
-            streams.sort_unstable();
+            streams.order();
             streams.dedup();
             for stream in streams {
                 if self.0.len() < MOST_STREAMS || self.0.contains_key(&(device, Some(stream))) {

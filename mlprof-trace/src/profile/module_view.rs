@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use super::Profile;
 use super::averages::Costs;
 use super::modules::{ChainId, Module, ModuleId};
+use mlprof_events::OrderExt;
 use mlprof_events::clock::Rate;
 use mlprof_events::{ActionKind, Phase};
 use mlprof_report::tensor::{ModuleCost, ModuleStatistics};
@@ -36,7 +37,7 @@ impl Profile {
         let (tallies, costs) = self.tallies(rate);
         let mut order: Vec<(ModuleId, &Module)> = self.tree.modules.iter().collect();
         // Roots first: what is below them must find them.
-        order.sort_by_key(|(id, module)| {
+        order.order_by_key(|(id, module)| {
             (!module.path.is_empty(), tallies.get(id).map_or(u64::MAX, |tally| tally.first_started))
         });
         let mut forest = Vec::new();
@@ -110,7 +111,7 @@ impl Profile {
                 places.push((root, path));
                 places.extend(parts.filter(|part| !called.contains(part)));
             }
-            places.sort_unstable();
+            places.order();
             places.dedup();
             places.into_iter().for_each(|place| *totals.entry(place).or_default() += *cost);
         }

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use super::tree::{Node, NodeId};
 use crate::cycle::Event;
 use mlprof_events::Action;
+use mlprof_events::OrderExt;
 use mlprof_report::internals::{StepParts, StepTicks};
 
 /// A path's own time in the step that is gone through.
@@ -97,7 +98,7 @@ impl StepSplit {
         // The number in a span has 32 bits.
         let wanted = steps.start as u32..steps.end as u32;
         over.retain(|step| wanted.contains(&(step.number as u32)));
-        over.sort_by_key(|step| (step.number, step.started));
+        over.order_by_key(|step| (step.number, step.started));
         over.dedup_by(|later, first| {
             let is_same = later.number == first.number;
             if is_same {

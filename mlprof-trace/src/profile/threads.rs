@@ -6,6 +6,7 @@ use mlprof_events::clock::Rate;
 use mlprof_report::tensor::RecordedThread;
 
 use crate::cycle::Track;
+use mlprof_events::OrderExt;
 
 /// Sums by the names of threads. Its memory depends on how many threads there were.
 #[derive(Default)]
@@ -46,7 +47,7 @@ impl ThreadSums {
             seconds: rate.seconds(sums.ticks),
         };
         let mut rows: Vec<_> = self.0.iter().map(row).collect();
-        rows.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+        rows.order_by(|one, other| other.seconds.total_cmp(&one.seconds));
         rows
     }
 }

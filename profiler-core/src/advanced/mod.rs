@@ -1,6 +1,7 @@
 //! The Advanced profiler: which functions the time of every action went to.
 
 mod missing;
+#[cfg(feature = "sampling")]
 mod sampled;
 mod snapshot;
 mod summarize;
@@ -47,6 +48,7 @@ pub struct AdvancedProfiler {
     output: Output,
     line_count_restriction: LineCountRestriction,
     dump_stats: bool,
+    #[cfg(feature = "sampling")]
     sampling: Option<sampled::Sampling>,
     /// Where device time is measured.
     devices: Option<DeviceTime>,
@@ -75,6 +77,7 @@ impl AdvancedProfiler {
             output: Output::new().of_kind("advanced"),
             line_count_restriction: LineCountRestriction::default(),
             dump_stats: false,
+            #[cfg(feature = "sampling")]
             sampling: None,
             devices: None,
         }
@@ -124,10 +127,15 @@ impl AdvancedProfiler {
     /// under way are waited for; by threads of mlprof's own, which answer and which end a training, for 4 s at
     /// most.
     pub fn snapshot(&self) -> AdvancedReport {
+        // Before all else: what is sampled from here on is of no action that is reported.
+        #[cfg(feature = "sampling")]
         let samples = self.samples();
         let is_whole = hook::deliver_regions();
-        let report = summarize::summarize(self.recorder.collect(), &self.output.run());
-        let mut report = AdvancedReport { samples, ..report };
+        let mut report = summarize::summarize(self.recorder.collect(), &self.output.run());
+        #[cfg(feature = "sampling")]
+        {
+            report.samples = samples;
+        }
         report.header.settings = vec![Setting::new("samples", self.sampling_in_words())];
         if let Some(devices) = &self.devices {
             report.header.settings.push(Setting::recorded("device time", true));
@@ -146,8 +154,15 @@ impl AdvancedProfiler {
         stopped
     }
 
+    /// Returns the report's word for what is sampled.
+    #[cfg(not(feature = "sampling"))]
+    fn sampling_in_words(&self) -> &'static str {
+        "none"
+    }
+
     /// Samples that follow belong to the session that has just begun.
     fn note_session(&self) {
+        #[cfg(feature = "sampling")]
         self.sample_session();
     }
 }

@@ -14,6 +14,7 @@ use crate::report::advanced::{
 };
 use crate::{RunContext, Stage};
 use mlprof_events::Action;
+use mlprof_events::OrderExt;
 use mlprof_events::clock::Rate;
 use mlprof_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
@@ -53,7 +54,7 @@ pub(super) fn summarize(collected: Collected<TreeSnapshot>, run: &RunContext) ->
     }
     if let Some(startup) = header.startup {
         actions.push(startup_profile(startup));
-        actions.sort_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
+        actions.order_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
     }
     AdvancedReport {
         header,
@@ -234,7 +235,7 @@ fn in_seconds(
     rate: Rate,
 ) -> Vec<ActionProfile> {
     let mut profiles: Vec<_> = profiles.into_iter().collect();
-    profiles.sort_by_key(|((_, name), profile)| (std::cmp::Reverse(profile.total), *name));
+    profiles.order_by_key(|((_, name), profile)| (std::cmp::Reverse(profile.total), *name));
     profiles
         .into_iter()
         .map(|((sub_stage, name), profile)| ActionProfile {
@@ -260,7 +261,7 @@ fn functions(profile: Profile, rate: Rate) -> Vec<FunctionStatistics> {
         }
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort_by(|(one, (first, _)), (other, (second, _))| {
+    rows.order_by(|(one, (first, _)), (other, (second, _))| {
         second.cumulative.cmp(&first.cumulative).then_with(|| one.cmp(other))
     });
     rows.into_iter()
@@ -269,7 +270,7 @@ fn functions(profile: Profile, rate: Rate) -> Vec<FunctionStatistics> {
             calls: statistics(counts, rate),
             callers: {
                 let mut callers: Vec<_> = callers.into_iter().collect();
-                callers.sort_by(|(one, _), (other, _)| one.cmp(other));
+                callers.order_by(|(one, _), (other, _)| one.cmp(other));
                 callers
                     .into_iter()
                     .map(|(caller, counts)| CallerStatistics {
@@ -312,7 +313,7 @@ fn roots(tree: &TreeSnapshot, rate: Rate) -> Vec<CallTreeNode> {
     for (index, place) in tree.places.iter().enumerate().rev() {
         let mut children: Vec<CallTreeNode> =
             place.children.iter().filter_map(|child| nodes[*child].take()).collect();
-        children.sort_by(|one, other| {
+        children.order_by(|one, other| {
             other.calls.cumulative_seconds.total_cmp(&one.calls.cumulative_seconds)
         });
         let Some(action) = place.action else { return children };

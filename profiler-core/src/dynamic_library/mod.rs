@@ -2,8 +2,12 @@
 
 #[cfg(not(any(unix, windows)))]
 mod no_libraries;
+#[cfg(unix)]
+mod unix;
 
-#[cfg(any(unix, windows))]
+#[cfg(windows)]
 pub(crate) use libloading::{Error, Library};
 #[cfg(not(any(unix, windows)))]
 pub(crate) use no_libraries::{Error, Library};
+#[cfg(unix)]
+pub(crate) use unix::{Error, Library};

@@ -2,6 +2,7 @@
 //! is used here, which always fails.
 
 use std::ffi::OsStr;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 /// A library that cannot exist.
@@ -9,7 +10,7 @@ use std::ops::Deref;
 pub enum Library {}
 
 /// A function of such a library.
-pub(crate) struct Symbol<T>(T);
+pub(crate) struct Symbol<'library, T>(T, PhantomData<&'library Library>);
 
 /// The one reason why loading fails.
 #[derive(Debug, thiserror::Error)]
@@ -24,12 +25,12 @@ impl Library {
         Err(Error)
     }
 
-    pub(crate) unsafe fn get<T>(&self, _name: &[u8]) -> Result<Symbol<T>, Error> {
+    pub(crate) unsafe fn get<T>(&self, _name: &[u8]) -> Result<Symbol<'_, T>, Error> {
         match *self {}
     }
 }
 
-impl<T> Deref for Symbol<T> {
+impl<T> Deref for Symbol<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {

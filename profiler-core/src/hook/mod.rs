@@ -59,6 +59,7 @@ pub use without_ops::{WITHOUT_OPS_OF, reason_without_ops};
 pub use without_ops::{announce_without_ops, declare_ops_of, has_ops_of};
 
 pub(crate) use crate::instrumentation::{STILL_AT_WORK, deliver_regions};
+#[cfg(feature = "tensor")]
 pub(crate) use without_ops::frameworks_without_ops;
 
 use std::sync::Arc;

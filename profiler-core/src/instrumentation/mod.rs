@@ -16,6 +16,7 @@ pub(crate) use regions::deliver_regions;
 use mlprof_events::forking::{Mutex, MutexGuard};
 use mlprof_events::{Context, Interest};
 
+use mlprof_events::OrderExt;
 use patience::wait_for_devices;
 
 /// A hook that can be turned on and off, and may have work under way.
@@ -160,12 +161,14 @@ pub(crate) fn flush() {
 }
 
 /// Whether some source wants to know which actions are open.
+#[cfg(any(test, feature = "tensor"))]
 #[inline(always)]
 pub(crate) fn wants_context() -> bool {
     WANTS_CONTEXT.load(Ordering::Relaxed)
 }
 
 /// The calling thread's open actions are now those of `context`.
+#[cfg(any(test, feature = "tensor"))]
 pub(crate) fn context_changed(context: Context) {
     for source in sources().filter(|source| source.wants_context()) {
         source.context_changed(context);
@@ -175,7 +178,7 @@ pub(crate) fn context_changed(context: Context) {
 /// What the registered sources tell the ops of.
 pub(crate) fn sources_of_ops() -> Vec<&'static str> {
     let mut known: Vec<_> = sources().filter_map(|source| source.ops_of()).collect();
-    known.sort_unstable();
+    known.order();
     known.dedup();
     known
 }

@@ -11,7 +11,7 @@ pub(crate) fn drops_signals() -> bool {
 
 /// Ends the process as `signal` does by itself, and where the system drops that signal with the
 /// exit code that a shell shows for it. May be called in a handler.
-pub(super) fn end_by(signal: c_int) -> ! {
+pub(crate) fn end_by(signal: c_int) -> ! {
     // SAFETY: the sets and the action are valid, and all functions may be called in a handler.
     unsafe {
         let mut default = MaybeUninit::<libc::sigaction>::zeroed().assume_init();

@@ -71,7 +71,7 @@ use no_signals as signals;
 use windows as signals;
 
 #[cfg(target_os = "linux")]
-pub(crate) use end::drops_signals;
+pub(crate) use end::{drops_signals, end_by};
 #[cfg(target_os = "linux")]
 pub(crate) use reports::AtTheEnd;
 pub(crate) use reports::PendingReport;

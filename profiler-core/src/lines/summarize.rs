@@ -50,7 +50,7 @@ pub(super) fn report(started: u64, with_memory: bool) -> LinesReport {
             started_at: rate.wall_time(started),
             wall_seconds: rate.seconds_between(started, ended),
             build: crate::build_settings::of_program(),
-            program: crate::trace::internals::program_name(),
+            program: mlprof_events::program_name(),
             machine: crate::machine::of_process(),
             frameworks: mlprof_events::frameworks(),
             startup: None,

@@ -204,7 +204,7 @@ impl NumericsProfiler {
                 started_at: rate.wall_time(running.started),
                 wall_seconds: rate.seconds_between(running.started, ended),
                 build: crate::build_settings::of_program(),
-                program: crate::trace::internals::program_name(),
+                program: mlprof_events::program_name(),
                 machine: crate::machine::of_process(),
                 frameworks: mlprof_events::frameworks(),
                 startup: None,

@@ -41,7 +41,7 @@ impl RecordFile {
             numerics_version: RECORD_VERSION,
             stage: output.stage(),
             rank: run.rank,
-            program: crate::trace::internals::program_name(),
+            program: mlprof_events::program_name(),
             frameworks: mlprof_events::frameworks(),
             started_at: Rate::now().wall_time(started),
             seed: settings.seed.or(run.seed),

@@ -37,11 +37,10 @@ use self::names::range_of;
 use self::tool::Tool;
 use crate::hook::{self, OpStart};
 use crate::profiler::{Inner, Internals};
-use crate::tensor::{Schedule, StepPhase};
 use crate::{Action, ActionKind, Interest, NeverStarted, Observation, Profiler, RunContext, Stage};
 use mlprof_events::environment::Environment;
 use mlprof_events::forking::{Mutex, MutexGuard};
-use mlprof_events::{Ended, OfStage, Stages};
+use mlprof_events::{Ended, OfStage, Schedule, Stages, StepPhase};
 
 /// Hands ranges to a tool that listens to NVTX; see the [module](self).
 ///

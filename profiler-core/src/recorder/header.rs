@@ -4,6 +4,7 @@ use super::Collected;
 use crate::RunContext;
 use crate::report::internals::{Missing, counted_were};
 use crate::report::{OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, StartupDurations, Units};
+use mlprof_events::OrderExt;
 use mlprof_events::clock;
 
 /// The header of a report over `collected`, in which `scopes` scopes were recorded.
@@ -62,7 +63,7 @@ pub(crate) fn header<S>(
         started_at: collected.rate.wall_time(collected.started),
         wall_seconds: collected.rate.seconds_between(collected.started, collected.ended),
         build: crate::build_settings::of_program(),
-        program: crate::trace::internals::program_name(),
+        program: mlprof_events::program_name(),
         machine: crate::machine::of_process(),
         frameworks: mlprof_events::frameworks(),
         startup: collected.startup.map(|startup| StartupDurations {
@@ -83,7 +84,7 @@ pub(crate) fn open_actions<S>(collected: &Collected<S>) -> Vec<OpenAction> {
     let parts = collected.parts.iter();
     let mut open: Vec<_> =
         parts.flat_map(|part| part.open.iter().map(|scope| (&part.thread, scope))).collect();
-    open.sort_by_key(|(_, scope)| scope.started);
+    open.order_by_key(|(_, scope)| scope.started);
     let listed = open.into_iter().take(MAX_OPEN).map(|(thread, scope)| OpenAction {
         action: scope.action.name().to_owned(),
         thread: thread.clone(),

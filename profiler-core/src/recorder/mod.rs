@@ -18,6 +18,7 @@ pub(crate) mod overhead;
 mod region_sink;
 pub(crate) mod regions;
 mod session;
+#[cfg(feature = "sampling")]
 mod session_numbers;
 pub(crate) mod stack;
 pub(crate) mod steps;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::report::regions::DeviceRegion;
 use crate::{Action, Stage};
+use mlprof_events::OrderExt;
 
 /// So many reasons for missing times are told apart.
 const REASONS: usize = 16;
@@ -54,6 +55,7 @@ impl Regions {
         }
     }
 
+    #[cfg(feature = "tensor")]
     pub(crate) fn merge(&mut self, other: &Self) {
         other.rows.iter().for_each(|(action, row)| self.add_row(*action, *row));
         other.lost.iter().for_each(|(why, count)| self.add_lost(why, *count));
@@ -96,7 +98,7 @@ pub(crate) fn statistics<'regions>(
             max_seconds: seconds(row.max),
         })
         .collect();
-    rows.sort_by(|one, other| {
+    rows.order_by(|one, other| {
         let longest_first = other.total_seconds.total_cmp(&one.total_seconds);
         longest_first.then_with(|| one.label().cmp(&other.label()))
     });

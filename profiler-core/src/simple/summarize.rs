@@ -14,6 +14,7 @@ use crate::report::simple::{
     ActionStatistics, DurationStatistics, MedianLimits, SimpleReport, ThreadStatistics,
 };
 use crate::{Action, RunContext, Stage};
+use mlprof_events::OrderExt;
 use mlprof_events::clock::Rate;
 use mlprof_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
@@ -36,7 +37,7 @@ pub(super) fn summarize(
     }
     if let Some(startup) = header.startup {
         actions.extend(startup_rows(startup));
-        actions.sort_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
+        actions.order_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
     }
     SimpleReport {
         header,
@@ -76,7 +77,7 @@ fn rows<'parts>(
 /// The rows in seconds, the longest total first; rows of one total in order of first occurrence.
 fn statistics(rows: Rows, rate: Rate) -> Vec<ActionStatistics> {
     let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort_by_key(|(_, row)| (std::cmp::Reverse(row.total), row.first_started));
+    rows.order_by_key(|(_, row)| (std::cmp::Reverse(row.total), row.first_started));
     rows.into_iter()
         .map(|((sub_stage, name), row)| ActionStatistics {
             action: name.to_owned(),

@@ -26,10 +26,14 @@ struct Lines {
     output: Output,
 }
 
+#[cfg(feature = "sampling")]
 struct Samples {
     sampler: crate::sampler::Sampler,
     output: Output,
 }
+
+#[cfg(not(feature = "sampling"))]
+enum Samples {}
 
 impl LinesAndSamples {
     /// Begins what the settings ask for. `output` makes the output of what is called so.
@@ -54,17 +58,15 @@ impl LinesAndSamples {
             reports.push((&lines.output, Report::Lines(lines.profiler.report())));
         }
         if let Some(samples) = self.samples.as_ref().filter(|_| with_samples) {
-            reports.push((&samples.output, Report::Samples(samples.sampler.report())));
+            samples.add_report(&mut reports);
         }
         reports
     }
 
     /// Delivers everything, with these notes.
     pub(super) fn finish(self, notes: &[String]) {
-        if let Some(Samples { sampler, output }) = self.samples {
-            let report = sampler.stop();
-            let text = crate::report::samples_page::paint(&report);
-            deliver(&output, Report::Samples(report), &text, notes);
+        if let Some(samples) = self.samples {
+            samples.finish(notes);
         }
         if let Some(lines) = self.lines {
             lines.finish(notes);
@@ -110,7 +112,39 @@ impl Lines {
     }
 }
 
+#[cfg(not(feature = "sampling"))]
 impl Samples {
+    fn start(_settings: SamplesSettings, _output: Output) -> Option<Self> {
+        output::say(NOT_BUILT);
+        None
+    }
+
+    fn add_report<'it>(&'it self, _reports: &mut Vec<(&'it Output, Report)>) {
+        match *self {}
+    }
+
+    fn finish(self, _notes: &[String]) {
+        match self {}
+    }
+}
+
+/// The line of a program without a sampler that `mlprof run` asks for samples.
+#[cfg(not(feature = "sampling"))]
+const NOT_BUILT: &str = "mlprof: nothing is sampled: the program is built without that: turn on the feature `sampling` of its \
+                         mlprof plugin";
+
+#[cfg(feature = "sampling")]
+impl Samples {
+    fn add_report<'it>(&'it self, reports: &mut Vec<(&'it Output, Report)>) {
+        reports.push((&self.output, Report::Samples(self.sampler.report())));
+    }
+
+    fn finish(self, notes: &[String]) {
+        let report = self.sampler.stop();
+        let text = crate::report::samples_page::paint(&report);
+        deliver(&self.output, Report::Samples(report), &text, notes);
+    }
+
     fn start(settings: SamplesSettings, output: Output) -> Option<Self> {
         let asked = crate::sampler::SamplerSettings::new(settings.hz)
             .frame_pointers(settings.frame_pointers);

@@ -3,18 +3,27 @@
 use std::sync::Arc;
 
 use super::results::output_of;
+#[cfg(feature = "numerics")]
+use crate::NumericsProfiler;
+#[cfg(feature = "tensor")]
+use crate::TensorProfiler;
 use crate::allocation::AllocationProfiler;
 use crate::profiler::accepted;
 use crate::report::LineCountRestriction;
-use crate::{AdvancedProfiler, Error, NumericsProfiler, Output, Profiler, TensorProfiler};
-use mlprof_events::run::{AdvancedSettings, RunSettings, TensorSettings};
+use crate::{AdvancedProfiler, Error, Output, Profiler, output};
+#[cfg(feature = "tensor")]
+use mlprof_events::run::TensorSettings;
+use mlprof_events::run::{AdvancedSettings, RunSettings};
 
 /// The profilers that the settings of a run ask for, whose files begin with `name`.
 pub(super) fn make(settings: &RunSettings, name: &str) -> Result<Vec<Arc<dyn Profiler>>, Error> {
     let mut parts: Vec<Arc<dyn Profiler>> = Vec::new();
+    not_built(settings).for_each(|missing| output::say(format_args!("mlprof: {missing}")));
+    #[cfg(feature = "tensor")]
     if let Some(tensor) = &settings.tensor {
         parts.push(accepted(Arc::new(make_tensor(tensor, output_of(settings, name, "ops"))))?);
     }
+    #[cfg(feature = "numerics")]
     if let Some(numerics) = &settings.numerics {
         let output = output_of(settings, name, "numerics");
         let profiler = NumericsProfiler::new().every(numerics.every).ops(true).output_to(output);
@@ -30,6 +39,19 @@ pub(super) fn make(settings: &RunSettings, name: &str) -> Result<Vec<Arc<dyn Pro
     Ok(parts)
 }
 
+/// Returns the profilers that a run asks for and this program is built without.
+fn not_built(settings: &RunSettings) -> impl Iterator<Item = Error> {
+    let tensor = settings.tensor.as_ref().map(|_| Error::NotBuilt { profiler: "tensor" });
+    let numerics = settings.numerics.as_ref().map(|_| Error::NotBuilt { profiler: "numerics" });
+    [
+        tensor.filter(|_| cfg!(not(feature = "tensor"))),
+        numerics.filter(|_| cfg!(not(feature = "numerics"))),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+#[cfg(feature = "tensor")]
 fn make_tensor(settings: &TensorSettings, output: Output) -> TensorProfiler {
     let group_by = settings.group_by;
     let mut profiler = TensorProfiler::new()

@@ -23,19 +23,20 @@ pub(super) use linux::{leave, name, watch};
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use std::ffi::c_int;
     use std::io;
+    use std::mem::MaybeUninit;
     use std::ops::Range;
     use std::sync::{Mutex, OnceLock, PoisonError};
     use std::time::Duration;
 
-    use signal_hook::consts::SIGQUIT;
-    use signal_hook::low_level;
-    pub(in crate::spliced) use signal_hook::low_level::signal_name as name;
+    use libc::SIGQUIT;
 
     use super::FIRST_SPILL;
-    use crate::interrupt::{self, AtTheEnd, Waiter};
+    use crate::interrupt::{self, AtTheEnd, Waiter, end_by};
     use crate::output;
     use crate::spliced::crash;
+    use mlprof_events::errno::keeping_errno;
     use mlprof_events::own_thread;
 
     /// How often it is looked whether std handles faults, a millisecond apart.
@@ -91,18 +92,45 @@ mod linux {
         }
     }
 
-    fn register(signal: i32) -> io::Result<()> {
-        let handler = move || {
-            // A forked child may have no thread that would take it: there the signal does what it
-            // does without us.
+    /// Has the system call [`handle`] for a signal.
+    fn register(signal: c_int) -> io::Result<()> {
+        let handler: extern "C" fn(c_int) = handle;
+        // SAFETY: all-zero is a valid `sigaction`: no flags, and an empty set of signals.
+        let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+        // SAFETY: the action is whole and outlives the call. Its handler takes one argument, as is
+        // right without SA_SIGINFO, and calls only what may be called in one.
+        match unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    extern "C" fn handle(signal: c_int) {
+        keeping_errno(|| {
+            // A forked child may have no thread that would take it: there the signal does what it does without us.
             if !crash::is_of_this_process() {
-                let _ = low_level::emulate_default_handler(signal);
-                return;
+                end_by(signal);
             }
             crash::wake(signal);
-        };
-        // SAFETY: what the handler calls may be called in one.
-        unsafe { low_level::register(signal, handler) }.map(|_| ())
+        });
+    }
+
+    /// Returns the name of a signal that this module or [`crash`] handles.
+    pub(in crate::spliced) fn name(signal: c_int) -> Option<&'static str> {
+        Some(match signal {
+            libc::SIGABRT => "SIGABRT",
+            libc::SIGBUS => "SIGBUS",
+            libc::SIGFPE => "SIGFPE",
+            libc::SIGHUP => "SIGHUP",
+            libc::SIGILL => "SIGILL",
+            libc::SIGINT => "SIGINT",
+            libc::SIGQUIT => "SIGQUIT",
+            libc::SIGSEGV => "SIGSEGV",
+            libc::SIGTERM => "SIGTERM",
+            _ => return None,
+        })
     }
 
     /// What the thread that makes reports waits for.
@@ -125,7 +153,7 @@ mod linux {
                 // Unless somebody else has taken the signal over.
                 if HANDLED.get() == Some(&interrupt::handler(signal)) {
                     finish(signal);
-                    let _ = low_level::emulate_default_handler(signal);
+                    end_by(signal);
                 }
             }
         }

@@ -48,7 +48,7 @@ impl TensorProfiler {
                 started_at: rate.wall_time(profile.started),
                 wall_seconds: rate.seconds_between(profile.started, ended),
                 build: crate::build_settings::of_program(),
-                program: crate::trace::internals::program_name(),
+                program: mlprof_events::program_name(),
                 machine: crate::machine::of_process(),
                 frameworks: mlprof_events::frameworks(),
                 startup: None,

@@ -10,6 +10,7 @@ use crate::findings::framework::Framework;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 use crate::simple::ActionStatistics;
+use mlprof_events::OrderExt;
 
 pub(super) static RULE: Rule = Rule {
     name: "data-waiting",
@@ -111,7 +112,7 @@ fn parts(report: &Report, next: &str, waited: f64) -> Vec<Evidence> {
             && row.total_seconds >= LEAST_PART * waited
     };
     let mut parts: Vec<_> = report.actions.iter().filter(is_part).collect();
-    parts.sort_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
+    parts.order_by(|one, other| other.total_seconds.total_cmp(&one.total_seconds));
     let parts = parts.into_iter().take(MOST_PARTS);
     parts
         .map(|row| Evidence::new(format!("of it in {}", row.action), duration(row.total_seconds)))

@@ -11,6 +11,7 @@ use crate::number::grouped;
 use crate::numerics::{
     FoundTrouble, TensorRow, TroubleKind, TroubleLimits, has_enough, troubles_by,
 };
+use mlprof_events::OrderExt;
 
 /// A rule on numbers.
 pub(super) struct OfNumbers {
@@ -53,7 +54,7 @@ impl OfNumbers {
     /// One for all rows of which the same is to be said.
     fn findings(&self, mut found: Vec<FoundTrouble<'_>>) -> Vec<Finding> {
         let same = |trouble: &FoundTrouble<'_>| (trouble.kind, trouble.advice);
-        found.sort_by_key(same);
+        found.order_by_key(same);
         let alike = found.chunk_by(|one, other| same(one) == same(other));
         alike.filter_map(|alike| Some(self.finding(alike.split_first()?))).collect()
     }

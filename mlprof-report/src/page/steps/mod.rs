@@ -45,10 +45,8 @@ pub(super) fn shown_before(reports: &[Report]) -> Option<usize> {
     let is_same = |other: &Report| {
         let (one, other_header) = (last.header(), other.header());
         let run = |header: &ReportHeader| (header.program.clone(), header.stage, header.rank);
-        let apart = one.started_at - other_header.started_at;
-        run(one) == run(other_header)
-            && apart.as_seconds_f64().abs() < SAME_START
-            && count(last) <= count(other)
+        let apart = one.started_at.seconds_since(other_header.started_at);
+        run(one) == run(other_header) && apart.abs() < SAME_START && count(last) <= count(other)
     };
     before.iter().position(is_same)
 }

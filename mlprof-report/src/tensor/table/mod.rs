@@ -16,6 +16,7 @@ use self::number::{mean, memory, microseconds, scaled, share, time, unit};
 pub use self::options::{SortKey, TableOptions, TimeUnit};
 use super::{KeyAverage, KeyAverages, device_seconds};
 use crate::label;
+use mlprof_events::OrderExt;
 use mlprof_events::TensorShape;
 
 /// The width of all columns that have no other.
@@ -53,7 +54,7 @@ pub(super) fn paint(averages: &KeyAverages, options: &TableOptions) -> String {
     }
     let mut rows: Vec<&KeyAverage> = averages.rows.iter().collect();
     if let Some(key) = options.sort_by {
-        rows.sort_by(|one, other| key.of(other).total_cmp(&key.of(one)));
+        rows.order_by(|one, other| key.of(other).total_cmp(&key.of(one)));
     }
     let layout = Layout::new(averages, &rows, options);
     let mut text = String::new();

@@ -13,6 +13,7 @@ use crate::recorder::{Collected, Part, Recorder};
 use crate::report::MemoryReport;
 use crate::report::memory::{ActionMemory, MemoryTree, PathMemory, ProcessMemory, ThreadMemory};
 use crate::{Action, ActionKind, NeverStarted, Profiler, RunContext, Stage};
+use mlprof_events::OrderExt;
 
 /// Rows by name: two actions of one name (a function and a span, say) are one row.
 type Rows = HashMap<(Option<Stage>, &'static str), (Row, ActionKind)>;
@@ -93,7 +94,7 @@ fn statistics(rows: Rows) -> Vec<ActionMemory> {
         peak_bytes: row.peak_bytes,
     });
     let mut statistics: Vec<_> = statistics.collect();
-    statistics.sort_by(|one, other| {
+    statistics.order_by(|one, other| {
         let order = |row: &ActionMemory| Reverse(row.total.allocated_bytes);
         order(one).cmp(&order(other)).then_with(|| one.action.cmp(&other.action))
     });
@@ -133,7 +134,7 @@ fn inside(place: &mut PathMemory, action: Action) -> &mut PathMemory {
 }
 
 fn sort(place: &mut PathMemory) {
-    place.inside.sort_by(|one, other| {
+    place.inside.order_by(|one, other| {
         other.bytes.cmp(&one.bytes).then_with(|| one.action.cmp(&other.action))
     });
     place.inside.iter_mut().for_each(sort);

@@ -1,13 +1,13 @@
 //! Progress on standard error, so that reports on standard output can be piped.
 
-use std::fmt::Write;
-use std::io::IsTerminal;
+mod bar;
 
-use indicatif::ProgressStyle;
+use std::fmt::Write;
 
 use super::callback::Callback;
 use super::error::{BoxError, Result};
 use super::state::TrainerState;
+use bar::Bar;
 use mlprof_core::Stage;
 use mlprof_core::output::say;
 use mlprof_events::clock::Stopwatch;
@@ -17,7 +17,7 @@ use mlprof_events::clock::Stopwatch;
 /// A [`Trainer`](super::Trainer) has one unless told otherwise.
 #[derive(Debug)]
 pub struct ProgressBar {
-    bar: Option<indicatif::ProgressBar>,
+    bar: Option<Bar>,
     began: Stopwatch,
     batches: usize,
     /// What the running training epoch is called; validation is then a part of it.
@@ -31,57 +31,44 @@ impl Default for ProgressBar {
 }
 
 impl ProgressBar {
-    /// A bar if standard error is a terminal, lines if not.
+    /// Returns a bar if standard error is a terminal, else lines. A terminal whose `TERM` is `dumb` gets lines, too.
     pub fn new() -> Self {
-        let bar = std::io::stderr()
-            .is_terminal()
-            .then(|| indicatif::ProgressBar::no_length().with_style(style(false)));
-        Self { bar, began: Stopwatch::start(), batches: 0, epoch: None }
+        Self { bar: Bar::of_terminal(), began: Stopwatch::start(), batches: 0, epoch: None }
     }
 
     /// A pass over the data begins.
     fn begin(&mut self, title: &str, trainer: &TrainerState) {
         self.began = Stopwatch::start();
         self.batches = 0;
-        if let Some(bar) = &self.bar {
-            bar.set_style(style(trainer.num_batches().is_some()));
-            match trainer.num_batches() {
-                Some(total) => bar.set_length(total as u64),
-                None => bar.unset_length(),
-            }
-            bar.set_message(title.to_owned());
-            bar.reset();
+        if let Some(bar) = &mut self.bar {
+            bar.begin(title, trainer.num_batches());
         }
     }
 
     /// What the bar is called from here on.
-    fn rename(&self, title: &str) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(title.to_owned());
+    fn rename(&mut self, title: &str) {
+        if let Some(bar) = &mut self.bar {
+            title.clone_into(&mut bar.title);
+            bar.draw();
         }
     }
 
     /// One more batch is done.
     fn advance(&mut self, trainer: &TrainerState) {
         self.batches += 1;
-        if let Some(bar) = &self.bar {
-            if bar.length().is_none()
-                && let Some(total) = trainer.num_batches()
-            {
-                bar.set_style(style(true));
-                bar.set_length(total as u64);
-            }
-            // Drawn some 20 times per second; text that is not drawn is not made.
-            bar.set_position(self.batches as u64);
+        if let Some(bar) = &mut self.bar {
+            bar.length = bar.length.or(trainer.num_batches());
+            bar.position = self.batches;
             if let (Some(loss), Stage::Fit) = (trainer.loss(), trainer.stage())
                 && self.batches.is_multiple_of(16)
             {
-                let mut prefix = format!("loss {loss:.4}");
+                let mut suffix = format!("loss {loss:.4}");
                 for (name, value) in trainer.metrics_of_passes().shown_of_steps() {
-                    let _ = write!(prefix, ", {name} {value:.4}");
+                    let _ = write!(suffix, ", {name} {value:.4}");
                 }
-                bar.set_prefix(prefix);
+                bar.suffix = suffix;
             }
+            bar.draw_if_due();
         }
     }
 
@@ -98,31 +85,16 @@ impl ProgressBar {
         for (name, value) in trainer.metrics_of_passes().shown() {
             let _ = write!(line, ", {name} {value:.4}");
         }
-        match &self.bar {
-            Some(bar) => bar.suspend(|| say(line)),
-            None => say(line),
-        }
+        // The next pass draws the bar again, below the line.
+        self.clear();
+        say(line);
     }
 
-    fn clear(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+    fn clear(&mut self) {
+        if let Some(bar) = &mut self.bar {
+            bar.clear();
         }
     }
-}
-
-fn style(has_length: bool) -> ProgressStyle {
-    let template = if has_length {
-        "{msg} [{bar:30}] {pos}/{len} {per_sec} {prefix}"
-    } else {
-        "{msg} {spinner} {pos} {per_sec} {prefix}"
-    };
-    ProgressStyle::with_template(template)
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .with_key("per_sec", |state: &indicatif::ProgressState, out: &mut dyn Write| {
-            let _ = write!(out, "{:.1} step/s", state.per_sec());
-        })
-        .progress_chars("=> ")
 }
 
 fn epoch_title(trainer: &TrainerState) -> String {
@@ -153,7 +125,7 @@ impl Callback for ProgressBar {
     }
 
     fn on_validation_epoch_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
-        match &self.epoch {
+        match self.epoch.clone() {
             Some(epoch) => self.rename(&format!("{epoch}, validating")),
             None if trainer.stage() == Stage::Validate => self.begin("validate", trainer),
             None => {}
@@ -169,8 +141,8 @@ impl Callback for ProgressBar {
     }
 
     fn on_validation_epoch_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
-        match &self.epoch {
-            Some(epoch) => self.rename(epoch),
+        match self.epoch.clone() {
+            Some(epoch) => self.rename(&epoch),
             None if trainer.stage() == Stage::Validate => self.finish("validate", trainer),
             None => {}
         }
