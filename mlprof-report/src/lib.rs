@@ -2,8 +2,8 @@
 //!
 //! The values in [`simple`], [`advanced`] and [`tensor`] are plain data in seconds that any program
 //! can read as JSON; the other modules turn them into text or into the formats of other
-//! tools: [`lightning`] and [`detailed`] paint a [`SimpleReport`], [`pstats`] and [`prof`] an
-//! [`AdvancedReport`], [`tensor_page`] and [`modules`] a [`TensorReport`]; [`page`] makes one HTML file
+//! tools: [`simple::lightning`] and [`simple::detailed`] paint a [`SimpleReport`], [`advanced::pstats`] and [`advanced::prof`] an
+//! [`AdvancedReport`], [`tensor::page`] and [`tensor::modules`] a [`TensorReport`]; [`page`] makes one HTML file
 //! of all of them. None of them reads a clock or writes a file: that is for [`output`].
 //!
 //! # The JSON layout
@@ -97,11 +97,6 @@ mod build_settings;
 pub mod comparison;
 mod confidence;
 mod counted;
-mod counters;
-#[doc(hidden)]
-pub mod detailed;
-mod device_counters;
-mod device_idle;
 mod error;
 pub mod finding;
 pub mod findings;
@@ -112,20 +107,12 @@ mod frameworks;
 pub mod internals;
 mod json;
 mod label;
-#[doc(hidden)]
-pub mod lightning;
 mod line_count_restriction;
 pub mod lines;
-#[doc(hidden)]
-pub mod lines_memory;
-#[doc(hidden)]
-pub mod lines_text;
 mod machine;
 mod markup;
 pub mod memory;
 mod missing;
-#[doc(hidden)]
-pub mod modules;
 mod no_numbers;
 #[doc(hidden)]
 pub mod number;
@@ -134,28 +121,17 @@ pub mod output;
 #[cfg(feature = "html")]
 #[doc(hidden)]
 pub mod page;
-#[doc(hidden)]
-pub mod prof;
-pub mod pstats;
 mod quantile;
 #[doc(hidden)]
 pub mod ranks;
 pub mod regions;
-#[doc(hidden)]
-pub mod rows;
 pub mod samples;
-mod samples_folded;
-#[doc(hidden)]
-pub mod samples_page;
-mod samples_waits;
 mod selection;
 mod setting;
 pub mod simple;
 pub mod steps;
 mod table;
 pub mod tensor;
-#[doc(hidden)]
-pub mod tensor_page;
 mod training_steps;
 
 use std::borrow::Cow;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::advanced::ActionProfile;
 use super::line_count_restriction::restricted;
 use super::number::grouped;
-use super::rows::{RowKey, Rows};
 use super::simple::ActionStatistics;
+use crate::simple::rows::{RowKey, Rows};
 use crate::{OpenAction, ReportHeader};
 use mlprof_events::OrderExt;
 

@@ -2,8 +2,9 @@
 //! numbers. The files of `golden/lines` come from there: see `generate.py`.
 
 use mlprof_core::Report;
-use mlprof_core::report::lines_text::{self, LinesOptions};
-use mlprof_core::report::{LinesReport, lines_memory};
+use mlprof_core::report::LinesReport;
+use mlprof_core::report::lines::memory as lines_memory;
+use mlprof_core::report::lines::text::{self as lines_text, LinesOptions};
 
 fn golden(name: &str) -> String {
     let path = format!("{}/tests/golden/lines/{name}", env!("CARGO_MANIFEST_DIR"));

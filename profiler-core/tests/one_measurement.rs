@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use mlprof_core::allocation::{AllocationProfiler, TrackingAllocator};
-use mlprof_core::report::{LineCountRestriction, detailed, lightning, memory, pstats};
+use mlprof_core::report::advanced::pstats;
+use mlprof_core::report::simple::detailed;
+use mlprof_core::report::simple::lightning;
+use mlprof_core::report::{LineCountRestriction, memory};
 use mlprof_core::{
     Action, ActionKind, AdvancedProfiler, Output, Profiler, ProfilerExt, Report, SimpleProfiler,
 };

@@ -1,6 +1,9 @@
 //! What the Advanced profiler found: per action, every function below it; per thread, the call tree.
 
 mod deep;
+#[doc(hidden)]
+pub mod prof;
+pub mod pstats;
 
 use serde::Serialize;
 

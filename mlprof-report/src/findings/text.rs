@@ -8,8 +8,8 @@ use super::engine::Explanation;
 #[cfg(feature = "findings")]
 use super::rule::Outcome;
 use crate::finding::{Cost, Finding};
-use crate::lightning::title;
 use crate::number::{bytes, duration, share};
+use crate::simple::lightning::title;
 use crate::{Report, label};
 
 /// So many have a line on the console.

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use super::{ActionMemory, MemoryReport, MemoryTree, PathMemory};
 use crate::label;
-use crate::lightning::{append_remarks, title};
 use crate::number::{bytes, duration, grouped, share};
 use crate::selection::LEAST_SHARE_ON_CONSOLE;
+use crate::simple::lightning::{append_remarks, title};
 use crate::table::Grid;
 
 /// Rows of a tree that are shown; JSON has them all.

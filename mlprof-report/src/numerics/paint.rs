@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::{NumericsReport, RecordedTensor, Rerun, TensorRow, shown_norm, shown_number};
 use crate::label;
-use crate::lightning::{append_remarks, title};
 use crate::number::{duration, grouped};
+use crate::simple::lightning::{append_remarks, title};
 use crate::table::{Table, count, share, table, words};
 
 /// Rows of the table that are shown; JSON has them all.

@@ -2,9 +2,9 @@
 
 use super::Part;
 use super::limits::Limits;
-use crate::device_idle;
 use crate::number::{duration, grouped};
 use crate::table::{Cell, Column, Table, bytes, number, seconds, words};
+use crate::tensor::device_idle;
 use crate::tensor::{CounterStatistics, DeviceCounterStatistics, DeviceIdle};
 use mlprof_events::DeviceCounter;
 

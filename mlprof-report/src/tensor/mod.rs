@@ -1,8 +1,14 @@
 //! What the Tensor profiler found: a table of ops, a tree of modules, and which steps they are from.
 
+pub(crate) mod device_counters;
+pub(crate) mod device_idle;
 mod device_time;
 pub(crate) mod finest;
 pub mod memory_over_time;
+#[doc(hidden)]
+pub mod modules;
+#[doc(hidden)]
+pub mod page;
 pub(crate) mod table;
 mod thread;
 
@@ -15,13 +21,13 @@ pub use self::table::{SortKey, TableOptions, TimeUnit};
 pub use self::thread::RecordedThread;
 use super::ReportHeader;
 use super::advanced::is_zero;
-pub use super::device_counters::{
-    ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,
-};
-pub use super::device_idle::{DeviceIdle, IdleGaps};
 use super::finding::Finding;
 use super::regions::DeviceRegion;
 use super::steps::StepSeries;
+pub use crate::tensor::device_counters::{
+    ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics,
+};
+pub use crate::tensor::device_idle::{DeviceIdle, IdleGaps};
 use mlprof_events::{ActionKind, GroupBy, MemoryDevice, Phase, Schedule, TensorShape};
 
 /// The numbers of one stage: of all its cycles, not of the last one.

@@ -1,8 +1,9 @@
 //! Reports in the formats of other tools.
 
 use mlprof_events::Stage;
+use mlprof_report::advanced::prof;
 use mlprof_report::samples::Samples;
-use mlprof_report::{AdvancedReport, Report, prof};
+use mlprof_report::{AdvancedReport, Report};
 
 use super::format::{Format, OF_CALL_TREES, OF_SUMS};
 use super::outputs::{Output, Stem};

@@ -4,15 +4,18 @@ use std::path::Path;
 
 use mlprof_report::LineCountRestriction;
 use mlprof_report::Report;
-use mlprof_report::lines_text::LinesOptions;
-use mlprof_report::pstats::{self, PstatsOptions, Restriction};
-use mlprof_report::rows::Rows;
-use mlprof_report::samples_page::SampleOrder;
+use mlprof_report::advanced::pstats::{self, PstatsOptions, Restriction};
+use mlprof_report::lines::memory as lines_memory;
+use mlprof_report::lines::text as lines_text;
+use mlprof_report::lines::text::LinesOptions;
+use mlprof_report::samples::page as samples_page;
+use mlprof_report::samples::page::SampleOrder;
+use mlprof_report::simple::detailed;
+use mlprof_report::simple::lightning;
+use mlprof_report::simple::rows::Rows;
+use mlprof_report::tensor::page as tensor_page;
 use mlprof_report::tensor::{SortKey, TableOptions};
-use mlprof_report::{
-    AdvancedReport, LinesReport, SimpleReport, TensorReport, detailed, lightning, lines_memory,
-    lines_text, memory, numerics, samples_page, tensor_page,
-};
+use mlprof_report::{AdvancedReport, LinesReport, SimpleReport, TensorReport, memory, numerics};
 
 use super::findings;
 use super::group::describe;

@@ -4,9 +4,12 @@ use std::process::Stdio;
 
 use mlprof_core::Report;
 use mlprof_core::advanced::LineCountRestriction;
-use mlprof_core::report::rows::{RowKey, Rows};
+use mlprof_core::report::advanced::pstats;
+use mlprof_core::report::simple::detailed;
+use mlprof_core::report::simple::lightning;
+use mlprof_core::report::simple::rows::{RowKey, Rows};
+use mlprof_core::report::tensor::page as tensor_page;
 use mlprof_core::report::tensor::{SortKey, TableOptions};
-use mlprof_core::report::{detailed, lightning, pstats, tensor_page};
 
 use crate::runs::{
     Folder, advanced, command, counted, mlprof, printed, refused, simple, tensor, tensor_by, text,

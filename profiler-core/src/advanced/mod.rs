@@ -14,7 +14,9 @@ use crate::output::RenderedReport;
 use crate::profiler::{Inner, Internals};
 use crate::recorder::Recorder;
 pub use crate::report::LineCountRestriction;
-use crate::report::{AdvancedReport, Report, Setting, prof, pstats};
+use crate::report::advanced::prof;
+use crate::report::advanced::pstats;
+use crate::report::{AdvancedReport, Report, Setting};
 use crate::{Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage};
 
 /// Records an exact call tree per thread of all that is instrumented: actions, functions with

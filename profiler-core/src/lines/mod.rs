@@ -3,8 +3,8 @@
 //! As Python's `line_profiler` and `memory_profiler` see a program. The lines are told by code that
 //! `mlprof run --lines` has put into functions, through the C functions of the module `abi`; a
 //! [`LineProfiler`] reports what they found, as a [`LinesReport`] that
-//! [`report::lines_text`](crate::report::lines_text) prints as `line_profiler` does and
-//! [`report::lines_memory`](crate::report::lines_memory) as `memory_profiler` does.
+//! [`report::lines::text`](crate::report::lines::text) prints as `line_profiler` does and
+//! [`report::lines::memory`](crate::report::lines::memory) as `memory_profiler` does.
 //!
 //! *What is measured*: a hit when a line begins, and wall time on the thread from there until another
 //! line of the function begins or the function ends. What other functions do that a line calls is

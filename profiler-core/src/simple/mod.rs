@@ -21,7 +21,9 @@ use crate::hook;
 use crate::output::RenderedReport;
 use crate::profiler::{Inner, Internals};
 use crate::recorder::Recorder;
-use crate::report::{Report, Setting, SimpleReport, detailed, lightning};
+use crate::report::simple::detailed;
+use crate::report::simple::lightning;
+use crate::report::{Report, Setting, SimpleReport};
 use crate::{Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage};
 
 /// Counts and times actions; the counterpart of Lightning's `SimpleProfiler`, selected by

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::enabled_flags::{want, wanted};
 use crate::lines::{LineProfiler, PeriodicWriter};
 use crate::report::internals::{has_numbers, reason_for_nothing};
-use crate::report::{lines_memory, lines_text};
+use crate::report::lines::memory as lines_memory;
+use crate::report::lines::text as lines_text;
 use crate::{Output, Report, output};
 use mlprof_events::run::{LinesSettings, RunSettings, SamplesSettings};
 
@@ -141,7 +142,7 @@ impl Samples {
 
     fn finish(self, notes: &[String]) {
         let report = self.sampler.stop();
-        let text = crate::report::samples_page::paint(&report);
+        let text = crate::report::samples::page::paint(&report);
         deliver(&self.output, Report::Samples(report), &text, notes);
     }
 

@@ -311,14 +311,14 @@ fn of_others() -> Vec<Scene> {
 
 #[cfg(all(feature = "sampling", target_os = "linux"))]
 fn of_samples() -> Vec<Scene> {
-    use mlprof_core::report::samples_page;
+    use mlprof_core::report::samples::page;
     use mlprof_core::sampler::Sampler;
     vec![
         scene(
             "no_sample",
             || {
                 let report = Sampler::start(1).expect("starts").stop();
-                print!("{}", samples_page::paint(&report));
+                print!("{}", page::paint(&report));
                 print_json(&Report::Samples(report));
             },
             &["at 1 samples per second: the program was over too soon"],

@@ -1,6 +1,6 @@
 use mlprof_core::advanced::LineCountRestriction;
-use mlprof_core::report::detailed::{paint, paint_rows};
-use mlprof_core::report::rows::{RowKey, Rows};
+use mlprof_core::report::simple::detailed::{paint, paint_rows};
+use mlprof_core::report::simple::rows::{RowKey, Rows};
 use mlprof_core::report::simple::{CpuStatistics, DataWaiting, IoStatistics, ThreadStatistics};
 use mlprof_core::report::{SimpleReport, StartupDurations};
 

@@ -3,8 +3,8 @@ use std::path::Path;
 
 use mlprof_core::Stage;
 use mlprof_core::report::StartupDurations;
-use mlprof_core::report::lightning::{paint, paint_on_console};
 use mlprof_core::report::simple::DataWaiting;
+use mlprof_core::report::simple::lightning::{paint, paint_on_console};
 
 use crate::samples::{self, Golden, row, simple};
 

@@ -1,7 +1,7 @@
+use mlprof_core::report::advanced::prof::encode;
 use mlprof_core::report::advanced::{
     ActionProfile, CallStatistics, CallerStatistics, FunctionKey, FunctionStatistics,
 };
-use mlprof_core::report::prof::encode;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};

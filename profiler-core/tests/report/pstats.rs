@@ -1,8 +1,9 @@
 use mlprof_core::Stage;
 use mlprof_core::advanced::LineCountRestriction::{self, Lines, Share};
+use mlprof_core::report::advanced::prof;
+use mlprof_core::report::advanced::pstats;
+use mlprof_core::report::advanced::pstats::{PstatsOptions, Restriction, SortKey};
 use mlprof_core::report::advanced::{ActionProfile, AdvancedReport};
-use mlprof_core::report::pstats::{PstatsOptions, Restriction, SortKey};
-use mlprof_core::report::{prof, pstats};
 
 use crate::python;
 use crate::samples::{advanced, calls, function, key, open, profile};

@@ -10,7 +10,7 @@ use crate::findings::facts::Facts;
 use crate::findings::rule::{Outcome, Rule, Threshold};
 use crate::number::{duration, grouped, share};
 use crate::samples::Samples;
-use crate::samples_waits::{self, Waits};
+use crate::samples::waits::Waits;
 
 pub(super) static RULE: Rule = Rule {
     name: "lock-waits",
@@ -62,7 +62,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Some(batch) = samples.actions.iter().find(is_batch) else {
         return Outcome::no_inputs(super::NO_LOOP);
     };
-    let waits = samples_waits::of_action_inside(samples, batch, is_lock);
+    let waits = crate::samples::waits::of_action_inside(samples, batch, is_lock);
     let ticks: u64 = waits.iter().map(|waits| waits.ticks).sum();
     let seconds = ticks as f64 * samples.seconds_per_tick;
     let evidence = [

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::label;
-use super::number::{bytes, duration, grouped};
-use super::table::Grid;
-use super::tensor::{ModuleCost, ModuleStatistics};
+use crate::label;
+use crate::number::{bytes, duration, grouped};
+use crate::table::Grid;
+use crate::tensor::{ModuleCost, ModuleStatistics};
 
 /// So many modules are shown; JSON has them all.
 const MODULES_SHOWN: usize = 200;

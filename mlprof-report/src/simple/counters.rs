@@ -2,26 +2,26 @@
 
 use std::fmt::Write;
 
-use super::label;
-use super::number::{bytes, grouped, share, time_cell};
-use super::simple::{ActionStatistics, CpuStatistics, IoStatistics};
-use super::table::Grid;
+use crate::label;
+use crate::number::{bytes, grouped, share, time_cell};
+use crate::simple::{ActionStatistics, CpuStatistics, IoStatistics};
+use crate::table::Grid;
 use mlprof_events::OrderExt;
 
 /// What stands below the table of CPU time. Writing into a string cannot fail, here and below.
-pub(super) const CPU_LEGEND: &str = "\
+pub(crate) const CPU_LEGEND: &str = "\
 With the actions inside. CPU: of the thread that ran the action; waiting: the rest of the time, for \
 devices, files,\nlocks, other threads or a core. Process: CPU time of all threads meanwhile, and so \
 many cores it kept busy; of actions\nthat run side by side each has the other's in it. Yielded: how \
 often the thread gave its core away to wait; preempted:\nhow often it was taken from it.\n";
 
 /// What stands below the table of bytes.
-pub(super) const IO_LEGEND: &str = "\
+pub(crate) const IO_LEGEND: &str = "\
 With the actions inside. Read: by calls; only what the page cache did not have came from storage.\n";
 
 /// CPU time, if it was measured. `is_sorted`: in the order of the rows, not the longest first. Says
 /// whether there is a table.
-pub(super) fn paint_cpu(
+pub(crate) fn paint_cpu(
     text: &mut String,
     rows: &[&ActionStatistics],
     all: &str,
@@ -68,7 +68,7 @@ pub(super) fn paint_cpu(
 
 /// Bytes, if they were measured: actions that read or wrote any. `is_sorted`: in the order of the
 /// rows, not the most first. Says whether there is a table.
-pub(super) fn paint_io(
+pub(crate) fn paint_io(
     text: &mut String,
     rows: &[&ActionStatistics],
     all: &str,

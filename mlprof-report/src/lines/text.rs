@@ -7,9 +7,9 @@
 
 use std::fmt::Write;
 
-use super::label;
-use super::lines::{FunctionLines, LinesReport};
-use super::number::{general, grouped};
+use crate::label;
+use crate::lines::{FunctionLines, LinesReport};
+use crate::number::{general, grouped};
 use mlprof_events::OrderExt;
 
 /// What is printed, and in which unit.
@@ -64,7 +64,7 @@ pub fn paint(report: &LinesReport, options: &LinesOptions) -> String {
                 writeln!(text, "{seconds:6.2} seconds - {file}:{} - {name}", function.first_line);
         }
     }
-    super::lightning::append_remarks(&mut text, &[], &report.header.notes);
+    crate::simple::lightning::append_remarks(&mut text, &[], &report.header.notes);
     text
 }
 
@@ -114,7 +114,7 @@ fn paint_function(text: &mut String, function: &FunctionLines, total: f64, unit:
 }
 
 /// What a table does not list.
-pub(super) fn append_unlisted(text: &mut String, blank: u64, with_numbers: usize) {
+pub(crate) fn append_unlisted(text: &mut String, blank: u64, with_numbers: usize) {
     if blank > 0 {
         let _ = writeln!(text, "{} lines without numbers are not listed.", grouped(blank));
     }
@@ -125,7 +125,7 @@ pub(super) fn append_unlisted(text: &mut String, blank: u64, with_numbers: usize
 }
 
 /// The function's lines; empty ones, as many as there are numbers for, if their text is gone.
-pub(super) fn contents(function: &FunctionLines) -> Contents<'_> {
+pub(crate) fn contents(function: &FunctionLines) -> Contents<'_> {
     let last_run = function.lines.last().map_or(function.first_line, |line| line.line);
     let first = u64::from(function.first_line);
     let end = match &function.source {
@@ -138,7 +138,7 @@ pub(super) fn contents(function: &FunctionLines) -> Contents<'_> {
 }
 
 /// The lines of a function as a table lists them: their numbers and their text.
-pub(super) struct Contents<'function> {
+pub(crate) struct Contents<'function> {
     function: &'function FunctionLines,
     next: u64,
     /// The number after the last one.
@@ -148,7 +148,7 @@ pub(super) struct Contents<'function> {
     /// How many of the lines before this one have neither numbers nor text.
     blank: u32,
     /// How many such lines are not listed.
-    pub(super) left_out: u64,
+    pub(crate) left_out: u64,
 }
 
 impl Contents<'_> {
@@ -194,7 +194,7 @@ fn row(line: &str, cells: [&str; 4], widths: [usize; 4], content: &str) -> Strin
 }
 
 /// The line's number with hits, time, time per hit and share.
-fn cells(line: &super::lines::LineStatistics, total: f64, unit: f64) -> (u32, [String; 4]) {
+fn cells(line: &crate::lines::LineStatistics, total: f64, unit: f64) -> (u32, [String; 4]) {
     let (time, scalar) = (nanoseconds(line.seconds), NANOSECOND / unit);
     let fitting = |value: f64, width: usize| {
         let fixed = format!("{value:5.1}");

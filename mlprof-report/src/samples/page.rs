@@ -3,13 +3,12 @@
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-use super::advanced::ActionProfile;
-use super::label::{notes, shown};
-use super::lightning::title;
-use super::number::{duration, grouped, share};
-use super::samples::{ActionSamples, SampledCode, SampledFunction, Samples, SamplesReport};
-use super::samples_waits;
-use super::table::Grid;
+use crate::advanced::ActionProfile;
+use crate::label::{notes, shown};
+use crate::number::{duration, grouped, share};
+use crate::samples::{ActionSamples, SampledCode, SampledFunction, Samples, SamplesReport};
+use crate::simple::lightning::title;
+use crate::table::Grid;
 use mlprof_events::OrderExt;
 
 /// Functions with less of an action's work than this are left out of its table, as are those that
@@ -57,7 +56,7 @@ pub fn paint_ordered(report: &SamplesReport, order: SampleOrder) -> String {
 }
 
 /// The table of one action, below its exact one; nothing if nothing was sampled in it.
-pub(super) fn append_below(text: &mut String, samples: &Samples, profile: &ActionProfile) {
+pub(crate) fn append_below(text: &mut String, samples: &Samples, profile: &ActionProfile) {
     if let Some(action) = samples.actions.iter().find(|action| is_of(action, profile)) {
         let _ = writeln!(text, "Samples in: {}", shown(&action.label()));
         text.push_str(&table(samples, action));
@@ -66,7 +65,7 @@ pub(super) fn append_below(text: &mut String, samples: &Samples, profile: &Actio
 }
 
 /// The tables of what has no exact one, and how samples were taken.
-pub(super) fn append_rest(text: &mut String, samples: &Samples, exact: &[ActionProfile]) {
+pub(crate) fn append_rest(text: &mut String, samples: &Samples, exact: &[ActionProfile]) {
     for action in &samples.actions {
         if !exact.iter().any(|profile| is_of(action, profile)) {
             let _ = writeln!(text, "\nSamples in: {}", shown(&action.label()));
@@ -185,7 +184,7 @@ fn table_ordered(samples: &Samples, action: &ActionSamples, order: SampleOrder) 
 
 /// Functions of the program that waited, and what they called for it.
 fn paint_waits(text: &mut String, samples: &Samples, action: &ActionSamples) {
-    let all = samples_waits::of_action(samples, action);
+    let all = crate::samples::waits::of_action(samples, action);
     if all.is_empty() {
         return;
     }

@@ -1,6 +1,11 @@
 //! What the line profiler found: per function, how often each line ran, how long, and what it did
 //! to memory.
 
+#[doc(hidden)]
+pub mod memory;
+#[doc(hidden)]
+pub mod text;
+
 use serde::Serialize;
 
 use super::ReportHeader;

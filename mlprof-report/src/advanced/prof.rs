@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use super::advanced::{ActionProfile, CallStatistics, FunctionKey};
+use crate::advanced::{ActionProfile, CallStatistics, FunctionKey};
 
 /// The profile of one action as the bytes of a `.prof` file, readable by every Python 3.
 ///

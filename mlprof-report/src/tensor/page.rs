@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 
-use super::counted::counted;
-use super::device_counters;
-use super::device_idle;
-use super::frameworks;
-use super::label;
-use super::lightning::{append_remarks, title};
-use super::modules;
-use super::number::{duration, grouped};
-use super::regions;
-use super::tensor::{TableOptions, TensorReport};
+use crate::counted::counted;
+use crate::frameworks;
+use crate::label;
+use crate::number::{duration, grouped};
+use crate::regions;
+use crate::simple::lightning::{append_remarks, title};
+use crate::tensor::device_counters;
+use crate::tensor::device_idle;
+use crate::tensor::modules;
+use crate::tensor::{TableOptions, TensorReport};
 
 /// Columns of a wide terminal.
 const PAGE_WIDTH: usize = 200;

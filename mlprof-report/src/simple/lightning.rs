@@ -11,13 +11,13 @@
 
 use std::fmt::Write;
 
-use super::label;
-use super::number::{duration, five_digits, share};
-use super::regions::{DEVICE_TIME, DeviceRegion, DeviceTime, MARK};
-use super::rows::{RowKey, Rows};
-use super::selection::{LEAST_SHARE_ON_CONSOLE, Running, Selection};
-use super::simple::{ActionStatistics, SimpleReport};
-use super::{OpenAction, ReportHeader};
+use crate::label;
+use crate::number::{duration, five_digits, share};
+use crate::regions::{DEVICE_TIME, DeviceRegion, DeviceTime, MARK};
+use crate::selection::{LEAST_SHARE_ON_CONSOLE, Running, Selection};
+use crate::simple::rows::{RowKey, Rows};
+use crate::simple::{ActionStatistics, SimpleReport};
+use crate::{OpenAction, ReportHeader};
 use mlprof_events::OrderExt;
 
 /// Lightning's table.
@@ -115,7 +115,7 @@ fn append_running(text: &mut String, report: &SimpleReport, running: &Running<'_
 }
 
 /// `Waiting for data: 1.23 s of 20.1 s in training epochs (6.12 %)`, if it is known.
-pub(super) fn append_data_waiting(text: &mut String, report: &SimpleReport) {
+pub(crate) fn append_data_waiting(text: &mut String, report: &SimpleReport) {
     let Some(data) = &report.data_waiting else { return };
     let (whole, of) = match data.epoch_seconds {
         Some(seconds) => (seconds, "in training epochs"),
@@ -128,7 +128,7 @@ pub(super) fn append_data_waiting(text: &mut String, report: &SimpleReport) {
 }
 
 /// `FIT Profiler Report`.
-pub(super) fn title(header: &ReportHeader) -> String {
+pub(crate) fn title(header: &ReportHeader) -> String {
     match header.stage {
         Some(stage) => format!("{} Profiler Report", stage.as_str().to_uppercase()),
         None => "Profiler Report".to_owned(),
@@ -139,7 +139,7 @@ pub(super) fn title(header: &ReportHeader) -> String {
 const OPEN_SHOWN: usize = 20;
 
 /// What is still running and what a reader must know, a line each.
-pub(super) fn append_remarks(text: &mut String, open: &[OpenAction], notes: &[String]) {
+pub(crate) fn append_remarks(text: &mut String, open: &[OpenAction], notes: &[String]) {
     for OpenAction { action, thread, elapsed_seconds } in open.iter().take(OPEN_SHOWN) {
         let (action, thread) = (label::shown(action), label::shown(thread));
         // Writing into a string cannot fail.

@@ -13,14 +13,13 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 pub use self::options::{PstatsOptions, Restriction, SortKey};
-use super::advanced::{ActionProfile, AdvancedReport, FunctionKey, FunctionStatistics};
-use super::label;
-use super::lightning::{append_remarks, title};
-use super::line_count_restriction::restricted;
-use super::regions;
-use super::samples_page;
-use super::selection::{Running, Selection};
 use crate::LineCountRestriction;
+use crate::advanced::{ActionProfile, AdvancedReport, FunctionKey, FunctionStatistics};
+use crate::label;
+use crate::line_count_restriction::restricted;
+use crate::regions;
+use crate::selection::{Running, Selection};
+use crate::simple::lightning::{append_remarks, title};
 use mlprof_events::OrderExt;
 
 /// The report: for each action its functions, the longest cumulative time first, as many lines as
@@ -62,11 +61,11 @@ fn paint_actions(
         text.push('\n');
         text.push_str(&paint_functions(profile, options));
         if let Some(samples) = &report.samples {
-            samples_page::append_below(&mut text, samples, profile);
+            crate::samples::page::append_below(&mut text, samples, profile);
         }
     }
     if let Some(samples) = &report.samples {
-        samples_page::append_rest(&mut text, samples, &report.actions);
+        crate::samples::page::append_rest(&mut text, samples, &report.actions);
     } else if report.actions.is_empty() {
         text.push('\n');
     }

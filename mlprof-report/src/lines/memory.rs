@@ -6,9 +6,9 @@
 
 use std::fmt::Write;
 
-use super::label;
-use super::lines::{FunctionLines, LineMemory, LinesReport};
-use super::lines_text::{append_unlisted, contents};
+use crate::label;
+use crate::lines::text::{append_unlisted, contents};
+use crate::lines::{FunctionLines, LineMemory, LinesReport};
 
 /// A table per function, with `precision` decimals (`memory_profiler` has 1).
 pub fn paint(report: &LinesReport, precision: usize) -> String {
@@ -20,7 +20,7 @@ pub fn paint(report: &LinesReport, precision: usize) -> String {
             paint_function(&mut text, function, precision);
         }
     }
-    super::lightning::append_remarks(&mut text, &[], &report.header.notes);
+    crate::simple::lightning::append_remarks(&mut text, &[], &report.header.notes);
     text
 }
 

@@ -4,8 +4,8 @@ use crate::Error;
 use std::cmp::Ordering;
 use std::str::FromStr;
 
-use super::simple::{ActionStatistics, DurationStatistics};
 use crate::LineCountRestriction;
+use crate::simple::{ActionStatistics, DurationStatistics};
 
 /// Which actions a table shows, and in which order. By default all, in the layout's own order.
 ///
@@ -13,8 +13,8 @@ use crate::LineCountRestriction;
 ///
 /// ```
 /// use mlprof_core::advanced::LineCountRestriction;
-/// use mlprof_core::report::lightning;
-/// use mlprof_core::report::rows::Rows;
+/// use mlprof_core::report::simple::lightning;
+/// use mlprof_core::report::simple::rows::Rows;
 /// use mlprof_core::{ProfilerExt, SimpleProfiler};
 ///
 /// let profiler = SimpleProfiler::new();
@@ -123,7 +123,7 @@ impl RowKey {
         }
     }
 
-    pub(super) fn compare(self, one: &ActionStatistics, other: &ActionStatistics) -> Ordering {
+    pub(crate) fn compare(self, one: &ActionStatistics, other: &ActionStatistics) -> Ordering {
         match self {
             Self::Name => one.label().cmp(&other.label()),
             _ => self.number(other).total_cmp(&self.number(one)),

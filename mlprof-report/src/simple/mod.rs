@@ -1,5 +1,13 @@
 //! What the Simple profiler found: per action, how often and how long.
 
+pub(crate) mod counters;
+#[doc(hidden)]
+pub mod detailed;
+#[doc(hidden)]
+pub mod lightning;
+#[doc(hidden)]
+pub mod rows;
+
 use serde::Serialize;
 
 use super::finding::Finding;

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::label;
-use super::number::{bytes, duration, grouped, time_cell};
-use super::table::Grid;
+use crate::label;
+use crate::number::{bytes, duration, grouped, time_cell};
+use crate::table::Grid;
 use mlprof_events::{ActionKind, DeviceCounter};
 
 /// So many actions are shown per device, those that took longest; JSON has them all.
@@ -65,7 +65,7 @@ pub struct CounterStatistics {
 }
 
 /// The tables; empty without samples. Writing into a string cannot fail.
-pub(super) fn paint(devices: &[DeviceCounterStatistics]) -> String {
+pub(crate) fn paint(devices: &[DeviceCounterStatistics]) -> String {
     let mut text = String::new();
     for device in devices {
         let interval = device

@@ -12,7 +12,7 @@ use crate::advanced::FunctionStatistics;
 ///
 /// ```
 /// use mlprof_core::advanced::LineCountRestriction;
-/// use mlprof_core::report::pstats::{self, PstatsOptions, Restriction, SortKey};
+/// use mlprof_core::report::advanced::pstats::{self, PstatsOptions, Restriction, SortKey};
 /// use mlprof_core::{AdvancedProfiler, ProfilerExt};
 ///
 /// let profiler = AdvancedProfiler::new();

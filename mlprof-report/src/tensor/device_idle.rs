@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::number::grouped;
-use super::table::{Cell, Table, count, digits, markup, seconds, share, table, words};
+use crate::number::grouped;
+use crate::table::{Cell, Table, count, digits, markup, seconds, share, table, words};
 
 /// What a device, or one of its streams, did from its first kernel, copy or fill of each recorded cycle to
 /// the last one, all cycles together. Times in seconds, by the device's clock.
@@ -75,7 +75,7 @@ impl DeviceIdle {
 const COLOURS: [&str; 7] = ["host late", "busy", "", "", "other", "launch", "unknown"];
 
 /// Returns the table of windows.
-pub(super) fn table(devices: &[DeviceIdle]) -> Table {
+pub(crate) fn table(devices: &[DeviceIdle]) -> Table {
     let caption = "By the devices’ own clocks; the causes add up to the idle time";
     let table = table!(caption, devices, |device| {
         let window = device.window_seconds;
@@ -109,7 +109,7 @@ pub(super) fn table(devices: &[DeviceIdle]) -> Table {
 }
 
 /// Returns the table as text; nothing where no kernel was timed.
-pub(super) fn paint(devices: &[DeviceIdle]) -> String {
+pub(crate) fn paint(devices: &[DeviceIdle]) -> String {
     if devices.is_empty() {
         return String::new();
     }

@@ -6,26 +6,26 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use super::samples::{ActionSamples, SampledCode, Samples};
+use crate::samples::{ActionSamples, SampledCode, Samples};
 use mlprof_events::OrderExt;
 
 /// Waits of one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Waits {
+pub(crate) struct Waits {
     /// Who waits, as an index into [`Samples::functions`].
-    pub(super) function: u32,
+    pub(crate) function: u32,
     /// What it waits in: the innermost function.
-    pub(super) inside: u32,
-    pub(super) ticks: u64,
+    pub(crate) inside: u32,
+    pub(crate) ticks: u64,
 }
 
 /// Those of an action, the longest first.
-pub(super) fn of_action(samples: &Samples, action: &ActionSamples) -> Vec<Waits> {
+pub(crate) fn of_action(samples: &Samples, action: &ActionSamples) -> Vec<Waits> {
     of_action_where(samples, action, |_way_up| true)
 }
 
 /// Those inside functions of such names only.
-pub(super) fn of_action_inside(
+pub(crate) fn of_action_inside(
     samples: &Samples,
     action: &ActionSamples,
     is_such: impl Fn(&str) -> bool,

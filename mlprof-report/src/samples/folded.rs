@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::iter::successors;
 
-use super::folded::{CUT, Extent, Room, frame_name};
-use super::samples::{Samples, StackNode};
+use crate::folded::{CUT, Extent, Room, frame_name};
+use crate::samples::{Samples, StackNode};
 use mlprof_events::OrderExt;
 
 impl Samples {

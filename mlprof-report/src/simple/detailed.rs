@@ -7,16 +7,16 @@
 
 use std::fmt::Write;
 
-use super::counters::{self, paint_cpu, paint_io};
-use super::frameworks;
-use super::label;
-use super::lightning::{append_data_waiting, append_remarks, title};
-use super::number::{duration, grouped, share, time_cell};
-use super::regions;
-use super::rows::{RowKey, Rows};
-use super::selection::{Running, Selection};
-use super::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
-use super::table::Grid;
+use crate::frameworks;
+use crate::label;
+use crate::number::{duration, grouped, share, time_cell};
+use crate::regions;
+use crate::selection::{Running, Selection};
+use crate::simple::counters::{self, paint_cpu, paint_io};
+use crate::simple::lightning::{append_data_waiting, append_remarks, title};
+use crate::simple::rows::{RowKey, Rows};
+use crate::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
+use crate::table::Grid;
 use mlprof_events::OrderExt;
 
 /// So many threads get a table of their own; the others are counted. JSON has them all.
@@ -180,7 +180,7 @@ fn paint_counters(text: &mut String, shown: &[&ActionStatistics], all: &str, row
 }
 
 fn action_cells(row: &ActionStatistics, wall: f64) -> [String; 11] {
-    let rest = |pick: fn(&super::simple::DurationStatistics) -> f64| match &row.rest {
+    let rest = |pick: fn(&crate::simple::DurationStatistics) -> f64| match &row.rest {
         Some(rest) => time_cell(pick(rest), 3),
         None => "-   ".to_owned(),
     };
