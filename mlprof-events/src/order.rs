@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 /// Stable sorting of slices.
-pub trait OrderExt<T> {
+pub trait OrderExt<T>: sealed::Sealed {
     /// Sorts as [`sort_by`](slice::sort_by) does.
     ///
     /// *Cost*: an indirect call per comparison, and 8 bytes per item meanwhile.
@@ -46,6 +46,11 @@ impl<T> OrderExt<T> for [T] {
     }
 }
 
+mod sealed {
+    pub trait Sealed {}
+    impl<T> Sealed for [T] {}
+}
+
 /// Returns the numbers below `count` in order, equal ones as they were.
 fn sorted(count: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..count).collect();
@@ -55,6 +60,8 @@ fn sorted(count: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Ve
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::cmp::Reverse;
+
     use super::*;
 
     /// Returns numbers that look random, the same each time.
@@ -81,7 +88,7 @@ mod tests {
                 let mut sorted = items.clone();
                 sorted.order_by_key(|(number, _)| *number);
                 assert_eq!(sorted, expected, "equal ones stay as they were");
-                expected.sort_by_key(|item| std::cmp::Reverse(item.0));
+                expected.sort_by_key(|(number, _)| Reverse(*number));
                 sorted.order_by(|one, other| other.0.cmp(&one.0));
                 assert_eq!(sorted, expected);
                 expected.sort();

@@ -151,13 +151,15 @@ impl fmt::Debug for UtcTime {
 }
 
 /// A text is not a point in time.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cannot read the time {text:?}: it is not RFC 3339 as 2026-01-02T03:04:05Z is, or not of the years 1677 to 2262"
 )]
 pub struct ParseTimeError {
     text: String,
 }
+
+crate::debug_as_display!(ParseTimeError);
 
 impl FromStr for UtcTime {
     type Err = ParseTimeError;

@@ -189,7 +189,7 @@ const EDGES: [(&str, &[&str]); 16] = [
     (
         "mlprof-live",
         // Of traces for XProf, if asked for: feature `capture`.
-        &["mlprof-analysis", "mlprof-core", "mlprof-events", "mlprof-trace"],
+        &["mlprof-analysis", "mlprof-core", "mlprof-events", "mlprof-sampler", "mlprof-trace"],
     ),
     ("mlprof-runtime", &["mlprof-core", "mlprof-live"]),
     ("mlprof-analysis", &["mlprof-events", "mlprof-report"]),
