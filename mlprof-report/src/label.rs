@@ -17,6 +17,14 @@ pub(super) fn with_stage(sub_stage: Option<Stage>, action: &str) -> String {
     }
 }
 
+/// Returns a value of an enum as JSON has it.
+pub(crate) fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
+
 /// `name` fit for a line of text: control characters, line breaks and marks that change the direction
 /// of writing escaped, the end of an overlong name replaced by `…`.
 pub fn shown(name: &str) -> String {

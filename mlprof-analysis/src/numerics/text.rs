@@ -74,7 +74,7 @@ fn places(comparison: &NumericsComparison) -> Table {
             worst.most_ulps.map(|ulps| ulps as f64),
         words("Role", "What it is for") => place.role.to_string(),
     });
-    table.name_last().rest(" places, which agree better")
+    table.name_last().rest("{} more places agree better.")
 }
 
 fn steps(steps: &[&ComparedStep]) -> Table {

@@ -133,7 +133,7 @@ impl ComparedTable {
             of("After, low", "It is known to be no less").on_page() => low(row.after),
             of("After, high", "It is known to be no more").on_page() => high(row.after),
         });
-        table.rest(", which changed less")
+        table.rest("… and {} more, which changed less")
     }
 
     fn write(&self, text: &mut String, options: &TextOptions<'_>) {

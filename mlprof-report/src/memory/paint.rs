@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::{ActionMemory, MemoryReport, MemoryTree, PathMemory};
-use crate::label;
-use crate::number::{bytes, duration, grouped, share};
+use crate::label::word;
+use crate::number::{bytes, duration, grouped};
 use crate::selection::LEAST_SHARE_ON_CONSOLE;
 use crate::simple::lightning::{append_remarks, title};
-use crate::table::Grid;
+use crate::table::{Table, bytes as sizes, count, share, table, words};
 
 /// Rows of a tree that are shown; JSON has them all.
 const PATHS_SHOWN: usize = 40;
@@ -32,7 +32,7 @@ fn paint_rows_from(report: &MemoryReport, least_share: f64) -> String {
         let all = if report.threads.len() > 1 { "all threads, " } else { "" };
         let _ = writeln!(text, "\nActions, {all}most allocated first");
         let shown = from_share(report, least_share);
-        paint_actions(&mut text, &shown);
+        text.push_str(&actions_table(&shown).text(usize::MAX));
         if let Some(left_out @ 1..) = report.actions.len().checked_sub(shown.len()) {
             let _ = writeln!(
                 text,
@@ -55,7 +55,8 @@ fn paint_rows_from(report: &MemoryReport, least_share: f64) -> String {
     paint_tree(&mut text, &report.alive);
     if report.copies.blocks.blocks > 0 {
         text.push_str("\nLarge copies\n");
-        paint_rows(&mut text, &report.copies, "Copies");
+        let titles = ["Copies", "Self copies"];
+        text.push_str(&tree_table(&report.copies, usize::MAX, titles).text(PATHS_SHOWN));
         let least = bytes(report.copies.least_block_bytes);
         let _ = writeln!(text, "Copies of {least} and more, by the actions that made them.");
     }
@@ -107,36 +108,25 @@ fn from_share(report: &MemoryReport, least_share: f64) -> Vec<&ActionMemory> {
     if large.is_empty() { report.actions.iter().collect() } else { large }
 }
 
-fn paint_actions(text: &mut String, actions: &[&ActionMemory]) {
-    let mut table = Grid::new([
-        "Calls",
-        "Allocated",
-        "Blocks",
-        "Freed",
-        "Net",
-        "Net blocks",
-        "Peak",
-        "Self allocated",
-        "Self blocks",
-        "Self net",
-        "Action",
-    ]);
-    for row in actions {
-        table.row([
-            grouped(row.calls),
-            bytes(row.total.allocated_bytes),
-            grouped(row.total.allocated_blocks),
-            bytes(row.total.freed_bytes),
-            signed_bytes(row.total.net_bytes()),
-            signed(row.total.net_blocks()),
-            bytes(row.peak_bytes),
-            bytes(row.own.allocated_bytes),
-            grouped(row.own.allocated_blocks),
-            signed_bytes(row.own.net_bytes()),
-            label::shown(&row.label()),
-        ]);
-    }
-    text.push_str(&table.paint());
+/// Returns a table of what actions allocated and freed.
+pub(crate) fn actions_table(actions: &[&ActionMemory]) -> Table {
+    let table = table!("What actions allocated and freed", actions, |row| {
+        words("Action", "What ran").key() => row.label(),
+        words("Kind", "What it stands for").key().on_page() => word(&row.kind),
+        count("Calls", "How many calls have ended").sum() => row.calls,
+        sizes("Allocated", "With the actions inside").sum().bar() => row.total.allocated_bytes,
+        count("Blocks", "").in_text() => row.total.allocated_blocks,
+        sizes("Freed", "").in_text() => row.total.freed_bytes,
+        sizes("Net", "Allocated less freed").sum() => row.total.net_bytes(),
+        count("Net blocks", "").in_text() => row.total.net_blocks(),
+        sizes("Peak", "The most of a call above what there was at its start").bar() =>
+            row.peak_bytes,
+        sizes("Self allocated", "Without the actions inside: these add up").sum().bar() =>
+            row.own.allocated_bytes,
+        count("Self blocks", "How many blocks that were").sum() => row.own.allocated_blocks,
+        sizes("Self net", "").in_text() => row.own.net_bytes(),
+    });
+    table.sorted_by("Allocated")
 }
 
 fn paint_tree(text: &mut String, tree: &MemoryTree) {
@@ -145,7 +135,7 @@ fn paint_tree(text: &mut String, tree: &MemoryTree) {
         let _ = writeln!(text, "No blocks of {least} and more.");
         return;
     }
-    paint_rows(text, tree, "Blocks");
+    text.push_str(&tree_table(tree, usize::MAX, ["Blocks", "Self blocks"]).text(PATHS_SHOWN));
     let _ = match tree.process_bytes {
         Some(all) => writeln!(
             text,
@@ -157,48 +147,38 @@ fn paint_tree(text: &mut String, tree: &MemoryTree) {
     };
 }
 
-fn paint_rows(text: &mut String, tree: &MemoryTree, blocks: &str) {
-    let own_blocks = format!("Self {}", blocks.to_lowercase());
-    let header = ["Bytes", "Share", blocks, "Self bytes", &own_blocks, "Action"];
-    let mut table = Grid::new(header);
+/// Returns a tree of call paths, of at most so many rows, with the titles of counts.
+pub(crate) fn tree_table(tree: &MemoryTree, most: usize, titles: [&'static str; 2]) -> Table {
     let mut rows = Vec::new();
-    flatten(&tree.blocks, 0, &mut rows);
-    for (depth, path) in rows.iter().take(PATHS_SHOWN) {
-        let name = if *depth == 0 { "(all)".to_owned() } else { label::shown(&path.action) };
-        table.row([
-            bytes(path.bytes),
-            share(path.bytes as f64, tree.blocks.bytes as f64),
-            grouped(path.blocks),
-            bytes(path.own_bytes),
-            grouped(path.own_blocks),
-            format!("{}{name}", "  ".repeat(*depth)),
-        ]);
-    }
-    text.push_str(&table.paint());
-    if rows.len() > PATHS_SHOWN {
-        let more = grouped((rows.len() - PATHS_SHOWN) as u64);
-        let _ = writeln!(text, "{more} more rows are only in the JSON report.");
-    }
+    flatten(&tree.blocks, 0, most, &mut rows);
+    let depths: Vec<usize> = rows.iter().map(|(depth, _)| *depth).collect();
+    let all = tree.blocks.bytes as f64;
+    let table = table!("Call paths, the most bytes first", rows, |(depth, path)| {
+        words("Action", "Actions, each inside the one above") =>
+            if depth == 0 { "(all)" } else { path.action.as_str() },
+        sizes("Bytes", "With the paths inside").bar() => path.bytes,
+        share("Share", "Of all paths") => (all > 0.0).then(|| path.bytes as f64 / all),
+        count(titles[0], "With the paths inside") => path.blocks,
+        sizes("Self bytes", "Without the paths inside").bar() => path.own_bytes,
+        count(titles[1], "Without the paths inside") => path.own_blocks,
+    });
+    table.depths(depths).tree().rest("{} more rows are only in the JSON report.")
 }
 
-/// The tree from top to bottom. It is as deep as calls nest without recursion.
+/// Adds the paths from top to bottom. The tree is as deep as calls nest without recursion.
 fn flatten<'tree>(
     path: &'tree PathMemory,
     depth: usize,
+    most: usize,
     rows: &mut Vec<(usize, &'tree PathMemory)>,
 ) {
-    rows.push((depth, path));
-    for inside in &path.inside {
-        flatten(inside, depth + 1, rows);
+    if rows.len() < most {
+        rows.push((depth, path));
+        path.inside.iter().for_each(|inside| flatten(inside, depth + 1, most, rows));
     }
 }
 
 fn signed_bytes(count: i64) -> String {
     let sign = if count < 0 { "-" } else { "" };
     format!("{sign}{}", bytes(count.unsigned_abs()))
-}
-
-fn signed(count: i64) -> String {
-    let sign = if count < 0 { "-" } else { "" };
-    format!("{sign}{}", grouped(count.unsigned_abs()))
 }

@@ -6,9 +6,9 @@ use rustc_hash::FxHashMap;
 
 use super::limits::largest;
 use super::simple::{write_device_times, write_regions};
-use super::tensor::word;
 use super::{Part, samples, text};
 use crate::advanced::{ActionProfile, AdvancedReport, CallStatistics, FunctionKey};
+use crate::label::word;
 use crate::table::{Cell, Table, Unit, count, seconds, share, table, words};
 use mlprof_events::ActionKind;
 

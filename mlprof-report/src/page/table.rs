@@ -12,8 +12,8 @@ pub const COLOURS: usize = 7;
 const BAR: f64 = 160.0;
 
 impl Table {
-    /// Writes the table with as many rows as a page has room for; nothing without rows. Writing into
-    /// a string cannot fail, here and below.
+    /// Writes the table with as many rows as a page has room for; nothing without rows. Writing
+    /// into a string cannot fail, here and below.
     pub(super) fn write(&self, html: &mut String, limits: Limits) {
         if self.rows.is_empty() {
             return;

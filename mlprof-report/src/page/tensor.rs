@@ -5,12 +5,13 @@ use super::devices;
 use super::limits::{Limits, largest};
 use super::memory_over_time;
 use super::simple::{FIRST_APART, write_regions};
-use super::text;
 use super::threads;
+use crate::label::word;
 use crate::number::{duration, grouped};
-use crate::table::{Cell, Merge, Table, bytes, count, large, seconds, table, words};
+use crate::table::{Cell, Merge, bytes, count, large, seconds, table, words};
+use crate::tensor::modules::modules_table;
 use crate::tensor::table::shapes_text;
-use crate::tensor::{KeyAverage, MemoryOverTime, ModuleStatistics, TensorReport};
+use crate::tensor::{KeyAverage, MemoryOverTime, TensorReport};
 
 /// The places of columns that a script may fill.
 const SHAPES: usize = 1;
@@ -142,70 +143,13 @@ fn known(flops: u64) -> Cell {
     Cell::Number((flops > 0).then_some(flops as f64))
 }
 
-/// Returns a value of an enum as JSON has it.
-pub(super) fn word(value: &impl serde::Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => String::new(),
-    }
-}
-
 fn write_modules(html: &mut String, report: &TensorReport, part: &Part) {
     if report.modules.is_empty() {
         return;
     }
-    let mut table = Table::new([
-        words("Module", "The last part of its path, and its type"),
-        count("Calls", "How many times it ran"),
-        seconds("Forward", "Host time of forward, with the modules that it called").bar(),
-        seconds("Self forward", "Without those: these add up").bar(),
-        seconds("Backward", "Host time of backward").bar(),
-        seconds("Device", "Device time of both").bar(),
-        bytes("Allocated", "Allocated in forward, on all devices"),
-        large("FLOPs", "Floating-point operations of both"),
-        large("FLOP/s", "By device time if there is any, else by host time"),
-    ])
-    .caption("In the order in which they first ran")
-    .tree();
-    let mut left = part.limits.rows;
-    report.modules.iter().for_each(|module| add_module(&mut table, module, 0, &mut left, part));
     part.heading(html, "modules", "Modules");
     part.icicle(html, "modules", "Modules of the model by the time of forward and backward");
-    table.write(html, part.limits);
-}
-
-fn add_module(
-    table: &mut Table,
-    module: &ModuleStatistics,
-    depth: usize,
-    left: &mut usize,
-    part: &Part,
-) {
-    if *left == 0 {
-        return;
-    }
-    *left -= 1;
-    let kind = match module.type_name.as_str() {
-        "" => String::new(),
-        kind if kind == module.name => String::new(),
-        kind => format!(" <i>{}</i>", text::name(kind, part.limits.name)),
-    };
-    let total = &module.total;
-    table.row_at(
-        depth,
-        [
-            Cell::Markup(text::name(&module.name, part.limits.name) + &kind),
-            module.calls.into(),
-            total.forward_seconds.into(),
-            module.own.forward_seconds.into(),
-            total.backward_seconds.into(),
-            total.device_seconds().into(),
-            total.allocated_bytes.into(),
-            known(total.flops()),
-            total.flops_per_second().into(),
-        ],
-    );
-    module.children.iter().for_each(|child| add_module(table, child, depth + 1, left, part));
+    modules_table(&report.modules, part.limits.rows).write(html, part.limits);
 }
 
 fn write_cycles(html: &mut String, report: &TensorReport, part: &Part) {

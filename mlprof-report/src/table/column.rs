@@ -42,6 +42,8 @@ pub struct Column {
     pub(crate) absent: Option<&'static str>,
     /// Whether text has the column only if it is not blank.
     pub(super) is_optional: bool,
+    /// Whether text has a dash where a number is 0.
+    pub(super) has_no_zero: bool,
     format: Format,
 }
 
@@ -56,6 +58,7 @@ impl Column {
             has_bar: false,
             absent: None,
             is_optional: false,
+            has_no_zero: false,
             format: Format::All,
         }
     }
@@ -98,6 +101,11 @@ impl Column {
     /// Replaces the text of numbers that are not known.
     pub const fn absent(self, absent: &'static str) -> Self {
         Self { absent: Some(absent), ..self }
+    }
+
+    /// Writes a dash in text where a number is 0.
+    pub(crate) const fn no_zero(self) -> Self {
+        Self { has_no_zero: true, ..self }
     }
 
     pub(crate) fn is_in_text(&self) -> bool {

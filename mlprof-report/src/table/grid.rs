@@ -15,14 +15,13 @@ pub(crate) struct Grid {
     header: Vec<String>,
     /// `None`: a rule.
     rows: Vec<Option<Vec<String>>>,
-    is_hidden: Vec<bool>,
 }
 
 impl Grid {
     /// Returns a grid without rows.
     pub(crate) fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
         let header: Vec<String> = header.into_iter().map(str::to_owned).collect();
-        Self { is_hidden: vec![false; header.len()], header, rows: vec![None] }
+        Self { header, rows: vec![None] }
     }
 
     /// Adds a row, which has a cell for each column.
@@ -35,18 +34,12 @@ impl Grid {
         self.rows.push(None);
     }
 
-    /// Leaves a column out, of those before the last.
-    pub(crate) fn hide(&mut self, column: usize) {
-        self.is_hidden[column] = true;
-    }
-
     /// Returns how many columns of a terminal the last column can have on a page, beside the other
     /// columns of the rows so far. It is at least 20.
     pub(crate) fn room(&self) -> usize {
         let others = self.header.len().saturating_sub(1);
         let widths: usize = self.widths()[..others].iter().sum();
-        let shown = self.is_hidden[..others].iter().filter(|is_hidden| !**is_hidden);
-        PAGE_WIDTH.saturating_sub(widths + GAP.len() * shown.count()).max(LEAST_ROOM)
+        PAGE_WIDTH.saturating_sub(widths + GAP.len() * others).max(LEAST_ROOM)
     }
 
     /// Replaces the last cell of each row by the one of the same place.
@@ -61,8 +54,8 @@ impl Grid {
     /// Returns the rows, each ended by a line break, without spaces at the ends.
     pub(crate) fn paint(&self) -> String {
         let widths = self.widths();
-        let columns = self.is_hidden.iter().filter(|is_hidden| !**is_hidden).count();
-        let all = widths.iter().sum::<usize>() + GAP.len() * columns.saturating_sub(1);
+        let gaps = GAP.len() * self.header.len().saturating_sub(1);
+        let all = widths.iter().sum::<usize>() + gaps;
         let rule = "─".repeat(all.min(PAGE_WIDTH));
         let mut text = String::new();
         let header = Some(Some(&self.header));
@@ -77,8 +70,7 @@ impl Grid {
     fn widths(&self) -> Vec<usize> {
         let mut widths = vec![0; self.header.len()];
         for cells in self.rows.iter().flatten().chain([&self.header]) {
-            let shown = widths.iter_mut().zip(cells).zip(&self.is_hidden);
-            for ((width, cell), _) in shown.filter(|(_, is_hidden)| !**is_hidden) {
+            for (width, cell) in widths.iter_mut().zip(cells) {
                 *width = (*width).max(cell.width());
             }
         }
@@ -89,9 +81,6 @@ impl Grid {
         let last = cells.len().saturating_sub(1);
         let mut line = String::new();
         for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
-            if self.is_hidden[column] {
-                continue;
-            }
             if column < last {
                 line.push_str(&" ".repeat(width.saturating_sub(cell.width())));
             }
@@ -121,21 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_column_takes_no_room() {
-        let mut table = Grid::new(["a", "hidden", "b"]);
-        table.row(["1", "2", "3"].map(str::to_owned));
-        table.hide(1);
-        assert_eq!(table.paint(), "a  b\n────\n1  3\n");
-    }
-
-    #[test]
     fn the_last_column_has_the_room_that_others_leave() {
-        let mut table = Grid::new(["Calls", "hidden", "Name"]);
-        assert_eq!(table.room(), PAGE_WIDTH - 15);
-        table.hide(1);
-        table.row(["12345678", "", "x"].map(str::to_owned));
+        let mut table = Grid::new(["Calls", "Name"]);
+        assert_eq!(table.room(), PAGE_WIDTH - 7);
+        table.row(["12345678", "x"].map(str::to_owned));
         assert_eq!(table.room(), PAGE_WIDTH - 10);
-        table.row([&"1".repeat(500), "", "x"].map(str::to_owned));
+        table.row([&"1".repeat(500), "x"].map(str::to_owned));
         assert_eq!(table.room(), LEAST_ROOM);
     }
 

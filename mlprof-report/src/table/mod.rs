@@ -1,7 +1,7 @@
 //! Tables: each is described once, and rendered as text, HTML, Markdown and JSON.
 //!
-//! A description has columns (title, unit, meaning), rows of typed cells, and a caption. Numbers have
-//! units, so that each format writes them its own way.
+//! A description has columns (title, unit, meaning), rows of typed cells, and a caption. Numbers
+//! have units, so that each format writes them its own way.
 
 mod column;
 mod grid;
@@ -27,8 +27,8 @@ pub enum Cell {
     Strong(String),
     /// A number in the unit of its column; `None` where it is not known.
     Number(Option<f64>),
-    /// A part of a whole, in the unit of its column. Text has its share of the whole, behind the part
-    /// where the column has digits. Pages have the part.
+    /// A part of a whole, in the unit of its column. Text has its share of the whole, behind the
+    /// part where the column has digits. Pages have the part.
     Part(f64, f64),
     /// The parts of a bar: the number of a colour, and its amount.
     Bar(Vec<(usize, f64)>),
@@ -118,7 +118,7 @@ pub struct Table {
     pub(crate) rows: Vec<Row>,
     subject: Option<String>,
     text_order: TextOrder,
-    rest: &'static str,
+    rest: Option<&'static str>,
     pub(crate) is_tree: bool,
     pub(crate) is_nested: bool,
     pub(crate) group: Option<usize>,
@@ -157,9 +157,9 @@ impl Table {
         Self { text_order: TextOrder::AsDescribed, ..self }
     }
 
-    /// Sets the words behind the number of rows left out of text.
+    /// Sets the line that counts the rows left out of text, whose number replaces `{}`.
     pub fn rest(self, rest: &'static str) -> Self {
-        Self { rest, ..self }
+        Self { rest: Some(rest), ..self }
     }
 
     /// Shows rows below each other as in a tree, not to be sorted.
@@ -193,8 +193,8 @@ impl Table {
         Self { sorted_by: Some(title), ..self }
     }
 
-    /// Sets the column whose highest numbers stay where a page has no room for all rows. Without one
-    /// the first rows stay.
+    /// Sets the column whose highest numbers stay where a page has no room for all rows. Without
+    /// one the first rows stay.
     pub fn kept_by(self, title: &'static str) -> Self {
         Self { kept_by: Some(title), ..self }
     }
@@ -212,11 +212,6 @@ impl Table {
     /// Adds a row.
     pub fn row(&mut self, cells: impl Into<Vec<Cell>>) {
         self.rows.push(Row { cells: cells.into(), ..Row::default() });
-    }
-
-    /// Adds a row at this depth of a tree.
-    pub(crate) fn row_at(&mut self, depth: usize, cells: impl Into<Vec<Cell>>) {
-        self.rows.push(Row { cells: cells.into(), depth, anchor: None });
     }
 
     /// Sets the depth of each row in a tree.

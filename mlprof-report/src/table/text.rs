@@ -31,7 +31,9 @@ impl Table {
         }
         let mut text = grid.paint();
         if let Some(more @ 1..) = self.rows.len().checked_sub(limit) {
-            text.push_str(&format!("… and {} more{}\n", grouped(more as u64), self.rest));
+            let rest = self.rest.unwrap_or("… and {} more");
+            text.push_str(&rest.replacen("{}", &grouped(more as u64), 1));
+            text.push('\n');
         }
         text
     }
@@ -78,6 +80,7 @@ impl Table {
         match cell {
             Cell::Text(text) | Cell::Strong(text) => shown(text),
             Cell::Fitted(parts, fit) => fit(parts, room),
+            Cell::Number(Some(0.0)) if column.has_no_zero => "-".to_owned(),
             Cell::Number(Some(number)) => column.unit.write_text(*number),
             Cell::Number(None) => column.absent.unwrap_or("-").to_owned(),
             Cell::Part(part, whole) => match column.unit {

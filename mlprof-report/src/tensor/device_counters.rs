@@ -4,9 +4,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::label;
-use crate::number::{bytes, duration, grouped, time_cell};
-use crate::table::Grid;
+use crate::number::{bytes, duration, grouped};
+use crate::table::{Cell, Column, Table, Unit, count, digits, words};
 use mlprof_events::{ActionKind, DeviceCounter};
 
 /// So many actions are shown per device, those that took longest; JSON has them all.
@@ -78,11 +77,7 @@ pub(crate) fn paint(devices: &[DeviceCounterStatistics]) -> String {
             device.device,
             grouped(device.samples)
         );
-        text.push_str(&table(device).paint());
-        if device.actions.len() > ACTIONS_SHOWN {
-            let more = grouped((device.actions.len() - ACTIONS_SHOWN) as u64);
-            let _ = writeln!(text, "{more} more actions are only in the JSON report.");
-        }
+        text.push_str(&table(device).text(1 + ACTIONS_SHOWN));
     }
     if !text.is_empty() {
         text.push_str(
@@ -94,58 +89,50 @@ pub(crate) fn paint(devices: &[DeviceCounterStatistics]) -> String {
     text
 }
 
-const FIXED: usize = 2;
-const COLUMNS: usize = FIXED + DeviceCounter::ALL.len() + 1;
-
-fn table(device: &DeviceCounterStatistics) -> Grid {
-    let mut header = [""; COLUMNS];
-    header[..FIXED].copy_from_slice(&["Samples", "Time"]);
-    for (title, counter) in header[FIXED..].iter_mut().zip(DeviceCounter::ALL) {
-        *title = title_of(counter);
+/// Returns a table of actions, a column for each counter: means on pages, with maxima in text.
+pub(crate) fn table(device: &DeviceCounterStatistics) -> Table {
+    let mut columns = vec![
+        words("Action", "What ran meanwhile, on any thread").key(),
+        count("Samples", "").in_text(),
+        digits(4, "Time", "All calls together").bar(),
+    ];
+    for counter in DeviceCounter::ALL {
+        let (title, unit) = title_of(counter);
+        columns.push(Column::new(title, unit, "").in_text().optional());
+        let column = Column::new(title, unit, counter.name()).on_page();
+        let is_share = counter.unit() == "%";
+        columns.push(if is_share { column.bar() } else { column });
     }
-    header[COLUMNS - 1] = "Action";
-    let mut table = Grid::new(header);
-    for (column, counter) in (FIXED..).zip(DeviceCounter::ALL) {
-        if device.recording.iter().all(|found| found.counter != counter) {
-            table.hide(column);
-        }
-    }
-    let whole = cells(device.samples, device.recorded_seconds, &device.recording);
-    table.row(with_name(whole, "[whole recording]".to_owned()));
-    for action in device.actions.iter().take(ACTIONS_SHOWN) {
+    let mut table = Table::new(columns).rest("{} more actions are only in the JSON report.");
+    let whole = "[whole recording]";
+    table.row(cells(whole, device.samples, device.recorded_seconds, &device.recording));
+    for action in &device.actions {
         let samples = action.counters.iter().map(|counter| counter.samples).max().unwrap_or(0);
-        let row = cells(samples, action.total_seconds, &action.counters);
-        table.row(with_name(row, label::shown(&action.name)));
+        table.row(cells(&action.name, samples, action.total_seconds, &action.counters));
     }
     table
 }
 
-fn with_name(mut cells: [String; COLUMNS], name: String) -> [String; COLUMNS] {
-    cells[COLUMNS - 1] = name;
-    cells
-}
-
-fn cells(samples: u64, seconds: f64, counters: &[CounterStatistics]) -> [String; COLUMNS] {
-    let mut cells = [const { String::new() }; COLUMNS];
-    cells[0] = grouped(samples);
-    cells[1] = time_cell(seconds, 4);
-    for (cell, counter) in cells[FIXED..].iter_mut().zip(DeviceCounter::ALL) {
+fn cells(name: &str, samples: u64, seconds: f64, counters: &[CounterStatistics]) -> Vec<Cell> {
+    let mut cells = vec![name.into(), samples.into(), seconds.into()];
+    for counter in DeviceCounter::ALL {
         let found = counters.iter().find(|found| found.counter == counter);
-        *cell = found.map_or_else(|| "-".to_owned(), mean_and_maximum);
+        cells.push(found.map_or(Cell::Number(None), |found| mean_and_maximum(found).into()));
+        cells.push(found.map(|found| found.mean).into());
     }
     cells
 }
 
-/// The title of a counter's column.
-fn title_of(counter: DeviceCounter) -> &'static str {
+/// Returns the title and the unit of a counter's column.
+fn title_of(counter: DeviceCounter) -> (&'static str, Unit) {
     match counter {
-        DeviceCounter::GpuUtilization => "Busy %",
-        DeviceCounter::MemoryUtilization => "Memory busy %",
-        DeviceCounter::MemoryUsed => "Memory used",
-        DeviceCounter::Power => "Power W",
-        DeviceCounter::Temperature => "°C",
-        DeviceCounter::SmClock => "SM MHz",
-        DeviceCounter::MemoryClock => "Memory MHz",
+        DeviceCounter::GpuUtilization => ("Busy %", Unit::Number),
+        DeviceCounter::MemoryUtilization => ("Memory busy %", Unit::Number),
+        DeviceCounter::MemoryUsed => ("Memory used", Unit::Bytes),
+        DeviceCounter::Power => ("Power W", Unit::Number),
+        DeviceCounter::Temperature => ("°C", Unit::Number),
+        DeviceCounter::SmClock => ("SM MHz", Unit::Number),
+        DeviceCounter::MemoryClock => ("Memory MHz", Unit::Number),
     }
 }
 

@@ -1,84 +1,73 @@
 //! The modules of a model as an indented table.
 
-use std::fmt::Write;
-
-use crate::label;
-use crate::number::{bytes, duration, grouped};
-use crate::table::Grid;
-use crate::tensor::{ModuleCost, ModuleStatistics};
+use crate::table::{Table, bytes, count, large, seconds, table, words};
+use crate::tensor::ModuleStatistics;
 
 /// So many modules are shown; JSON has them all.
 const MODULES_SHOWN: usize = 200;
 
-/// The tree; empty without modules.
+/// Returns the tree of modules, of at most so many rows.
+pub(crate) fn modules_table(modules: &[ModuleStatistics], most: usize) -> Table {
+    let mut rows = Vec::new();
+    modules.iter().for_each(|module| flatten(module, 0, most, &mut rows));
+    let depths: Vec<usize> = rows.iter().map(|(_, depth)| *depth).collect();
+    let caption = "Modules, in the order in which they first ran";
+    let table = table!(caption, rows, |(module, _)| {
+        let total = &module.total;
+        let flops = (total.flops() > 0).then(|| total.flops() as f64);
+        let rate = total.flops_per_second();
+        let with_unit = |number: Option<f64>, unit| {
+            number.map_or_else(|| "-".to_owned(), |number| thousands(number, unit))
+        };
+        words("Module", "The last part of its path, and its type") => label(module),
+        count("Calls", "How many times it ran").no_zero() => module.calls,
+        seconds("Forward", "Host time of forward, with the modules that it called").bar()
+            .no_zero() => total.forward_seconds,
+        seconds("Self fwd", "Without those: these add up").bar().no_zero() =>
+            module.own.forward_seconds,
+        seconds("Backward", "Host time of backward").bar().no_zero() => total.backward_seconds,
+        seconds("Device", "Device time of both").bar().no_zero() => total.device_seconds(),
+        bytes("Memory", "Allocated in forward, on all devices").no_zero() => total.allocated_bytes,
+        large("FLOPs", "").in_text() => with_unit(flops, "FLOPs"),
+        large("FLOP/s", "").in_text() => with_unit(rate, "FLOP/s"),
+        large("FLOPs", "Floating-point operations of both").on_page() => flops,
+        large("FLOP/s", "By device time if there is any, else by host time").on_page() => rate,
+    });
+    table.depths(depths).tree().rest("{} more modules are only in the JSON report.")
+}
+
+/// Returns the tree as text; nothing without modules.
 pub fn paint(modules: &[ModuleStatistics]) -> String {
     if modules.is_empty() {
         return String::new();
     }
-    let mut rows = Vec::new();
-    modules.iter().for_each(|module| flatten(module, 0, &mut rows));
-    let mut table = Grid::new([
-        "Calls", "Forward", "Self fwd", "Backward", "Device", "Memory", "FLOPs", "FLOP/s", "Module",
-    ]);
-    for (module, depth) in rows.iter().take(MODULES_SHOWN) {
-        table.row(cells(module, *depth));
-    }
-    let mut text = String::from("Modules, in the order in which they first ran\n");
-    text.push_str(&table.paint());
-    if rows.len() > MODULES_SHOWN {
-        let more = grouped((rows.len() - MODULES_SHOWN) as u64);
-        // Writing into a string cannot fail.
-        let _ = writeln!(text, "{more} more modules are only in the JSON report.");
-    }
-    text.push_str(
-        "Forward: host time of what ran inside the module's calls, whatever other modules it called; \
-         Self fwd: without\nthose. Backward: of ops that the framework ties to forward ops that ran \
-         there. Memory: allocated in forward.\nFLOP/s: by device time if there is any, else by host \
-         time. The tree goes by paths, the numbers by calls: a module\nthat is called elsewhere than \
-         its path says counts there.\n",
-    );
-    text
+    let table = modules_table(modules, usize::MAX);
+    table.caption.clone()
+        + "\n"
+        + &table.text(MODULES_SHOWN)
+        + "Forward: host time of what ran inside the module's calls, whatever other modules it called; \
+           Self fwd: without\nthose. Backward: of ops that the framework ties to forward ops that ran \
+           there. Memory: allocated in forward.\nFLOP/s: by device time if there is any, else by host \
+           time. The tree goes by paths, the numbers by calls: a module\nthat is called elsewhere than \
+           its path says counts there.\n"
 }
 
 fn flatten<'report>(
     module: &'report ModuleStatistics,
     depth: usize,
+    most: usize,
     rows: &mut Vec<(&'report ModuleStatistics, usize)>,
 ) {
-    rows.push((module, depth));
-    module.children.iter().for_each(|child| flatten(child, depth + 1, rows));
+    if rows.len() < most {
+        rows.push((module, depth));
+        module.children.iter().for_each(|child| flatten(child, depth + 1, most, rows));
+    }
 }
 
-fn cells(module: &ModuleStatistics, depth: usize) -> [String; 9] {
-    let ModuleStatistics { total, own, .. } = module;
-    let time = |seconds: f64| if seconds > 0.0 { duration(seconds) } else { "-".to_owned() };
-    let name = label::shown(&module.name);
-    let kind = match module.type_name.as_str() {
-        "" => String::new(),
-        kind if kind == module.name => String::new(),
-        kind => format!(": {}", label::shown(kind)),
-    };
-    [
-        if module.calls > 0 { grouped(module.calls) } else { "-".to_owned() },
-        time(total.forward_seconds),
-        time(own.forward_seconds),
-        time(total.backward_seconds),
-        time(total.device_seconds()),
-        memory(total),
-        total_flops(total),
-        total.flops_per_second().map_or_else(|| "-".to_owned(), |rate| thousands(rate, "FLOP/s")),
-        format!("{}{name}{kind}", "  ".repeat(depth)),
-    ]
-}
-
-fn memory(cost: &ModuleCost) -> String {
-    if cost.allocated_bytes > 0 { bytes(cost.allocated_bytes) } else { "-".to_owned() }
-}
-
-fn total_flops(cost: &ModuleCost) -> String {
-    match cost.flops() {
-        0 => "-".to_owned(),
-        flops => thousands(flops as f64, "FLOPs"),
+fn label(module: &ModuleStatistics) -> String {
+    match module.type_name.as_str() {
+        kind if kind.is_empty() || kind == module.name => module.name.clone(),
+        kind => format!("{}: {kind}", module.name),
     }
 }
 
