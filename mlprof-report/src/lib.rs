@@ -126,11 +126,11 @@ mod quantile;
 pub mod ranks;
 pub mod regions;
 pub mod samples;
-mod selection;
 mod setting;
 pub mod simple;
 pub mod steps;
-mod table;
+#[doc(hidden)]
+pub mod table;
 pub mod tensor;
 mod training_steps;
 

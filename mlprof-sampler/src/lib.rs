@@ -7,7 +7,7 @@
 //! let sampler = Sampler::start(1000)?;
 //! // … the work …
 //! let report = sampler.stop();
-//! print!("{}", mlprof_core::report::samples::page::paint(&report));
+//! print!("{}", mlprof_core::report::advanced::samples::paint(&report));
 //! # Ok::<(), mlprof_core::sampler::SamplerError>(())
 //! ```
 //!

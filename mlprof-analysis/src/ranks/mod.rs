@@ -10,7 +10,6 @@ mod judgement;
 mod made;
 mod meetings;
 pub(crate) mod stages;
-pub(crate) mod text;
 mod time_line;
 
 use crate::Error;

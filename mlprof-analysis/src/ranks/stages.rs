@@ -33,7 +33,7 @@ pub(crate) fn stages() -> Vec<Stage> {
 }
 
 /// Whether a stage is the work of devices, which traces without devices have nothing of.
-pub(super) fn is_of_devices(stage: &Stage) -> bool {
+pub(crate) fn is_of_devices(stage: &Stage) -> bool {
     stage.name == "device work"
 }
 

@@ -5,6 +5,7 @@ mod device;
 mod names;
 mod path;
 mod ranks;
+mod ranks_text;
 mod sentences;
 mod steps;
 mod threads;

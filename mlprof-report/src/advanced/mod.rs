@@ -4,6 +4,8 @@ mod deep;
 #[doc(hidden)]
 pub mod prof;
 pub mod pstats;
+#[doc(hidden)]
+pub mod samples;
 
 use serde::Serialize;
 

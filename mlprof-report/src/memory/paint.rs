@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::{ActionMemory, MemoryReport, MemoryTree, PathMemory};
 use crate::label::word;
 use crate::number::{bytes, duration, grouped};
-use crate::selection::LEAST_SHARE_ON_CONSOLE;
 use crate::simple::lightning::{append_remarks, title};
+use crate::simple::selection::LEAST_SHARE_ON_CONSOLE;
 use crate::table::{Table, bytes as sizes, count, share, table, words};
 
 /// Rows of a tree that are shown; JSON has them all.

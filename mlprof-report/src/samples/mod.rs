@@ -1,8 +1,6 @@
 //! What sampling found: per action, how its time is shared among all functions, estimated.
 
 pub(crate) mod folded;
-#[doc(hidden)]
-pub mod page;
 pub(crate) mod waits;
 
 use serde::Serialize;

@@ -7,6 +7,7 @@ pub mod detailed;
 pub mod lightning;
 #[doc(hidden)]
 pub mod rows;
+pub(crate) mod selection;
 
 use serde::Serialize;
 

@@ -255,10 +255,10 @@ macro_rules! __table {
         $($column:expr => $cell:expr),+ $(,)?
     }) => {{
         let columns = vec![$($column),+];
-        let mut table = $crate::internals::table::Table::new(columns).caption($caption);
+        let mut table = $crate::table::Table::new(columns).caption($caption);
         for $row in $rows {
             $(let $name = $value;)*
-            table.row([$($crate::internals::table::Cell::from($cell)),+]);
+            table.row([$($crate::table::Cell::from($cell)),+]);
         }
         table
     }};

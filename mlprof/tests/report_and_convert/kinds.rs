@@ -2,14 +2,14 @@
 
 use mlprof_core::Report;
 use mlprof_core::hook::TensorRole;
+use mlprof_core::report::advanced::samples as samples_page;
+use mlprof_core::report::advanced::samples::SampleOrder;
 use mlprof_core::report::lines::memory as lines_memory;
 use mlprof_core::report::lines::text as lines_text;
 use mlprof_core::report::lines::text::LinesOptions;
 use mlprof_core::report::lines::{FunctionLines, LineMemory, LineStatistics};
 use mlprof_core::report::memory::{MemoryTree, PathMemory};
 use mlprof_core::report::numerics::{RecordedTensor, Rerun, TensorRow, TensorStatistics, troubles};
-use mlprof_core::report::samples::page as samples_page;
-use mlprof_core::report::samples::page::SampleOrder;
 use mlprof_core::report::samples::{SampledCode, Samples, StackNode};
 use mlprof_core::report::{
     LinesReport, MemoryReport, NumericsReport, ReportHeader, SamplesReport, memory, number,

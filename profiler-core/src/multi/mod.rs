@@ -23,7 +23,7 @@ use mlprof_events::{Observation, OpStart, interest_changes};
 /// of several types. By hand:
 ///
 /// ```
-/// use mlprof_core::{AdvancedProfiler, Profiler, ProfilerExt, Several, SimpleProfiler};
+/// use mlprof_core::{AdvancedProfiler, MultiProfiler, Profiler, ProfilerExt, SimpleProfiler};
 /// use std::sync::Arc;
 ///
 /// let simple = Arc::new(SimpleProfiler::new());

@@ -142,7 +142,7 @@ impl Samples {
 
     fn finish(self, notes: &[String]) {
         let report = self.sampler.stop();
-        let text = crate::report::samples::page::paint(&report);
+        let text = crate::report::advanced::samples::paint(&report);
         deliver(&self.output, Report::Samples(report), &text, notes);
     }
 

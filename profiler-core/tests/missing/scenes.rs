@@ -311,14 +311,14 @@ fn of_others() -> Vec<Scene> {
 
 #[cfg(all(feature = "sampling", target_os = "linux"))]
 fn of_samples() -> Vec<Scene> {
-    use mlprof_core::report::samples::page;
+    use mlprof_core::report::advanced::samples;
     use mlprof_core::sampler::Sampler;
     vec![
         scene(
             "no_sample",
             || {
                 let report = Sampler::start(1).expect("starts").stop();
-                print!("{}", page::paint(&report));
+                print!("{}", samples::paint(&report));
                 print_json(&Report::Samples(report));
             },
             &["at 1 samples per second: the program was over too soon"],
@@ -336,22 +336,9 @@ fn of_samples() -> Vec<Scene> {
     ]
 }
 
-#[cfg(all(feature = "sampling", not(target_os = "linux")))]
+#[cfg(not(all(feature = "sampling", target_os = "linux")))]
 fn of_samples() -> Vec<Scene> {
     Vec::new()
-}
-
-#[cfg(not(feature = "sampling"))]
-fn of_samples() -> Vec<Scene> {
-    vec![scene(
-        "no_sampler",
-        || {
-            let profiler = AdvancedProfiler::new().sampled(1000);
-            drop(profiler.profile("training_step"));
-            deliver(&profiler);
-        },
-        &["mlprof-core is built without its feature `sampling`"],
-    )]
 }
 
 /// All scenes.

@@ -18,8 +18,8 @@ use crate::advanced::{ActionProfile, AdvancedReport, FunctionKey, FunctionStatis
 use crate::label;
 use crate::line_count_restriction::restricted;
 use crate::regions;
-use crate::selection::{Running, Selection};
 use crate::simple::lightning::{append_remarks, title};
+use crate::simple::selection::{Running, Selection};
 use mlprof_events::OrderExt;
 
 /// The report: for each action its functions, the longest cumulative time first, as many lines as
@@ -44,6 +44,19 @@ pub fn paint_with(report: &AdvancedReport, options: &PstatsOptions<'_>) -> Strin
     paint_actions(report, options, &Selection::default())
 }
 
+/// Returns the profiles of actions to show, the longest total first.
+fn select<'rows>(
+    profiles: &'rows [ActionProfile],
+    rows: &Selection<'_>,
+    running: &Running<'_>,
+) -> Vec<&'rows ActionProfile> {
+    let total = |profile: &&ActionProfile| profile.total_seconds + running.seconds(&profile.action);
+    let mut profiles: Vec<_> = profiles.iter().collect();
+    rows.retain_long(&mut profiles, total);
+    profiles.order_by(|one, other| total(other).total_cmp(&total(one)));
+    profiles
+}
+
 fn paint_actions(
     report: &AdvancedReport,
     options: &PstatsOptions<'_>,
@@ -51,7 +64,7 @@ fn paint_actions(
 ) -> String {
     let header = &report.header;
     let mut text = title(header);
-    let shown = rows.select_profiles(&report.actions, &Running::of(&report.open));
+    let shown = select(&report.actions, rows, &Running::of(&report.open));
     for profile in &shown {
         let _ = write!(text, "\nProfile stats for: {}", label::shown(&profile.label()));
         // Lightning names the rank as soon as a trainer has told it one, be it the only process.
@@ -61,11 +74,11 @@ fn paint_actions(
         text.push('\n');
         text.push_str(&paint_functions(profile, options));
         if let Some(samples) = &report.samples {
-            crate::samples::page::append_below(&mut text, samples, profile);
+            crate::advanced::samples::append_below(&mut text, samples, profile);
         }
     }
     if let Some(samples) = &report.samples {
-        crate::samples::page::append_rest(&mut text, samples, &report.actions);
+        crate::advanced::samples::append_rest(&mut text, samples, &report.actions);
     } else if report.actions.is_empty() {
         text.push('\n');
     }

@@ -112,7 +112,7 @@ pub fn text_and_json() {
         burn(300, burn_small);
     }
     let report: SamplesReport = sampler.stop();
-    let text = mlprof_core::report::samples::page::paint(&report);
+    let text = mlprof_core::report::advanced::samples::paint(&report);
     println!("{text}");
     for part in ["Samples in: inner", "arithmetic (work.rs:", "1000 Hz asked", "Threads\n", "main"]
     {

@@ -2,26 +2,25 @@
 
 use std::collections::HashMap;
 
-use super::advanced::ActionProfile;
-use super::line_count_restriction::restricted;
-use super::number::grouped;
-use super::simple::ActionStatistics;
+use crate::line_count_restriction::restricted;
+use crate::number::grouped;
+use crate::simple::ActionStatistics;
 use crate::simple::rows::{RowKey, Rows};
 use crate::{OpenAction, ReportHeader};
 use mlprof_events::OrderExt;
 
 /// Share of the wall time below which the console leaves a row out.
-pub(super) const LEAST_SHARE_ON_CONSOLE: f64 = 0.001;
+pub(crate) const LEAST_SHARE_ON_CONSOLE: f64 = 0.001;
 
 /// Number of rows shown where no row is long enough.
 const FEWEST_SHOWN: usize = 10;
 
 /// [`Rows`], and how long a row must be to be shown.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Selection<'a> {
-    pub(super) rows: Rows<'a>,
+pub(crate) struct Selection<'a> {
+    pub(crate) rows: Rows<'a>,
     /// Least total time of a row, in seconds. If no row reaches it, the longest few are shown.
-    pub(super) least_seconds: f64,
+    pub(crate) least_seconds: f64,
 }
 
 impl<'a> From<&Rows<'a>> for Selection<'a> {
@@ -33,13 +32,13 @@ impl<'a> From<&Rows<'a>> for Selection<'a> {
 impl Selection<'_> {
     /// Returns the rows that the console shows of a report: those whose total is at least
     /// [`LEAST_SHARE_ON_CONSOLE`] of the wall time.
-    pub(super) fn on_console(header: &ReportHeader) -> Self {
+    pub(crate) fn on_console(header: &ReportHeader) -> Self {
         let least_seconds = LEAST_SHARE_ON_CONSOLE * header.wall_seconds;
         Self { least_seconds, ..Self::default() }
     }
 
     /// Returns the rows to show in `report`, sorted by `own_key` unless another key is set.
-    pub(super) fn select<'rows>(
+    pub(crate) fn select<'rows>(
         &self,
         rows: impl IntoIterator<Item = &'rows ActionStatistics>,
         own_key: RowKey,
@@ -69,21 +68,8 @@ impl Selection<'_> {
         rows
     }
 
-    /// Returns the profiles of actions to show, the longest total first.
-    pub(super) fn select_profiles<'rows>(
-        &self,
-        profiles: &'rows [ActionProfile],
-        running: &Running<'_>,
-    ) -> Vec<&'rows ActionProfile> {
-        let total =
-            |profile: &&ActionProfile| profile.total_seconds + running.seconds(&profile.action);
-        let mut profiles: Vec<_> = profiles.iter().collect();
-        self.retain_long(&mut profiles, total);
-        profiles.order_by(|one, other| total(other).total_cmp(&total(one)));
-        profiles
-    }
-
-    fn retain_long<T>(&self, rows: &mut Vec<T>, total: impl Fn(&T) -> f64) {
+    /// Leaves out rows that are shorter than the least time; if all are, the longest few stay.
+    pub(crate) fn retain_long<T>(&self, rows: &mut Vec<T>, total: impl Fn(&T) -> f64) {
         // Not if the wall time is not a number.
         if self.least_seconds > 0.0 {
             let is_long = |row: &T| total(row) >= self.least_seconds;
@@ -97,7 +83,7 @@ impl Selection<'_> {
     }
 
     /// Returns the line that counts the rows left out: `shown` of `all` stand in the table.
-    pub(super) fn note(&self, shown: usize, all: usize) -> Option<String> {
+    pub(crate) fn note(&self, shown: usize, all: usize) -> Option<String> {
         let left_out = all.checked_sub(shown).filter(|left_out| *left_out > 0)?;
         if self.least_seconds <= 0.0 {
             return Some(format!("{shown} of {all} actions are shown."));
@@ -118,10 +104,10 @@ impl Selection<'_> {
 /// A row is sorted as if its open calls had ended, so that an action stands above what ran inside
 /// it.
 #[derive(Debug, Default)]
-pub(super) struct Running<'report>(HashMap<&'report str, f64>);
+pub(crate) struct Running<'report>(HashMap<&'report str, f64>);
 
 impl<'report> Running<'report> {
-    pub(super) fn of(open: &'report [OpenAction]) -> Self {
+    pub(crate) fn of(open: &'report [OpenAction]) -> Self {
         let mut longest: HashMap<(&str, &str), f64> = HashMap::new();
         for OpenAction { action, thread, elapsed_seconds } in open {
             // A call inside a call of the same action is part of the outer one's time.
@@ -136,12 +122,12 @@ impl<'report> Running<'report> {
     }
 
     /// Returns the total of the row in seconds, open calls included.
-    pub(super) fn total(&self, row: &ActionStatistics) -> f64 {
+    pub(crate) fn total(&self, row: &ActionStatistics) -> f64 {
         row.total_seconds + self.seconds(&row.action)
     }
 
     /// Returns how long calls of this action have been open, in seconds.
-    pub(super) fn seconds(&self, action: &str) -> f64 {
+    pub(crate) fn seconds(&self, action: &str) -> f64 {
         self.0.get(action).copied().unwrap_or(0.0)
     }
 }

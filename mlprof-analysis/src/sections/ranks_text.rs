@@ -6,9 +6,9 @@ use mlprof_report::internals::{notes, sections};
 use mlprof_report::number::grouped;
 use mlprof_report::ranks::numbers;
 
-use super::stages::is_of_devices;
-use super::{Exposed, Ranks};
-use crate::sections::of_ranks;
+use super::ranks::content as of_ranks;
+use crate::ranks::stages::is_of_devices;
+use crate::ranks::{Exposed, Ranks};
 
 /// The rows of a table.
 const ROWS: usize = 64;
