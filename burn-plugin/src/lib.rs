@@ -241,7 +241,8 @@ pub use training::{MetricTuple, ProfileTrainingExt, ProfiledTraining, TextMetric
 /// What a program that profiles its burn code usually needs; [`mlprof_core::prelude`] is part of
 /// it.
 ///
-/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl` block.
+/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl`
+/// block.
 pub mod prelude {
     #[cfg(feature = "cubecl")]
     pub use crate::DeviceProfilerExt;

@@ -31,8 +31,8 @@ fn wide(tensor: &Tensor) -> Result<Tensor> {
 /// `gradient · min(1, max_norm / norm)`. The factor stays on the device; it is exactly 1 where
 /// there is nothing to clip, so small gradients keep every bit.
 pub(crate) fn scale_to_norm(gradient: &Tensor, norm: &Tensor, max_norm: f64) -> Result<Tensor> {
-    // The inverse of a norm of 0 is infinite, and the minimum 1. Not by `minimum`, which is compiled
-    // for 16 types in each crate that calls it.
+    // The inverse of a norm of 0 is infinite, and the minimum 1. Not by `minimum`, which is
+    // compiled for 16 types in each crate that calls it.
     let factor = norm.recip()?.affine(max_norm, 0.0)?;
     let factor = factor.broadcast_minimum(&factor.ones_like()?)?;
     gradient.broadcast_mul(&factor.to_device(gradient.device())?.to_dtype(gradient.dtype())?)

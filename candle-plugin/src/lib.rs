@@ -139,7 +139,8 @@ use mlprof_train::TrainModule;
 /// What a program that profiles its candle code usually needs; [`mlprof_core::prelude`] and
 /// [`mlprof_train::prelude`] are part of it.
 ///
-/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl` block:
+/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl`
+/// block:
 ///
 /// ```
 /// use mlprof_candle::prelude::*;

@@ -16,8 +16,8 @@ macro_rules! debug_as_display {
     };
 }
 
-/// Implements `Debug` for a type by its name alone, where fields have nothing that a reader needs or
-/// have no `Debug` of their own. The generic parameters stand in the brackets.
+/// Implements `Debug` for a type by its name alone, where fields have nothing that a reader needs
+/// or have no `Debug` of their own. The generic parameters stand in the brackets.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_as_name {

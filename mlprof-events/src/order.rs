@@ -2,8 +2,8 @@
 //!
 //! The standard library's sort becomes some 2,000 lines of LLVM's language for each type and each
 //! order. A fifth of what mlprof's reports and traces were compiled from was that. Here the type
-//! matters only where items are compared and moved. Use it where reports are made; where millions of
-//! numbers are sorted while a program trains, the standard library's is faster.
+//! matters only where items are compared and moved. Use it where reports are made; where millions
+//! of numbers are sorted while a program trains, the standard library's is faster.
 
 use std::cmp::Ordering;
 

@@ -12,7 +12,8 @@ const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
 
 /// A point in time by the wall clock, UTC, to the nanosecond, between the years 1677 and 2262.
 ///
-/// JSON and [`Display`](fmt::Display) have it in RFC 3339, with as many digits of the fraction as it needs: 0, 3, 6 or 9.
+/// JSON and [`Display`](fmt::Display) have it in RFC 3339, with as many digits of the fraction as
+/// it needs: 0, 3, 6 or 9.
 ///
 /// # Examples
 ///
@@ -66,8 +67,8 @@ impl UtcTime {
         format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
     }
 
-    /// Returns year, month and day. Years begin in March here, so that the leap day is the last one of its year; 400 of
-    /// them are an era of 146,097 days.
+    /// Returns year, month and day. Years begin in March here, so that the leap day is the last one
+    /// of its year; 400 of them are an era of 146,097 days.
     fn date(self) -> (i64, i64, i64) {
         let days = self.nanoseconds.div_euclid(NANOSECONDS * SECONDS_PER_DAY) + DAYS_TO_1970;
         let (era, day) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));

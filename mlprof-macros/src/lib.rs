@@ -33,8 +33,8 @@ use proc_macro::TokenStream;
 /// - `#[profiled(name = "…")]`: on a function, its whole name; on an `impl` block, what stands in
 ///   place of the type.
 /// - `#[profiled(skip)]`: leaves a method of an `impl` block out.
-/// - `#[profiled(crate = path)]`: where to find `mlprof_core` when the program depends neither on it nor
-///   on a plugin of mlprof, by whatever name, such as `crate = my_framework::mlprof_core`.
+/// - `#[profiled(crate = path)]`: where to find `mlprof_core` when the program depends neither on
+///   it nor on a plugin of mlprof, by whatever name, such as `crate = my_framework::mlprof_core`.
 ///
 /// Put the attribute above others that rewrite the function, such as `#[async_trait]`.
 ///

@@ -1,7 +1,8 @@
 //! Indented JSON of reports.
 //!
-//! Reports have some 500 fields. serde_json's own functions write the punctuation around each of them in line, which takes the
-//! compiler several seconds. Here each kind of punctuation and of number is a function that is called.
+//! Reports have some 500 fields. serde_json's own functions write the punctuation around each of
+//! them in line, which takes the compiler several seconds. Here each kind of punctuation and of
+//! number is a function that is called.
 
 use std::io::{Result, Write};
 

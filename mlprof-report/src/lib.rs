@@ -2,9 +2,10 @@
 //!
 //! The values in [`simple`], [`advanced`] and [`tensor`] are plain data in seconds that any program
 //! can read as JSON; the other modules turn them into text or into the formats of other
-//! tools: [`simple::lightning`] and [`simple::detailed`] paint a [`SimpleReport`], [`advanced::pstats`] and [`advanced::prof`] an
-//! [`AdvancedReport`], [`tensor::page`] and [`tensor::modules`] a [`TensorReport`]; [`page`] makes one HTML file
-//! of all of them. None of them reads a clock or writes a file: that is for [`output`].
+//! tools: [`simple::lightning`] and [`simple::detailed`] paint a [`SimpleReport`],
+//! [`advanced::pstats`] and [`advanced::prof`] an [`AdvancedReport`], [`tensor::page`] and
+//! [`tensor::modules`] a [`TensorReport`]; [`page`] makes one HTML file of all of them. None of
+//! them reads a clock or writes a file: that is for [`output`].
 //!
 //! # The JSON layout
 //!

@@ -78,7 +78,8 @@ impl<W: Write> Write for GzipWriter<W> {
         Ok(taken)
     }
 
-    /// Does nothing: a compressor that is flushed often compresses less, and readers need the end of the file anyway.
+    /// Does nothing: a compressor that is flushed often compresses less, and readers need the end
+    /// of the file anyway.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

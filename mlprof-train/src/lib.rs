@@ -162,7 +162,8 @@ pub use trainer::Trainer;
 
 /// What a program with a training loop usually needs; [`mlprof_core::prelude`] is part of it.
 ///
-/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl` block.
+/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl`
+/// block.
 ///
 /// ```
 /// use mlprof_train::prelude::*;

@@ -57,8 +57,8 @@ impl<F: Future> Future for ProfiledFuture<F> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: `future` is never moved: it is pinned here and nowhere else, the type has no `Drop`, and it is `Unpin` only
-        // if `F` is. The other fields are never pinned.
+        // SAFETY: `future` is never moved: it is pinned here and nowhere else, the type has no
+        // `Drop`, and it is `Unpin` only if `F` is. The other fields are never pinned.
         let (site, resumption, future) = unsafe {
             let this = self.get_unchecked_mut();
             (this.site, &mut this.resumption, Pin::new_unchecked(&mut this.future))
@@ -103,8 +103,9 @@ impl<F> BoundFuture<F> {
     /// Returns the fields; the future is pinned as the whole is.
     #[inline]
     fn project(self: Pin<&mut Self>) -> (&Binding, Pin<&mut Option<F>>) {
-        // SAFETY: `future` is never moved: it is handed out pinned here and nowhere else, `drop` sets it to `None` in place,
-        // and the type is `Unpin` only if `F` is. `binding` is never pinned.
+        // SAFETY: `future` is never moved: it is handed out pinned here and nowhere else, `drop`
+        // sets it to `None` in place, and the type is `Unpin` only if `F` is. `binding` is never
+        // pinned.
         unsafe {
             let this = self.get_unchecked_mut();
             (&this.binding, Pin::new_unchecked(&mut this.future))

@@ -171,7 +171,8 @@ pub use mlprof_train as train;
 /// What a program that profiles its tch code usually needs; [`mlprof_core::prelude`] and
 /// [`mlprof_train::prelude`] are part of it.
 ///
-/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl` block.
+/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl`
+/// block.
 pub mod prelude {
     pub use crate::{
         GradScaler, MoveTo, ProfileBackwardExt, ProfileLayerExt, ProfileLayerTExt,

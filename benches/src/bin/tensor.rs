@@ -189,8 +189,8 @@ fn main() -> ExitCode {
 }
 
 /// Returns how long the end of a fit takes whose trace has this format, in seconds.
-/// A `.pftrace` is made of the trace's own text, which a thread reads while it is written: so it has
-/// what `mlprof convert` makes of the file. The difference between both formats is the price.
+/// A `.pftrace` is made of the trace's own text, which a thread reads while it is written: so it
+/// has what `mlprof convert` makes of the file. The difference between both formats is the price.
 fn file_seconds(format: TraceFormat) -> io::Result<f64> {
     let folder = tempfile::tempdir()?;
     let profiler = TensorProfiler::new().without_schedule().dirpath(folder.path());

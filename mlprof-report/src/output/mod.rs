@@ -103,7 +103,8 @@ impl Output {
         Self::default()
     }
 
-    /// Says in one word what kind of profiler this is of: see [`MultiProfiler`](crate::MultiProfiler).
+    /// Says in one word what kind of profiler this is of: see
+    /// [`MultiProfiler`](crate::MultiProfiler).
     #[doc(hidden)]
     #[must_use]
     pub fn of_kind(mut self, kind: &'static str) -> Self {

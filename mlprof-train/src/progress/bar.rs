@@ -163,8 +163,8 @@ fn can_write_over(name: Option<&OsStr>) -> bool {
     name.map_or(cfg!(not(unix)), |name| name != "dumb")
 }
 
-/// Returns the columns that a text takes on a terminal at most: two for each character beyond ASCII,
-/// as Chinese ones and pictures have.
+/// Returns the columns that a text takes on a terminal at most: two for each character beyond
+/// ASCII, as Chinese ones and pictures have.
 fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
@@ -191,13 +191,14 @@ fn write(text: &str) {
     let _ = files::print(StandardStream::Error, text.as_bytes());
 }
 
-/// Returns the columns of the terminal at standard error; `None` where the system does not know them.
+/// Returns the columns of the terminal at standard error; `None` where the system does not know
+/// them.
 #[cfg(unix)]
 fn terminal_columns() -> Option<usize> {
     // SAFETY: every field of this C struct is a number, for which zero is valid.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
-    // SAFETY: TIOCGWINSZ writes one `winsize`, and `size` is one that outlives the call. For a descriptor that is closed or
-    // not a terminal the call returns an error.
+    // SAFETY: TIOCGWINSZ writes one `winsize`, and `size` is one that outlives the call. For a
+    // descriptor that is closed or not a terminal the call returns an error.
     let status = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) };
     (status == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }

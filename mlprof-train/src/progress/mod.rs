@@ -31,7 +31,8 @@ impl Default for ProgressBar {
 }
 
 impl ProgressBar {
-    /// Returns a bar if standard error is a terminal, else lines. A terminal whose `TERM` is `dumb` gets lines, too.
+    /// Returns a bar if standard error is a terminal, else lines. A terminal whose `TERM` is `dumb`
+    /// gets lines, too.
     pub fn new() -> Self {
         Self { bar: Bar::of_terminal(), began: Stopwatch::start(), batches: 0, epoch: None }
     }

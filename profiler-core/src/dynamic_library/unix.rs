@@ -12,7 +12,8 @@ pub struct Library(NonNull<c_void>);
 
 // SAFETY: a handle of `dlopen` is not bound to the thread that opened it.
 unsafe impl Send for Library {}
-// SAFETY: `dlsym`, which is all that is done with a shared handle, may run on several threads at once.
+// SAFETY: `dlsym`, which is all that is done with a shared handle, may run on several threads at
+// once.
 unsafe impl Sync for Library {}
 
 /// A function of a library that stays loaded meanwhile.
@@ -49,7 +50,8 @@ impl Library {
     pub(crate) unsafe fn new(path: impl AsRef<OsStr>) -> Result<Self, Error> {
         let path = CString::new(path.as_ref().as_bytes())
             .map_err(|_| Error("the path has a zero byte in it".to_owned()))?;
-        // SAFETY: the path is a C string that outlives the call; the caller answers for the library.
+        // SAFETY: the path is a C string that outlives the call; the caller answers for the
+        // library.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
         NonNull::new(handle).map(Self).ok_or_else(Error::last)
     }

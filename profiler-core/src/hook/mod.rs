@@ -21,8 +21,8 @@
 //! | a reader of the report must know something | [`note`] |
 //!
 //! None of them allocates or does anything when no profiler is active that wants it. Since most
-//! frameworks can turn their hooks on and off, a hook should do so: an [`Instrumentation`] is told whenever
-//! the wishes of the active profiler change.
+//! frameworks can turn their hooks on and off, a hook should do so: an [`Instrumentation`] is told
+//! whenever the wishes of the active profiler change.
 
 mod op;
 mod parameters;

@@ -65,9 +65,9 @@ impl Pair {
 
     #[inline(always)]
     fn parts(&self) -> [&dyn Profiler; 2] {
-        // SAFETY: `MultiProfiler` keeps both in its `parts`, which it neither changes nor hands out to be changed,
-        // until it is dropped together with this; an `Arc` never moves what it holds. Profilers are only ever
-        // called through shared references.
+        // SAFETY: `MultiProfiler` keeps both in its `parts`, which it neither changes nor hands out
+        // to be changed, until it is dropped together with this; an `Arc` never moves what it
+        // holds. Profilers are only ever called through shared references.
         self.0.map(|part| unsafe { part.as_ref() })
     }
 }

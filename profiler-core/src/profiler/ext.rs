@@ -123,8 +123,8 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
         }
     }
 
-    /// Returns the profilers that a [`MultiProfiler`](crate::MultiProfiler) consists of; none for other
-    /// profilers.
+    /// Returns the profilers that a [`MultiProfiler`](crate::MultiProfiler) consists of; none for
+    /// other profilers.
     #[doc(hidden)]
     fn parts(&self) -> &[Arc<dyn Profiler>] {
         match self.inner().0 {

@@ -75,8 +75,8 @@ pub trait Internals: Profiler {
         None
     }
 
-    /// Returns the profilers of a [`MultiProfiler`](crate::MultiProfiler), without one that is beside all
-    /// others.
+    /// Returns the profilers of a [`MultiProfiler`](crate::MultiProfiler), without one that is
+    /// beside all others.
     fn parts(&self) -> &[Arc<dyn Profiler>] {
         &[]
     }

@@ -109,7 +109,8 @@ mod linux {
 
     extern "C" fn handle(signal: c_int) {
         keeping_errno(|| {
-            // A forked child may have no thread that would take it: there the signal does what it does without us.
+            // A forked child may have no thread that would take it: there the signal does what it
+            // does without us.
             if !crash::is_of_this_process() {
                 end_by(signal);
             }

@@ -61,7 +61,8 @@ impl TensorProfiler {
     }
 
     /// Sets the column that the table of the report is sorted by, the highest first. By default
-    /// [`SortKey::SelfDeviceTimeTotal`] if anything was timed on a device, else [`SortKey::SelfCpuTimeTotal`]. A text such as
+    /// [`SortKey::SelfDeviceTimeTotal`] if anything was timed on a device, else
+    /// [`SortKey::SelfCpuTimeTotal`]. A text such as
     /// `"calls"`, `"memory"`, or torch's `"cpu_time_total"`, becomes a key by `parse()`.
     #[must_use]
     pub fn sort_by(mut self, key: SortKey) -> Self {

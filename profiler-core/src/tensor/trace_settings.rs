@@ -88,7 +88,8 @@ impl TensorProfiler {
     ///
     /// # Errors
     ///
-    /// [`Error::Metadata`](crate::Error::Metadata) if it is no JSON, or traces have that name themselves.
+    /// [`Error::Metadata`](crate::Error::Metadata) if it is no JSON, or traces have that name
+    /// themselves.
     pub fn add_metadata_json(&self, name: &str, json: &str) -> Result<(), crate::Error> {
         Ok(uncounted(|| self.trace_options().add_metadata_json(name, json))?)
     }

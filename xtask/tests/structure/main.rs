@@ -307,7 +307,10 @@ fn every_crate_is_read_whole() {
     assert!(has(&core, "profiler_names", "nvtx") && has(&core, "select", "profiler"), "{core:?}");
     assert!(core.len() > 300, "{}", core.len());
     let report = imports("mlprof-report");
-    assert!(has(&report, "advanced/pstats", "label") && has(&report, "output", "output/name"), "{report:?}");
+    assert!(
+        has(&report, "advanced/pstats", "label") && has(&report, "output", "output/name"),
+        "{report:?}"
+    );
     assert!(report.len() > 80, "{}", report.len());
 }
 

@@ -93,7 +93,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         evidence: evidence.into(),
         place: place_of_op(longest),
         cost: facts.estimated_cost(seconds * SAVED),
-        // Loops that wait for memory or for divisions, or that the compiler cannot widen, stay as they are.
+        // Loops that wait for memory or for divisions, or that the compiler cannot widen, stay as
+        // they are.
         confidence: Confidence::Hint,
         remedy: "compile for the processor that it runs on: `RUSTFLAGS=\"-C target-cpu=native\"`, \
                  or `rustflags` in `.cargo/config.toml`."

@@ -63,8 +63,9 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
             Evidence::new("recorded steps", grouped(steps)),
         ]);
     };
-    // One call may have lost its core; a read that waits does so each time. Of very many on a busy machine the
-    // shortest says little of the sum: there they would have to be as much of the shortest step.
+    // One call may have lost its core; a read that waits does so each time. Of very many on a busy
+    // machine the shortest says little of the sum: there they would have to be as much of the
+    // shortest step.
     let shortest = read.rest.map_or(read.first_seconds, |rest| rest.min_seconds);
     let at_least = shortest * read.calls as f64;
     let is_alike = at_least >= 0.5 * read.cpu_seconds
