@@ -45,7 +45,7 @@ pub fn play() {
         "libtorch" => libtorch(),
         "sampled" => {
             // Where it cannot be, that is what is looked at.
-            let sampler = mlprof_core::sampler::Sampler::start(10);
+            let sampler = mlprof_sampler::Sampler::start(10);
             train("none");
             drop(sampler);
         }

@@ -2,8 +2,8 @@
 
 use mlprof_core::Report;
 use mlprof_core::report::samples::Samples;
-use mlprof_core::sampler::Sampler;
 use mlprof_events::live::{Answer, Dump, RecordRequest, Request};
+use mlprof_sampler::Sampler;
 
 use crate::asking::{Program, milliseconds, steps};
 
