@@ -5,6 +5,7 @@ mod paint;
 
 use serde::Serialize;
 
+#[cfg(feature = "html")]
 pub(crate) use self::paint::{actions_table, tree_table};
 pub use self::paint::{paint, paint_on_console};
 use super::finding::Finding;

@@ -24,5 +24,6 @@ pub use frontier::{Exposed, Stage, StageTable};
 pub(crate) use of_reports::stages_of_ranks;
 pub use of_reports::{stages_of_reports, step_stages};
 pub use stragglers::{FEWEST_STEPS, Straggler, stragglers};
+#[cfg(feature = "html")]
 pub(crate) use text::stages_table;
 pub use text::{held_up, numbers, slow_in_words, slow_ranks};

@@ -8,6 +8,7 @@ use crate::NumericsProfiler;
 #[cfg(feature = "tensor")]
 use crate::TensorProfiler;
 use crate::allocation::AllocationProfiler;
+#[cfg(feature = "tensor")]
 use crate::profiler::accepted;
 use crate::report::LineCountRestriction;
 use crate::{AdvancedProfiler, Error, Output, Profiler, output};
