@@ -13,13 +13,13 @@ pub mod questions;
 mod store;
 mod tables;
 
-use mlprof_events::error_chain::Chain;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use mlprof_events::error_chain::Chain;
 use mlprof_events::files::{StandardStream, print};
 
 pub use self::error::Error;
