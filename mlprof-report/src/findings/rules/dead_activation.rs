@@ -18,8 +18,8 @@ pub(super) static RULE: Rule = Rule {
     examine: |facts, limits| NUMBERS.examine(facts, limits),
 };
 
-const NUMBERS: OfNumbers = OfNumbers {
-    name: "dead-activation",
+static NUMBERS: OfNumbers = OfNumbers {
+    name: RULE.name,
     kinds: &[TroubleKind::DeadActivation],
     looks_at: |row| row.role == TensorRole::Output,
     rows: "outputs",

@@ -25,8 +25,8 @@ pub(super) static RULE: Rule = Rule {
     examine: |facts, limits| NUMBERS.examine(facts, limits),
 };
 
-const NUMBERS: OfNumbers = OfNumbers {
-    name: "exploding-gradient",
+static NUMBERS: OfNumbers = OfNumbers {
+    name: RULE.name,
     kinds: &[TroubleKind::ExplodingGradient],
     looks_at: |row| row.role == TensorRole::Gradient,
     rows: "gradients",

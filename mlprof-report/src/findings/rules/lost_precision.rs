@@ -23,8 +23,8 @@ pub(super) static RULE: Rule = Rule {
     examine: |facts, limits| NUMBERS.examine(facts, limits),
 };
 
-const NUMBERS: OfNumbers = OfNumbers {
-    name: "lost-precision",
+static NUMBERS: OfNumbers = OfNumbers {
+    name: RULE.name,
     kinds: &[TroubleKind::LostPrecision],
     looks_at: |row| matches!(&*row.element_type, "f16" | "bf16"),
     rows: "tensors of 16 bits",

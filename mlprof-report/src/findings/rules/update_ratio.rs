@@ -25,8 +25,8 @@ pub(super) static RULE: Rule = Rule {
     examine: |facts, limits| NUMBERS.examine(facts, limits),
 };
 
-const NUMBERS: OfNumbers = OfNumbers {
-    name: "update-ratio",
+static NUMBERS: OfNumbers = OfNumbers {
+    name: RULE.name,
     kinds: &[TroubleKind::LargeUpdate, TroubleKind::SmallUpdate],
     looks_at: |row| row.role == TensorRole::Update,
     rows: "updates",
