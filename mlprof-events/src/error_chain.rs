@@ -13,18 +13,19 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-/// Writes `error` and its sources, each after a colon. A source whose text the line already
-/// contains is left out, as errors of other crates often repeat theirs.
+/// Writes `error` and its sources, each after a colon and without line breaks. A source whose text
+/// the line already contains is left out, as errors of other crates often repeat theirs.
 ///
 /// # Errors
 ///
 /// The errors of the formatter.
 pub fn write(error: &(dyn Error + 'static), formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut line = error.to_string();
-    formatter.write_str(&line)?;
+    let text = error.to_string();
+    formatter.write_str(&text)?;
+    let mut line = without_breaks(&text);
     let mut next = error.source();
     while let Some(source) = next {
-        let text = source.to_string();
+        let text = without_breaks(&source.to_string());
         if !line.contains(&text) {
             write!(formatter, ": {text}")?;
             line.push_str(&text);
@@ -32,4 +33,50 @@ pub fn write(error: &(dyn Error + 'static), formatter: &mut fmt::Formatter<'_>) 
         next = source.source();
     }
     Ok(())
+}
+
+/// The words of `text` with one space between them.
+fn without_breaks(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Failed(&'static str, Option<Box<Failed>>);
+
+    impl fmt::Display for Failed {
+        fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str(self.0)
+        }
+    }
+
+    impl Error for Failed {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            self.1.as_deref().map(|source| source as _)
+        }
+    }
+
+    fn chain(text: &'static str, source: &'static str) -> String {
+        Chain(&Failed(text, Some(Box::new(Failed(source, None))))).to_string()
+    }
+
+    #[test]
+    fn a_cause_is_told_once_and_in_one_line() {
+        assert_eq!(chain("no report", "no space"), "no report: no space");
+        assert_eq!(chain("no report", "no space\nleft"), "no report: no space left");
+        assert_eq!(
+            chain("no field a. Fields are b", "no field a.\nFields are b"),
+            "no field a. Fields are b"
+        );
+    }
 }

@@ -22,7 +22,7 @@ pub fn steps() -> Vec<Step> {
         return Vec::new();
     }
     let step = |title: &'static str, flags: &str| {
-        let arguments = "run nightly cargo miri test -p mlprof-core --no-default-features --lib --";
+        let arguments = "run nightly cargo miri test -p mlprof-core --lib --";
         let step = Step::rustup(title, arguments).env("MIRIFLAGS", flags);
         TESTS.split_whitespace().fold(step, |step, test| step.argument(test))
     };
