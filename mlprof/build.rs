@@ -1,12 +1,14 @@
-//! Builds the runtime library, which the command carries with it: in the workspace as its package, and in
-//! a published package, where there is no workspace, from the copy of its source in `runtime/`.
+//! Builds the runtime library, which is embedded in the `mlprof` command. In the workspace, the
+//! library is built from its package. A published package has no workspace, so it is built from the
+//! copy of its source in `runtime/`.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names a library that is built already, or an empty file if nothing will be run.
+/// Environment variable with the path of a prebuilt library, or of an empty file if no program will
+/// be run.
 const NAMED: &str = "MLPROF_RUNTIME_LIBRARY";
 
 fn main() {
@@ -16,7 +18,8 @@ fn main() {
             println!("cargo::rerun-if-changed={}", named.display());
             named
         }
-        // The command runs programs on Linux only; documentation is built where nothing else may be.
+        // The command runs programs on Linux only. A documentation build elsewhere cannot build the
+        // library.
         None if !is_needed() => {
             let nothing = folder("OUT_DIR").join("no-runtime");
             fs::write(&nothing, []).expect("cargo's folder for output is written to");
@@ -50,13 +53,14 @@ fn build() -> PathBuf {
     }
     println!("cargo::rerun-if-changed=runtime");
     let manifest = write_package(&package, &out.join("runtime"));
-    // What it needs has been downloaded for the command itself.
+    // The library's dependencies were already downloaded for the command, so an offline build
+    // usually works.
     let offline = build_package(&manifest, &target, &["--offline"]);
     let library = offline.or_else(|_| build_package(&manifest, &target, &[]));
     library.unwrap_or_else(|reason| panic!("{reason}"))
 }
 
-/// All crates that the library may be made of.
+/// Reruns the build script if a crate that may be part of the library changes.
 fn watch(workspace: &Path) {
     println!("cargo::rerun-if-changed={}", workspace.join("Cargo.lock").display());
     for entry in fs::read_dir(workspace).into_iter().flatten().flatten() {
@@ -65,7 +69,7 @@ fn watch(workspace: &Path) {
             ["mlprof-analysis", "mlprof-cuda", "mlprof-instrument", "mlprof-sql", "mlprof-train"];
         let is_above = above.contains(&name.as_str());
         if (name.starts_with("mlprof-") || name == "profiler-core") && !is_above {
-            // What is named and not there would have this run each time.
+            // A watched path that does not exist would rerun the build script each time.
             let watched = ["src", "Cargo.toml", "build.rs"].map(|name| entry.path().join(name));
             for watched in watched.iter().filter(|watched| watched.exists()) {
                 println!("cargo::rerun-if-changed={}", watched.display());
@@ -74,8 +78,9 @@ fn watch(workspace: &Path) {
     }
 }
 
-/// A package made of the published source. Of mlprof's other crates it takes those that were unpacked
-/// beside this one, which cargo may know from nowhere else.
+/// Writes a package for the published source and returns its manifest's path. Other mlprof crates
+/// are patched to the copies unpacked beside this package, because cargo may not find them
+/// elsewhere.
 fn write_package(package: &Path, folder: &Path) -> PathBuf {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let source = package.join("runtime/lib.rs");
@@ -94,7 +99,7 @@ fn write_package(package: &Path, folder: &Path) -> PathBuf {
     }
     let write = || {
         fs::create_dir_all(folder)?;
-        // The versions that the command itself is built with.
+        // The lock file pins the same dependency versions as the command itself.
         if let Ok(lock) = fs::read(package.join("Cargo.lock")) {
             fs::write(folder.join("Cargo.lock"), lock)?;
         }
@@ -115,16 +120,17 @@ fn runtime_dependencies(package: &Path, version: &str) -> String {
     section.map(|(_, line)| line.replace("workspace = true", &of_version) + "\n").collect()
 }
 
-/// Whether the command is built as its users have it, and not to be tested.
+/// Returns `true` if the command is built in release mode, as for users, and not for tests.
 fn is_optimized() -> bool {
     env::var("PROFILE").is_ok_and(|profile| profile == "release")
 }
 
-/// What writes reports and traces, and answers who looks in: more than half of what there is to optimise, and none of it is on
-/// the way of what is measured.
+/// Crates that write reports and traces and answer live requests. They are more than half of the
+/// code to optimise, and none of them runs on the measured path.
 const WRITERS: [&str; 3] = ["mlprof-report", "mlprof-trace", "mlprof-live"];
 
-/// The library is linked with programs of any kind, so what measures is optimised in every profile.
+/// Builds the package in release mode and returns the library's path. Programs of any profile link
+/// the library, so the measuring code is always optimised.
 fn build_package(manifest: &Path, target_folder: &Path, more: &[&str]) -> Result<PathBuf, String> {
     let target = env::var("TARGET").unwrap_or_default();
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -135,7 +141,7 @@ fn build_package(manifest: &Path, target_folder: &Path, more: &[&str]) -> Result
         .arg(manifest)
         .arg("--target-dir")
         .arg(target_folder)
-        // Lints and instrumentation of the outer build are not meant for it.
+        // Lints and instrumentation of the outer build do not apply to the library.
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER")

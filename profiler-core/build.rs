@@ -1,4 +1,4 @@
-//! Tells the crate how it is optimised, which only Cargo knows.
+//! Passes the optimisation level to the crate, because only Cargo knows it.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

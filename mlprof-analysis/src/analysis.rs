@@ -1,4 +1,4 @@
-//! All answers about a trace.
+//! The complete analysis of a trace.
 
 use std::cmp::Reverse;
 
@@ -20,62 +20,62 @@ use crate::meaning::Meanings;
 use crate::trace::Trace;
 use mlprof_report::number::duration;
 
-/// Pauses of the recording, and time of slices that cross, are noted from this part of the window
-/// on.
+/// Smallest share of the window at which recording pauses or crossing slices are worth a note.
 const NOTED: f64 = 0.001;
 
-/// Raised when a field of an [`Analysis`] changes or goes away.
+/// Version of the JSON layout. It increases when a field of an [`Analysis`] changes or is removed.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// What `mlprof analyze` says of a trace. Times are whole nanoseconds.
+/// Results of `mlprof analyze` for one trace. Times are whole nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Analysis {
-    /// The version of its layout.
+    /// Version of the JSON layout.
     pub schema_version: u32,
-    /// The number of the process among those that train together.
+    /// Rank of the process in the training job.
     pub rank: u32,
-    /// How many train together.
+    /// Number of ranks in the training job.
     pub world_size: u32,
-    /// The stage that was recorded.
+    /// Recorded stage, such as `fit`.
     pub stage: Option<String>,
-    /// How many slices the trace has.
+    /// Number of slices in the trace.
     pub slices: u64,
-    /// From its first to its last moment.
+    /// Time from the first to the last moment of the trace, in nanoseconds.
     pub trace_ns: i64,
-    /// The steps, in their order. Without any it is one that is all of the trace.
+    /// Steps in order. A trace without steps has one entry, which covers the whole trace.
     pub steps: Vec<StepBreakdown>,
-    /// What the time of all steps together went into, the longest first.
+    /// Time of all steps by action and activity, longest first.
     pub all_steps: Vec<StepPart>,
     /// Steps that took much longer than the others.
     pub outliers: Vec<OutlierStep>,
-    /// What the end of each step waited for.
+    /// Critical path of each step.
     pub critical_paths: Vec<CriticalPath>,
-    /// What threads did.
+    /// Busy, waiting and idle time of each thread.
     pub threads: Vec<ThreadTimes>,
-    /// Everything on threads by name.
+    /// Times on threads, grouped by name.
     pub names: Vec<NameTimes>,
-    /// Modules of the model.
+    /// Times of the model's modules.
     pub modules: Vec<ModuleTimes>,
-    /// What devices did.
+    /// Results for each device.
     pub devices: Vec<DeviceAnswers>,
-    /// Time of slices that cross others of their thread, in nanoseconds. All tables count it once,
-    /// in the innermost slice open at each moment.
+    /// Time of slices that cross other slices of their thread, in nanoseconds. All tables count
+    /// this time once, in the innermost slice open at each moment.
     pub crossing_ns: i64,
-    /// What costs time that could be saved, what costs most first; hints come last.
+    /// Findings, most expensive first. Hints come last.
     pub findings: Vec<Finding>,
-    /// The rules for findings that had what they look at.
+    /// Names of the finding rules whose inputs the trace contains.
     pub checked_rules: Vec<String>,
-    /// What is missing of the trace, in words.
+    /// Notes about missing or incomplete data in the trace.
     pub notes: Vec<String>,
 }
 
 impl Analysis {
-    /// Everything about a trace. *Cost*: some 0.3 µs per slice.
+    /// Analyses a trace. *Cost*: about 0.3 µs per slice.
     pub fn of(trace: &Trace) -> Self {
         Self::with_path_of(trace, None)
     }
 
-    /// The same, with all of the critical path of the step of this number in place of the middle one's.
+    /// Analyses a trace and keeps the path segments of the step with this number. Without a number,
+    /// the segments are those of the step with the median duration.
     pub fn with_path_of(trace: &Trace, number: Option<u64>) -> Self {
         let meanings = Meanings::of(trace);
         let correlations = trace.correlations();
@@ -133,7 +133,7 @@ impl Analysis {
         analysis
     }
 
-    /// What every rule for findings says of the trace, and by which thresholds.
+    /// Returns the outcome and the thresholds of every finding rule for this trace.
     pub fn explain(&self) -> Vec<Explanation> {
         findings::explain(&self.facts())
     }
@@ -148,12 +148,13 @@ impl Analysis {
         }
     }
 
-    /// Whether the trace has steps: without any it is one step that has no number.
+    /// Returns `true` if the trace has numbered steps. A trace without steps has one step without a
+    /// number.
     pub(crate) fn has_steps(&self) -> bool {
         self.steps.iter().any(|step| step.number.is_some())
     }
 
-    /// The thread that the parts of steps are about, for headings: ` (thread python)`.
+    /// Returns the thread of the step breakdown for headings, such as ` (thread python)`.
     pub(crate) fn thread_of_parts(&self) -> String {
         let mut threads: Vec<&str> = self.steps.iter().map(|step| step.thread.as_str()).collect();
         threads.sort_unstable();
@@ -165,7 +166,7 @@ impl Analysis {
         }
     }
 
-    /// What the critical paths of all steps go through, the longest first.
+    /// Returns the parts of all steps' critical paths, longest first.
     pub(crate) fn path_parts(&self) -> Vec<PathPart> {
         let mut sums: FxHashMap<(PathKind, Option<&str>), (u64, i64)> = FxHashMap::default();
         let parts = self.critical_paths.iter().flat_map(|path| &path.parts);
@@ -183,7 +184,7 @@ impl Analysis {
     }
 }
 
-/// The place of the step in the middle of all, by how long they took.
+/// Returns the index of the step with the median duration.
 fn middle(steps: &[Step]) -> Option<usize> {
     let mut order: Vec<usize> = (0..steps.len()).collect();
     order.sort_by_key(|place| steps[*place].duration());
@@ -195,7 +196,7 @@ fn notes(trace: &Trace, window: &Window, steps: &[Step]) -> Vec<String> {
     let mut notes = Vec::new();
     let (start, end) = window.span();
     let paused = end - start - window.length();
-    // Steps that follow each other do not touch to the nanosecond.
+    // Consecutive steps leave gaps of some nanoseconds between them.
     if paused as f64 > NOTED * window.length() as f64 {
         notes.push(format!(
             "recording paused for {} between the first and the last step, as for a validation: \
@@ -203,7 +204,7 @@ fn notes(trace: &Trace, window: &Window, steps: &[Step]) -> Vec<String> {
             duration(paused as f64 / 1e9)
         ));
     }
-    // Epochs of mlprof cross their first and last steps by microseconds.
+    // The epochs that mlprof records cross their first and last steps by microseconds.
     if trace.crossing_ns() as f64 > NOTED * window.length() as f64 {
         notes.push(format!(
             "slices cross each other on a thread: {} of theirs belongs to the innermost slice open at each moment",

@@ -1,4 +1,4 @@
-//! Traces before and after a change: what takes longer in a step.
+//! Comparison of step times before and after a change.
 
 use mlprof_events::Stage;
 use mlprof_report::Error;
@@ -9,17 +9,18 @@ use crate::meaning::is_module;
 use crate::rollups::{OpSum, Rollups};
 use crate::trace::{Category, Name};
 
-/// Compares the steps before a change with those after it: how long they took, and in them actions, ops,
-/// modules and kernels. Cycles of one run are one series of steps; traces of one stage and rank that have
-/// steps of one number are of several runs.
+/// Compares the steps before a change with the steps after it. It compares the durations of steps
+/// and of their actions, ops, modules and kernels.
 ///
-/// Where both sides have one rank each, and not the same, these are compared with each other, so
-/// that a slow rank can be compared with a healthy one. The rule is that of
-/// [`mlprof_report::comparison`].
+/// The cycles of one run form one series of steps. Traces of the same stage and rank that repeat a
+/// step number belong to different runs.
+///
+/// If each side has one rank and the ranks differ, they are compared with each other. This compares
+/// a slow rank with a healthy one. The decision rule is that of [`mlprof_report::comparison`].
 ///
 /// # Errors
 ///
-/// If the two sides have nothing in common.
+/// Returns an error if the two sides have no rows in common.
 pub fn compare(before: &[Rollups], after: &[Rollups]) -> Result<Comparison, Error> {
     let (mut before, mut after) = (runs(before), runs(after));
     let ranks = one_rank(&before).zip(one_rank(&after)).filter(|(one, other)| one != other);
@@ -44,13 +45,13 @@ pub fn compare(before: &[Rollups], after: &[Rollups]) -> Result<Comparison, Erro
     Ok(comparison)
 }
 
-/// The rank of all runs, if it is one of several and the same.
+/// Returns the rank of all runs if they share one rank of a multi-rank job.
 fn one_rank(runs: &[SteppedRun]) -> Option<u32> {
     let rank = runs.first()?.rank?;
     runs.iter().all(|run| run.rank == Some(rank)).then_some(rank)
 }
 
-/// The traces of one stage and rank.
+/// Traces of one stage and rank.
 type Group<'a> = ((Option<Stage>, u32), Vec<&'a Rollups>);
 
 fn runs(traces: &[Rollups]) -> Vec<SteppedRun> {
@@ -72,7 +73,7 @@ fn stage(trace: &Rollups) -> Option<Stage> {
         .find(|stage| stage.as_str() == name)
 }
 
-/// When something happened, in Unix time.
+/// Converts a trace time to Unix time in nanoseconds.
 fn moment(trace: &Rollups, time: i64) -> i64 {
     trace.info.base_ns.saturating_add(time)
 }
@@ -86,7 +87,7 @@ fn runs_of(mut traces: Vec<&Rollups>) -> Vec<SteppedRun> {
     let mut runs: Vec<(FxHashSet<u64>, Vec<&Rollups>)> = Vec::new();
     for trace in traces {
         let numbers: FxHashSet<u64> = trace.steps.iter().map(|step| step.number).collect();
-        // One without steps is a run of its own.
+        // A trace without steps is a run of its own.
         let has_them = |(known, _): &&mut (FxHashSet<u64>, Vec<&Rollups>)| {
             !numbers.is_empty() && !known.is_empty() && known.is_disjoint(&numbers)
         };
@@ -101,7 +102,7 @@ fn runs_of(mut traces: Vec<&Rollups>) -> Vec<SteppedRun> {
     runs.iter().map(|(_, cycles)| run(cycles)).collect()
 }
 
-/// What some rows have in each step that has it, by the number of the step in its run.
+/// Times in nanoseconds by row and by the index of the step in its run.
 type Series<'a> = FxHashMap<(Subject, &'a str), FxHashMap<usize, i64>>;
 
 fn run<'a>(cycles: &[&'a Rollups]) -> SteppedRun {
@@ -109,12 +110,12 @@ fn run<'a>(cycles: &[&'a Rollups]) -> SteppedRun {
     let mut series = Series::<'a>::default();
     let (mut steps, mut wall) = (0, 0);
     for cycle in cycles {
-        // All of a trace that has no steps is one.
+        // A trace without steps counts as one step.
         let mut places: FxHashMap<Option<u64>, usize> = FxHashMap::default();
         if cycle.steps.is_empty() {
             places.insert(None, steps);
         }
-        // A number that occurs several times is one step.
+        // A step number that occurs several times counts as one step.
         for step in &cycle.steps {
             let next = steps + places.len();
             places.entry(Some(step.number)).or_insert(next);
@@ -130,7 +131,7 @@ fn run<'a>(cycles: &[&'a Rollups]) -> SteppedRun {
             add((Subject::Steps, "step"), at, step.duration);
             add((Subject::Steps, "step, waiting for data"), at, step.waiting_for_data);
         }
-        // Triton's ops are called as their kernels, which have rows of their own.
+        // Triton names its ops after their kernels, which already have rows of their own.
         let kernels = cycle.ops.iter().filter(|op| op.category.is_device_work());
         let kernels: FxHashSet<Name> = kernels.map(|op| op.name).collect();
         for op in &cycle.ops {
@@ -170,12 +171,12 @@ fn run<'a>(cycles: &[&'a Rollups]) -> SteppedRun {
     }
 }
 
-/// What a sum is compared as.
+/// Returns the subject and the time that represent a sum in the comparison.
 fn of(cycle: &Rollups, op: &OpSum) -> Option<(Subject, i64)> {
     let name = cycle.name(op.name);
     match op.category {
         Category::UserAnnotation if name.starts_with(crate::meaning::STEP) => None,
-        // They have rows of their own.
+        // Modules have rows of their own.
         Category::UserAnnotation | Category::PythonFunction if is_module(name) => None,
         Category::UserAnnotation => Some((Subject::Actions, op.total)),
         Category::PythonFunction => Some((Subject::Functions, op.own)),

@@ -1,70 +1,70 @@
-//! The error of this crate.
+//! Error type of this crate.
 
 use std::io;
 
 use mlprof_report::numerics::RECORD_VERSION;
 
-/// The error of a trace, or of a record of numbers, that cannot be read, and of traces that cannot
-/// be put together. Paths are the caller's to add.
+/// Error of reading a trace or a numerics record, or of combining traces. The caller adds file
+/// paths.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The text cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The file has another format: a sentence on which.
+    /// The file has another format, which the message describes.
     #[error("{0}")]
     NoTrace(String),
-    /// The trace has no slice.
+    /// The trace has no slices.
     #[error("it is a trace in which nothing was recorded")]
     Empty,
-    /// The trace has events, and none of them is a slice that can be read: sentences on why.
+    /// The trace has events, but none of them is a readable slice. The message gives the reasons.
     #[error("none of its events is a slice that can be read: {0}")]
     NoSlices(String),
-    /// The end of the trace is missing, and no slice comes before.
+    /// The end of the trace is missing, and no slice comes before it.
     #[error("its end is missing, and nothing that was recorded comes before: {0}")]
     Cut(String),
-    /// Two files are of one rank and the same steps.
+    /// Two files belong to the same rank and contain the same steps.
     #[error(
         "{first} and {second} are both of rank {rank}, and of the same cycle: leave one of them out"
     )]
     TwoOfOneRank {
-        /// The rank.
+        /// Rank of both files.
         rank: u32,
-        /// A file of it.
+        /// First file of the rank.
         first: String,
-        /// Another one.
+        /// Second file of the rank.
         second: String,
     },
-    /// Two files do not state their rank, and were recorded at the same time.
+    /// Two files do not state their rank and were recorded at the same time.
     #[error(
         "{first} and {second} do not state their rank (no distributedInfo, no rank in the file's \
          name): give it as RANK=FILE, such as 0={first} 1={second}"
     )]
     NoRank {
-        /// A file.
+        /// First file.
         first: String,
-        /// Another one.
+        /// Second file.
         second: String,
     },
-    /// There are no traces to put together.
+    /// No traces were given.
     #[error("there are no traces to be put together")]
     NoTraces,
-    /// The first line of a record of numbers is not one that the numerics profiler writes.
+    /// The first line of a numerics record is not a header of the numerics profiler.
     #[error("it is no record of numbers: its first line is none that the numerics profiler writes")]
     NoHeader(#[source] serde_json::Error),
-    /// A later version changed the meaning of a record's fields.
+    /// The record was written by a later version, which changed the meaning of its fields.
     #[error(
         "it was written by a newer mlprof: its layout has the version {0}, and this mlprof knows \
          those up to {RECORD_VERSION}"
     )]
     NewerRecord(u32),
-    /// A line in the middle of a record is not one of a record.
+    /// A line of a numerics record cannot be parsed.
     #[error("line {line} is none of a record")]
     RecordLine {
-        /// The number of the line, counted from 1.
+        /// Line number, counted from 1.
         line: u64,
-        /// The error of the line.
+        /// Parse error of the line.
         source: serde_json::Error,
     },
 }

@@ -1,8 +1,8 @@
-//! Questions asked of traces: mlprof's own, and those that PyTorch's profiler (Kineto) writes.
+//! Analysis of traces from mlprof and from PyTorch's profiler (Kineto).
 //!
-//! [`kineto::read`] makes a [`Trace`] of a file's text, event by event; [`Analysis::of`] answers what
-//! `mlprof analyze` prints. All times are whole **nanoseconds**, and where something is divided up, its
-//! parts add up to it exactly.
+//! [`kineto::read`] parses a file into a [`Trace`], one event at a time. [`Analysis::of`] computes
+//! the results that `mlprof analyze` prints. All times are whole **nanoseconds**. The parts of a
+//! breakdown add up to its total exactly.
 //!
 //! ```
 //! let json = br#"{"traceEvents":[

@@ -1,4 +1,4 @@
-//! What names of slices mean, and what each slice is inside of.
+//! Classification of slice names, and the enclosing action, module and op of each slice.
 
 #[cfg(feature = "parquet")]
 use mlprof_events::names::waits_for_other_ranks;
@@ -10,10 +10,10 @@ pub(crate) use crate::trace::STEP;
 use crate::trace::without_library_prefix;
 use crate::trace::{ByName, Category, FlowKind, NONE, Name, Slice, Trace};
 
-/// What begins the name of a module: mlprof's, Lightning's, Python's.
+/// Prefixes of module names, as written by mlprof, Lightning and Python.
 const MODULES: [&str; 3] = ["[module]", "[pl][module]", "nn.Module: "];
 
-/// What each name means.
+/// Classification of one name.
 #[derive(Debug)]
 struct Meaning {
     step: Option<u64>,
@@ -24,24 +24,24 @@ struct Meaning {
     communicates: bool,
     #[cfg(feature = "parquet")]
     waits_for_ranks: bool,
-    /// The module in a list of what was open.
+    /// Innermost module in a `;`-separated list of open slices.
     module: Option<Name>,
 }
 
-/// What the slices of a trace mean.
+/// Classification of the slices of a trace.
 #[derive(Debug)]
 pub(crate) struct Meanings {
     names: ByName<Meaning>,
-    /// The innermost action around each slice, or the slice itself: its place.
+    /// Index of the innermost action around each slice, or of the slice itself.
     action: Vec<u32>,
-    /// The name of the innermost module, or the forward op's.
+    /// Name of the innermost module of each slice. A backward op has the module of its forward op.
     module: Vec<Name>,
-    /// Whether the loop waits for data meanwhile.
+    /// For each slice, `true` if the loop waits for data during it.
     is_in_data: Vec<bool>,
-    /// The place of the innermost op around each slice, or of the slice itself.
+    /// Index of the innermost op around each slice, or of the slice itself.
     op: Vec<u32>,
-    /// The message of the innermost slice around each that has one, or of the slice itself: its
-    /// place. Empty where no slice has one.
+    /// Index of the innermost slice with a collective message around each slice, or of the slice
+    /// itself. Empty if no slice has a message.
     described: Vec<u32>,
 }
 
@@ -93,7 +93,7 @@ impl Meanings {
             }
         }
         meanings.find_modules(trace, &[]);
-        // Backward ops, whose modules are those of their forward ops.
+        // Backward ops belong to the modules of their forward ops.
         let links: Vec<(u32, Name)> = trace
             .flows
             .iter()
@@ -106,7 +106,7 @@ impl Meanings {
         meanings
     }
 
-    /// `links`: modules of backward ops, by their places.
+    /// Finds the module of each slice. `links` contains the modules of backward ops by slice index.
     fn find_modules(&mut self, trace: &Trace, links: &[(u32, Name)]) {
         let links: FxHashMap<u32, Name> = links.iter().copied().collect();
         for place in trace.parents_first() {
@@ -134,55 +134,56 @@ impl Meanings {
         slice.category == Category::UserAnnotation && !meaning.is_module && meaning.step.is_none()
     }
 
-    /// The number of the step that a slice is.
+    /// Returns the step number of a step slice.
     pub(crate) fn step(&self, slice: &Slice) -> Option<u64> {
         let is_step = slice.category == Category::UserAnnotation;
         self.names[slice.name].step.filter(|_| is_step)
     }
 
-    /// Whether a slice is a batch of an inference server.
+    /// Returns `true` if a slice is a batch of an inference server.
     pub(crate) fn is_batch(&self, slice: &Slice) -> bool {
         slice.category == Category::UserAnnotation && self.names[slice.name].is_batch
     }
 
-    /// The place of the innermost action around a slice, or of the slice if it is one.
+    /// Returns the index of the innermost action around a slice, or of the slice itself if it is an
+    /// action.
     pub(crate) fn action(&self, place: usize) -> Option<usize> {
         (self.action[place] != NONE).then_some(self.action[place] as usize)
     }
 
-    /// The place of the innermost op around a slice, or of the slice if it is one.
+    /// Returns the index of the innermost op around a slice, or of the slice itself if it is an op.
     pub(crate) fn op(&self, place: usize) -> Option<usize> {
         (self.op[place] != NONE).then_some(self.op[place] as usize)
     }
 
-    /// The place of the innermost slice around a slice, or of the slice itself, that has the
-    /// message of a collective.
+    /// Returns the index of the innermost slice with a collective message around a slice, or of the
+    /// slice itself.
     pub(crate) fn described(&self, place: usize) -> Option<usize> {
         let described = self.described.get(place).filter(|described| **described != NONE);
         described.map(|described| *described as usize)
     }
 
-    /// The module that a slice belongs to.
+    /// Returns the module of a slice.
     pub(crate) fn module(&self, place: usize) -> Option<Name> {
         (self.module[place] != Name::EMPTY).then_some(self.module[place])
     }
 
-    /// Whether a slice is a module's forward.
+    /// Returns `true` if a slice is the forward call of a module.
     pub(crate) fn is_module(&self, slice: &Slice) -> bool {
         self.names[slice.name].is_module && !slice.category.is_on_device()
     }
 
-    /// Whether the loop waits for data meanwhile.
+    /// Returns `true` if the loop waits for data during a slice.
     pub(crate) fn is_in_data(&self, place: usize) -> bool {
         self.is_in_data[place]
     }
 
-    /// Whether a slice is a call that waits for a device.
+    /// Returns `true` if a slice is a call that waits for a device.
     pub(crate) fn waits_for_device(&self, slice: &Slice) -> bool {
         slice.category.is_runtime() && self.names[slice.name].waits_for_device
     }
 
-    /// What a thread does where this is the innermost thing that is open.
+    /// Returns the activity of a thread with this innermost open slice.
     pub(crate) fn activity(&self, trace: &Trace, innermost: Option<usize>) -> Activity {
         let Some(place) = innermost else { return Activity::Nothing };
         let slice = &trace.slices[place];
@@ -199,12 +200,12 @@ impl Meanings {
         }
     }
 
-    /// Whether a kernel's name tells that devices talk to each other.
+    /// Returns `true` if the name of a kernel is that of a communication kernel.
     pub(crate) fn communicates(&self, slice: &Slice) -> bool {
         self.names[slice.name].communicates
     }
 
-    /// What kind of work of a device a slice is.
+    /// Returns the kind of device work of a slice, or `None` for host slices.
     pub(crate) fn work(&self, slice: &Slice) -> Option<WorkKind> {
         match slice.category {
             Category::Kernel if self.names[slice.name].communicates => {
@@ -217,7 +218,7 @@ impl Meanings {
     }
 }
 
-/// Whether a slice is an action that is there to wait for other ranks.
+/// Classification of actions that wait for other ranks.
 #[cfg(feature = "parquet")]
 impl Meanings {
     pub(crate) fn waits_for_ranks(&self, trace: &Trace, slice: &Slice) -> bool {
@@ -227,7 +228,7 @@ impl Meanings {
     }
 }
 
-/// Returns the kind of work that everything of a category and a name is.
+/// Returns the kind of work of a category and name.
 #[cfg(feature = "parquet")]
 pub(crate) fn work_of(category: Category, name: &str) -> Option<WorkKind> {
     match category {
@@ -239,14 +240,16 @@ pub(crate) fn work_of(category: Category, name: &str) -> Option<WorkKind> {
     }
 }
 
-/// The message of a collective that a slice itself has.
+/// Returns the collective message of a slice itself.
 pub(crate) fn message(trace: &Trace, slice: &Slice) -> Option<Name> {
     let message = trace.details(slice)?.message;
     (message != Name::EMPTY).then_some(message)
 }
 
-/// vLLM's `execute_context_1(888)_generation_0(0)` and `execute_new_3_cached_5`, SGLang's
-/// `step[DECODE bs=32]`.
+/// Returns `true` for batches of inference servers.
+///
+/// Examples are vLLM's `execute_context_1(888)_generation_0(0)` and `execute_new_3_cached_5`, and
+/// SGLang's `step[DECODE bs=32]`.
 fn is_batch(name: &str) -> bool {
     let of_vllm = name.strip_prefix("execute_").is_some_and(|rest| {
         ["context_", "new_", "model"].iter().any(|begin| rest.starts_with(begin))
@@ -258,7 +261,7 @@ pub(crate) fn is_module(name: &str) -> bool {
     MODULES.iter().any(|begin| name.starts_with(begin))
 }
 
-/// Calls that return when a device has done something.
+/// Returns `true` for calls that block until a device has finished some work.
 pub(crate) fn waits_for_device(name: &str) -> bool {
     let Some(rest) = without_library_prefix(name) else { return false };
     let rest = rest.split("_v").next().unwrap_or(rest);

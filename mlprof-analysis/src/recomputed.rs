@@ -1,15 +1,15 @@
-//! Forward ops that run again within backward: activation checkpointing.
+//! Detection of forward ops that run again within backward (activation checkpointing).
 
 use crate::trace::{Category, FlowKind, Slice, Trace};
 
-/// Begins the name of the op within which autograd runs a function of backward.
+/// Name prefix of the op in which autograd runs one backward function.
 const BACKWARD: &str = "autograd::engine::evaluate_function";
-/// The function of backward that runs a checkpointed forward again.
+/// Name of the backward function that runs a checkpointed forward again.
 const CHECKPOINT: &str = "CheckpointFunctionBackward";
-/// The file of PyTorch's checkpointing, in the names of Python functions.
+/// Path of PyTorch's checkpointing module in the names of Python functions.
 const CHECKPOINT_FILE: &str = "torch/utils/checkpoint.py";
 
-/// Whether a slice runs in backward, and whether it runs forward there.
+/// Position of a slice relative to the backward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Forward,
@@ -19,10 +19,15 @@ enum Phase {
 
 /// Returns for each slice whether it belongs to a forward op that backward runs again.
 ///
-/// Within a function of backward such ops are known by a frame of `torch/utils/checkpoint.py`, by
-/// the function's name, or by their sequence number: PyTorch numbers only ops whose gradients it
-/// records, and records none in backward. A second derivative (`create_graph`) is numbered as well
-/// and is not told apart.
+/// Three things identify such an op within a backward function:
+///
+/// - a frame of `torch/utils/checkpoint.py` around it
+/// - the name of the backward function
+/// - its sequence number, because PyTorch numbers only ops whose gradients it records, and it
+///   records none in backward
+///
+/// Ops of a second derivative (`create_graph`) also have numbers, so they are counted as
+/// recomputed.
 pub(crate) fn of(trace: &Trace) -> Vec<bool> {
     let begins_backward = trace.names.map(|name| name.starts_with(BACKWARD));
     let runs_again =
@@ -41,7 +46,8 @@ pub(crate) fn of(trace: &Trace) -> Vec<bool> {
         let around = slice.parent().map_or(Phase::Forward, |around| phases[around]);
         let is_op = slice.category == Category::CpuOp;
         phases[place] = match around {
-            // Functions of backward within a checkpoint's: PyTorch's older, reentrant way.
+            // PyTorch's older, reentrant checkpointing runs backward functions within the
+            // checkpoint's own backward function.
             _ if (is_op && begins_backward[slice.name]) || is_target[place] => {
                 if runs_again[slice.name] { Phase::Recomputed } else { Phase::Backward }
             }

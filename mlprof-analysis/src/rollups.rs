@@ -1,4 +1,4 @@
-//! Sums per step: small enough to be kept of every run.
+//! Sums per step, small enough to be kept for every run.
 
 use rustc_hash::FxHashMap;
 
@@ -8,90 +8,90 @@ use crate::meaning::Meanings;
 use crate::sweep;
 use crate::trace::{Category, Info, Name, Names, Trace, TrackKind};
 
-/// What steps took, and what was in them. Times are nanoseconds.
+/// Durations of steps and of their contents. Times are nanoseconds.
 #[derive(Debug)]
 pub struct Rollups {
-    /// What the trace says of itself.
+    /// Metadata of the trace.
     pub info: Info,
-    /// All texts.
+    /// Interned strings.
     pub names: Names,
-    /// The steps in the order of time; of a trace without any none.
+    /// Steps in order of time. Empty for a trace without steps.
     pub steps: Vec<StepSum>,
-    /// What steps are made of.
+    /// Stages of the steps.
     pub stages: Vec<StageSum>,
-    /// By step, category and name.
+    /// Sums by step, category and name.
     pub ops: Vec<OpSum>,
-    /// By step and module.
+    /// Sums by step and module.
     pub modules: Vec<ModuleSum>,
 }
 
-/// A step.
+/// Times of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepSum {
-    /// Its number.
+    /// Step number.
     pub number: u64,
-    /// When it began, in the trace's own time.
+    /// Start in nanoseconds of the trace's own time.
     pub start: i64,
-    /// How long it took, without pauses of the recording.
+    /// Duration in nanoseconds without recording pauses.
     pub duration: i64,
-    /// How long of it the loop waited for data.
+    /// Time in which the loop waited for data, in nanoseconds.
     pub waiting_for_data: i64,
 }
 
-/// All calls of an action directly inside of a step; together they are the step.
+/// Sum of all calls of an action directly inside a step. The stages of a step add up to the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageSum {
-    /// The step's number.
+    /// Step number.
     pub step: u64,
-    /// Which of them it was first.
+    /// Position of the action's first call among the actions of the step.
     pub order: u64,
-    /// What it is called; nothing for the rest of the step.
+    /// Name of the action. Empty for the rest of the step.
     pub action: Name,
-    /// How long they took.
+    /// Duration of all calls in nanoseconds.
     pub duration: i64,
 }
 
-/// Everything of one category and name that began in a step.
+/// Sum of all slices of one category and name that began in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpSum {
-    /// The step's number; `None` outside of steps.
+    /// Step number. `None` outside all steps.
     pub step: Option<u64>,
-    /// What kind of thing it is.
+    /// Category of the slices.
     pub category: Category,
-    /// What it is called.
+    /// Name of the slices.
     pub name: Name,
-    /// How often it ran.
+    /// Number of slices.
     pub count: i64,
-    /// How long that took. What is inside of its like is counted once.
+    /// Inclusive time in nanoseconds. Slices nested in a slice of the same name count once.
     pub total: i64,
-    /// The time in which it was the innermost.
+    /// Self time in nanoseconds.
     pub own: i64,
-    /// The shortest.
+    /// Shortest duration in nanoseconds.
     pub min: i64,
-    /// The longest.
+    /// Longest duration in nanoseconds.
     pub max: i64,
-    /// Time on devices in nanoseconds of work that was launched in an op and in no op further
-    /// inside; 0 of what is not an op.
+    /// Device time in nanoseconds of work launched in an op and in no deeper op. 0 for slices that
+    /// are not ops.
     pub device: i64,
 }
 
-/// What belongs to a module of the model, and began in a step.
+/// Sum of all slices of a model's module that began in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModuleSum {
-    /// The step's number; `None` outside of steps.
+    /// Step number. `None` outside all steps.
     pub step: Option<u64>,
-    /// What it is called.
+    /// Name of the module.
     pub module: Name,
-    /// How often its forward ran.
+    /// Number of forward calls.
     pub calls: i64,
-    /// Time of its own on threads, that of backward ops included.
+    /// Self time on threads in nanoseconds, including backward ops.
     pub own: i64,
-    /// Time on devices of what that launched.
+    /// Device time of the launched work in nanoseconds.
     pub device: i64,
 }
 
 impl Rollups {
-    /// Those of a trace. *Cost*: some 0.2 µs per slice.
+    /// Computes the sums of a trace. *Cost*: about 0.2 µs per slice.
     pub fn of(trace: &Trace) -> Self {
         let meanings = Meanings::of(trace);
         let steps = steps::find(trace, &meanings);
@@ -116,13 +116,13 @@ impl Rollups {
         Self { info: trace.info.clone(), names: names.names, steps, stages, ops, modules }
     }
 
-    /// What something is called.
+    /// Returns the text of a name.
     pub fn name(&self, name: Name) -> &str {
         self.names.text(name)
     }
 }
 
-/// Texts of a trace that get numbers of their own.
+/// Interner that gives strings of a trace new numbers.
 struct Renamed<'a> {
     trace: &'a Trace,
     names: Names,
@@ -210,8 +210,8 @@ fn modules(
     rows
 }
 
-/// The actions directly inside of each step, in the order in which each was first; the rest comes last.
-/// They add up to the step.
+/// Returns the actions directly inside each step in order of first occurrence, followed by the
+/// rest. They add up to the step.
 fn stages(
     trace: &Trace,
     meanings: &Meanings,
@@ -250,18 +250,18 @@ fn stages(
     rows
 }
 
-/// The outermost actions that are inside of a step.
+/// Lookup of the outermost action inside a step.
 struct OutermostActions<'a> {
     trace: &'a Trace,
     meanings: &'a Meanings,
     step: &'a Step,
-    /// By the place of the slice that they are around: each slice is visited once.
+    /// Cached results by slice index, so that each slice is visited once.
     of: FxHashMap<usize, Option<Name>>,
 }
 
 impl OutermostActions<'_> {
-    /// The outermost action around a slice, or the slice itself. An action that crosses the step is
-    /// not a part of it.
+    /// Returns the outermost action around a slice, or the slice itself. An action that crosses the
+    /// step is not a part of it.
     fn of(&mut self, place: usize) -> Option<Name> {
         let Self { trace, meanings, step, of } = self;
         let is_inside = |place: &usize| {

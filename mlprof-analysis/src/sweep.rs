@@ -1,12 +1,14 @@
-//! What a thread does from one moment to another.
+//! Innermost open slice of a thread over time.
 
 use std::cell::OnceCell;
 
 use crate::trace::{Slice, Stretches, Trace};
 
-/// Divides the time from `from` to `to` up by what is innermost on a thread, whose first track it
-/// is, or on a stream: each part has its beginning and its end, and the place of the slice; `None`
-/// where there is none. The parts are in order, none is empty, and they add up.
+/// Divides the time from `from` to `to` by the innermost open slice of a thread or stream.
+///
+/// `track` is the first track of the thread. `part` receives the start and end of each part, and
+/// the index of its innermost slice or `None` if no slice is open. The parts are in order, none is
+/// empty, and they add up to the whole time.
 pub(crate) fn innermost(
     trace: &Trace,
     track: usize,
@@ -19,7 +21,7 @@ pub(crate) fn innermost(
     let places = trace.tracks[track].slices.clone();
     let slices = &trace.slices[places.clone()];
     let first = places.start + slices.partition_point(|slice| slice.start < from);
-    // The innermost open slice: those around it are its parents.
+    // This is the innermost open slice. Its parents are the other open slices.
     let mut open = first.checked_sub(1).filter(|place| places.contains(place));
     while let Some(place) = open
         && trace.slices[place].end() <= from
@@ -75,11 +77,11 @@ fn of_stretches(
     }
 }
 
-/// What is innermost on threads, found at any moment. A thread is walked through once, when it is
-/// first asked about.
+/// Index for finding the innermost open slice of any thread at any moment. It scans a thread once,
+/// at the first query for that thread.
 pub(crate) struct Innermost<'a> {
     trace: &'a Trace,
-    /// By track.
+    /// Stretches of each track, computed on demand.
     stretches: Vec<OnceCell<Stretches>>,
 }
 
@@ -88,8 +90,9 @@ impl<'a> Innermost<'a> {
         Self { trace, stretches: trace.tracks.iter().map(|_| OnceCell::new()).collect() }
     }
 
-    /// The innermost slice that is open on a thread just before a moment, and since when nothing
-    /// else has been: the beginning of the part that [`innermost`] would end there.
+    /// Returns the innermost slice open on a thread just before a moment, and the time since when
+    /// it has been the innermost. This time is the start of the part that [`innermost`] would end
+    /// at that moment.
     pub(crate) fn before(&self, track: usize, time: i64) -> (Option<usize>, i64) {
         let stretches = match self.trace.crossing(track) {
             Some(stretches) => stretches,
@@ -105,7 +108,7 @@ impl<'a> Innermost<'a> {
     }
 }
 
-/// Stretches of a track, of which no two are one.
+/// Returns the stretches of a track in order. Adjacent stretches have different slices.
 fn of_track(trace: &Trace, track: usize) -> Stretches {
     let slices = trace.of_track(&trace.tracks[track]);
     let first = slices.first().map_or(0, |slice| slice.start);

@@ -1,4 +1,4 @@
-//! Answers as text for a console.
+//! Console text of an analysis.
 
 use mlprof_report::findings::text::line;
 use mlprof_report::internals::{notes, sections};
@@ -7,16 +7,17 @@ use mlprof_report::number::grouped;
 use crate::analysis::Analysis;
 use crate::sections::{of_analysis, time};
 
-/// Findings that have a line each.
+/// Number of findings that get a line.
 const FINDINGS: usize = 5;
 impl Analysis {
-    /// Tables for a console, of so many rows each.
+    /// Returns the tables for a console, with at most `limit` rows each.
     pub fn text(&self, limit: usize) -> String {
         let content = sections::text(&of_analysis(self), limit);
         format!("{}{}{content}{}", self.head(), self.findings_text(), notes(&self.notes))
     }
 
-    /// The first findings, a line for each; without any the names of the rules that found nothing.
+    /// Returns one line for each of the first findings. Without findings, it lists the rules that
+    /// were checked.
     fn findings_text(&self) -> String {
         if self.findings.is_empty() && self.checked_rules.is_empty() {
             return String::new();

@@ -1,8 +1,8 @@
-//! Vendors of devices, by the names of products and of calls.
+//! Detection of device vendors from product names and API calls.
 
 use crate::trace::Trace;
 
-/// Who makes a device.
+/// Vendor of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Vendor {
     Nvidia,
@@ -25,7 +25,7 @@ impl Vendor {
         Self::ALL.into_iter().find(is_of)
     }
 
-    /// Returns the vendor of the library that a call belongs to, such as `hipLaunchKernel`.
+    /// Returns the vendor of the library that a call such as `hipLaunchKernel` belongs to.
     pub(crate) fn of_call(call: &str) -> Option<Self> {
         let begins = |vendor| match vendor {
             Self::Nvidia => &["cu"][..],
@@ -36,8 +36,8 @@ impl Vendor {
         Self::ALL.into_iter().find(is_of)
     }
 
-    /// Returns the vendor of the library that most calls of a trace went to; of several the first
-    /// one.
+    /// Returns the vendor whose library received most calls in a trace. If several are equal, the
+    /// first one is returned.
     pub(crate) fn of_calls(trace: &Trace) -> Option<Self> {
         let vendors = trace.names.map(Self::of_call);
         let calls = trace.slices.iter().filter(|slice| slice.category.is_runtime());
@@ -49,7 +49,7 @@ impl Vendor {
         counts.into_iter().find(|(count, _)| *count == most).map(|(_, vendor)| vendor)
     }
 
-    /// The name of the vendor's library.
+    /// Returns the name of the vendor's library.
     pub(crate) fn library(self) -> &'static str {
         match self {
             Self::Nvidia => "CUDA",

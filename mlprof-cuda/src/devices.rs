@@ -1,15 +1,15 @@
-//! What the devices are made of: asked once each.
+//! Cached properties of devices.
 
 use std::sync::OnceLock;
 
 use super::properties::{self, DeviceProperties};
 use mlprof_core::hook::describe_device;
 
-/// So many devices are asked about; of further ones nothing is known.
+/// Maximum number of devices with known properties.
 const MOST: usize = 64;
 
-/// What a device is made of; `None` if its driver does not say. At the first call traces and tables are
-/// told.
+/// Returns the properties of a device, or `None` if its driver does not report them. The first call
+/// also adds the device's description to traces and tables.
 pub(crate) fn properties(device: u32) -> Option<&'static DeviceProperties> {
     static KNOWN: [OnceLock<Option<DeviceProperties>>; MOST] = [const { OnceLock::new() }; MOST];
     let ask = || {

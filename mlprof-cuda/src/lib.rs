@@ -1,10 +1,14 @@
-//! NVIDIA's devices: what they did, as their own clock saw it, and how busy they were.
+//! Device activity and counters of NVIDIA GPUs for mlprof.
 //!
-//! Kernels, copies and calls are collected by CUPTI while a profiler wants to know what devices do:
-//! there is nothing to call. [`profile_device`] and [`DeviceProfilerExt::profile_device`] time a region
-//! of a stream by CUDA's events, which costs the host a microsecond or two and makes nobody wait; so are
-//! actions, for profilers that measure devices, on the streams of [`measure_actions_on`].
-//! [`DeviceCounters`] samples utilisation, memory, power, temperature and clocks.
+//! CUPTI collects kernels, copies and API calls while a profiler needs device data, without any
+//! call in the program.
+//!
+//! [`profile_device`] and [`DeviceProfilerExt::profile_device`] time a region of a stream with CUDA
+//! events. This costs the host one or two microseconds and never waits for the device. For
+//! profilers that measure devices, [`measure_actions_on`] times every action on its streams in the
+//! same way.
+//!
+//! [`DeviceCounters`] samples utilization, memory, power, temperature and clocks.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -27,18 +31,18 @@ pub use self::events::{
 };
 pub use counters::{DeviceCounters, InvalidRate};
 
-/// Decides whether CUPTI leaves the process whenever a recording ends.
+/// Sets whether CUPTI leaves the process at the end of each recording.
 ///
-/// While CUPTI stays, each call of CUDA's takes longer, also after the recording: on an H100 a
-/// launch took 4.0 to 5.4 µs instead of 3.3 to 4.1 µs. Coming back for the next recording takes
-/// some 10 ms.
+/// While CUPTI is loaded, each CUDA call takes longer, even after the recording. On an H100 a
+/// launch took 4.0 to 5.4 µs instead of 3.3 to 4.1 µs. Loading CUPTI again for the next recording
+/// takes about 10 ms.
 ///
-/// Without a call of this function CUPTI leaves if the thread that ends the recording made all
-/// calls of CUDA's in it. It stays where other threads made some, since CUPTI cannot leave safely
-/// while a thread is inside such a call. Taken out beside four threads that launched all the time,
-/// CUPTI 11.8, 12.9 and 13.0 collected nothing in later recordings (which their reports say), and
-/// 13.0 once ended the process: `true` is for programs whose other threads do not use CUDA at that
-/// moment.
+/// By default, CUPTI leaves only if the thread that ends the recording made all CUDA calls in it.
+/// CUPTI cannot leave safely while another thread is inside a CUDA call.
+///
+/// Use `true` only if the other threads of the program do not use CUDA at that moment. In tests
+/// with four threads that launched continuously, CUPTI 11.8, 12.9 and 13.0 collected no data in
+/// later recordings, which their reports stated. CUPTI 13.0 once terminated the process.
 pub fn finalize_cupti(finalizes: bool) {
     cupti::set_departure(if finalizes { Departure::Always } else { Departure::Never });
 }

@@ -1,37 +1,39 @@
-//! Where libcupti is looked for.
+//! Search for libcupti. The places are searched in this order:
 //!
-//! 1. A process has one: what is loaded already (libtorch brings one for Kineto) is taken.
+//! 1. The library that is already loaded, because a process can only use one. For example, libtorch
+//!    brings one for Kineto.
 //! 2. `MLPROF_CUPTI_LIBRARY`, a file or a folder.
-//! 3. Where the loader looks (`LD_LIBRARY_PATH`, the run path of the program, the system's folders).
-//! 4. The toolkit: `CUDA_HOME`, `CUDA_PATH`, `CUDA_ROOT`, `/usr/local/cuda`, `/opt/cuda`.
-//! 5. Python's packages: `nvidia/cuda_cupti/lib` (CUDA 12) and `nvidia/cu13/lib` (CUDA 13) in the site
-//!    folders of the active environment, of the user, and of the system.
+//! 3. The search path of the dynamic loader (`LD_LIBRARY_PATH`, the run path of the program, the
+//!    system's folders).
+//! 4. The CUDA toolkit: `CUDA_HOME`, `CUDA_PATH`, `CUDA_ROOT`, `/usr/local/cuda`, `/opt/cuda`.
+//! 5. Python packages: `nvidia/cuda_cupti/lib` (CUDA 12) and `nvidia/cu13/lib` (CUDA 13) in the
+//!    site folders of the active environment, of the user, and of the system.
 //!
-//! Of several versions in one place the newest that the driver knows comes first.
+//! Among several versions in one place, the newest version supported by the driver comes first.
 
 use mlprof_events::environment::variables;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Names a file or a folder to take libcupti from.
+/// Environment variable with a file or a folder for libcupti.
 pub(crate) const VARIABLE: &str = "MLPROF_CUPTI_LIBRARY";
 
-/// What decides where to look, apart from what is loaded.
+/// Inputs of the search, except for the library that is already loaded.
 #[derive(Default)]
 pub(crate) struct Surroundings {
-    /// The environment.
+    /// Environment variables.
     pub(crate) variables: Vec<(OsString, OsString)>,
-    /// CUDA's major version that the driver knows, if it says so.
+    /// Major CUDA version that the driver supports, if it is known.
     pub(crate) driver: Option<u32>,
-    /// `/`, but for tests.
+    /// Root folder, which is `/` except in tests.
     pub(crate) root: PathBuf,
 }
 
-/// Major versions of CUDA that are looked for, the newest first.
+/// Major CUDA versions that are searched for, newest first.
 const VERSIONS: [u32; 2] = [13, 12];
 
 impl Surroundings {
-    /// This process's.
+    /// Returns the inputs of this process.
     pub(crate) fn of_process(driver: Option<u32>) -> Self {
         Self { variables: variables(), driver, root: PathBuf::from("/") }
     }
@@ -48,12 +50,12 @@ impl Surroundings {
         known
             .map(|version| format!("libcupti.so.{version}"))
             .chain(["libcupti.so".to_owned()])
-            // Better a clear word about versions than none at all.
+            // A library that is too new still leads to a clear error message about versions.
             .chain(too_new.map(|version| format!("libcupti.so.{version}")))
             .collect()
     }
 
-    /// What was asked for by name; nothing else is tried then.
+    /// Returns the paths that the user requested. In this case, no others are tried.
     pub(crate) fn asked_for(&self) -> Option<Vec<PathBuf>> {
         let path = self.variable(VARIABLE)?;
         Some(match path.is_dir() {
@@ -62,7 +64,7 @@ impl Surroundings {
         })
     }
 
-    /// All that is to be tried, in order; names without a folder are for the loader to find.
+    /// Returns all candidates in order. The loader searches for names without a folder.
     pub(crate) fn candidates(&self) -> Vec<PathBuf> {
         let names = self.names();
         let in_folders = self.toolkits().into_iter().chain(self.packages()).flat_map(|folder| {
@@ -83,7 +85,7 @@ impl Surroundings {
         folders.flat_map(|folder| inside.map(|part| folder.join(part))).collect()
     }
 
-    /// The folders of both layouts in each place where Python keeps packages.
+    /// Returns the package folders of both layouts in all Python site folders.
     fn packages(&self) -> Vec<PathBuf> {
         let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"];
         let mut prefixes: Vec<PathBuf> = environments
@@ -105,7 +107,7 @@ impl Surroundings {
     }
 }
 
-/// `python3`, `python3.11`, … in a folder of libraries.
+/// Returns the folders `python3`, `python3.11`, … in a library folder.
 fn pythons(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let is_python = |path: &PathBuf| {
@@ -118,9 +120,9 @@ fn pythons(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The libcupti that this process has loaded already, if it has one.
+/// Returns the path of the libcupti that this process has already loaded.
 pub(crate) fn loaded() -> Option<PathBuf> {
-    // Where there is no such file nothing is known to be loaded.
+    // On systems without this file, the loaded libraries are unknown.
     in_maps(&std::fs::read_to_string("/proc/self/maps").ok()?)
 }
 

@@ -1,22 +1,25 @@
-//! How much of a multiprocessor a kernel could use.
+//! Estimated occupancy of kernels.
 //!
-//! As NVIDIA's occupancy calculator has it: a multiprocessor runs as many blocks at once as it has
-//! room for by their number, their warps, their registers and their shared memory.
+//! The estimate follows NVIDIA's occupancy calculator. The number of blocks that run concurrently
+//! on a multiprocessor is limited by blocks, warps, registers and shared memory.
 
 use super::properties::DeviceProperties;
 use mlprof_core::hook::{DeviceDescription, KernelLaunch};
 
-/// Registers are handed out to a warp in units of so many.
+/// Allocation unit of registers per warp.
 const REGISTER_UNIT: u64 = 256;
 
-/// How a kernel was launched, `shared_memory` being the bytes of a block, static and dynamic
-/// together. What is estimated of it is `None` if the device is not known, its driver is too old to say how
-/// many blocks fit, or its limits make no sense.
+/// Returns the launch configuration of a kernel with its estimated occupancy. `shared_memory` is
+/// the static and dynamic shared memory of a block in bytes. The estimates are `None` if the device
+/// is unknown, the driver is too old to report the maximum number of blocks, or the limits are
+/// invalid.
 ///
-/// The occupancy is Kineto's `est. achieved occupancy %`: no more blocks count than the grid has per
-/// multiprocessor. It is `None`, too, for a block that by the limits could not run, though it has:
-/// Kineto writes 0 for these, such as all with more than 48 KiB of dynamic shared memory, which here
-/// count as others do.
+/// The occupancy corresponds to Kineto's `est. achieved occupancy %`. It counts at most as many
+/// blocks as the grid has per multiprocessor.
+///
+/// It is also `None` for a block that exceeds the limits although the kernel ran. Kineto reports 0
+/// for such kernels, including all kernels with more than 48 KiB of dynamic shared memory, which
+/// are estimated normally here.
 pub(crate) fn launch(
     device: Option<&DeviceProperties>,
     grid: [u32; 3],
@@ -30,7 +33,7 @@ pub(crate) fn launch(
     let limits = &device.description;
     let (blocks, threads) = (product(grid), product(block));
     let multiprocessors = u64::from(limits.multiprocessors);
-    // A warp that is not full counts as a part of one, in Kineto, too.
+    // A partial warp counts as a fraction of a warp, as in Kineto.
     let (all_threads, warps) =
         (blocks.saturating_mul(threads), multiprocessors * u64::from(limits.warp_size));
     KernelLaunch {
@@ -42,7 +45,7 @@ pub(crate) fn launch(
 }
 
 impl DeviceProperties {
-    /// Whether its limits are known, and there is something to divide by.
+    /// Returns `true` if the device's limits are known and no divisor is zero.
     fn has_limits(&self) -> bool {
         let DeviceDescription { warp_size, threads_per_multiprocessor, multiprocessors, .. } =
             self.description;
@@ -55,17 +58,18 @@ impl DeviceProperties {
         !all.contains(&0)
     }
 
-    /// Registers lie in so many parts, and all of a warp's in one.
+    /// Returns the number of register file partitions. All registers of a warp are in one
+    /// partition.
     fn partitions(&self) -> u64 {
         if self.description.compute_capability == (6, 0) { 2 } else { 4 }
     }
 
-    /// Shared memory is handed out in units of so many bytes.
+    /// Returns the allocation unit of shared memory in bytes.
     fn shared_memory_unit(&self) -> u64 {
         if self.description.compute_capability.0 >= 8 { 128 } else { 256 }
     }
 
-    /// So many blocks of so many threads run at once on one multiprocessor, if there are enough.
+    /// Returns the number of blocks of this size that can run concurrently on one multiprocessor.
     fn resident_blocks(&self, threads: u64, registers_per_thread: u32, shared_memory: u32) -> u64 {
         let limits = &self.description;
         let warps = threads.div_ceil(limits.warp_size.into()).max(1);
@@ -111,7 +115,7 @@ fn product(directions: [u32; 3]) -> u64 {
     directions.into_iter().map(u64::from).fold(1, u64::saturating_mul)
 }
 
-/// A quotient, rounded, in thousandths; the greatest number if that is more.
+/// Returns the rounded quotient in thousandths. It saturates at the maximum.
 fn thousandths(number: u64, divisor: u64) -> u32 {
     let quotient = (u128::from(number) * 1000 + u128::from(divisor / 2)) / u128::from(divisor);
     quotient.try_into().unwrap_or(u32::MAX)
@@ -144,22 +148,22 @@ mod tests {
         }
     }
 
-    /// A V100.
+    /// Returns the limits of a V100.
     fn volta() -> DeviceProperties {
         device((7, 0), 80, 96 << 10, 0)
     }
 
-    /// An A100.
+    /// Returns the limits of an A100.
     fn ampere() -> DeviceProperties {
         device((8, 0), 108, 164 << 10, 1 << 10)
     }
 
-    /// An H100.
+    /// Returns the limits of an H100.
     fn hopper() -> DeviceProperties {
         device((9, 0), 132, 228 << 10, 1 << 10)
     }
 
-    /// Occupancy of a grid that fills the device, in percent.
+    /// Returns the occupancy in percent of a grid that fills the device.
     fn full(
         device: &DeviceProperties,
         threads: u32,
@@ -172,14 +176,15 @@ mod tests {
     #[test]
     fn warps_and_blocks_limit_small_kernels() {
         for limits in [volta(), ampere(), hopper()] {
-            // 64 warps of 2 blocks of 32, and of 8 blocks of 8.
+            // 64 warps are two blocks of 32 warps, or eight blocks of 8.
             assert_eq!(full(&limits, 1024, 32, 0), Some(100));
             assert_eq!(full(&limits, 256, 32, 0), Some(100));
-            // 32 blocks of one warp: 32 of 64.
+            // 32 blocks of one warp are 32 of 64 warps.
             assert_eq!(full(&limits, 32, 16, 0), Some(50));
-            // 768 threads are 24 warps: two blocks of 64 / 24, so 1,536 of 2,048.
+            // 768 threads are 24 warps. Two such blocks fit into 64 warps, so 1,536 of 2,048
+            // threads run.
             assert_eq!(full(&limits, 768, 16, 0), Some(75));
-            // 33 threads need two warps: 32 blocks, 1,056 threads of 2,048.
+            // 33 threads need two warps. 32 blocks are 1,056 of 2,048 threads.
             assert_eq!(full(&limits, 33, 16, 0), Some(52));
         }
     }
@@ -187,18 +192,22 @@ mod tests {
     #[test]
     fn registers_limit_by_warps_of_a_partition() {
         for limits in [volta(), ampere(), hopper()] {
-            // 64 × 32 = 2,048 per warp; 16,384 / 2,048 = 8 warps of each of 4 partitions: 32 of 64.
+            // A warp needs 64 × 32 = 2,048 registers. Each of 4 partitions has room for 16,384 /
+            // 2,048 = 8 warps, so 32 of 64 run.
             assert_eq!(full(&limits, 256, 64, 0), Some(50));
-            // 255 × 32 = 8,160, so 8,192: 2 × 4 = 8 warps, one block of 8.
+            // 255 × 32 = 8,160 is rounded up to 8,192. There is room for 2 × 4 = 8 warps, which are
+            // one block of 8.
             assert_eq!(full(&limits, 256, 255, 0), Some(13));
-            // 33 × 32 = 1,056, so 1,280: 12 × 4 = 48 warps, 6 blocks of 8.
+            // 33 × 32 = 1,056 is rounded up to 1,280. There is room for 12 × 4 = 48 warps, which
+            // are 6 blocks of 8.
             assert_eq!(full(&limits, 256, 33, 0), Some(75));
-            // 72 × 32 = 2,304: 7 × 4 = 28 warps, 3 blocks of 8 are 24 of 64.
+            // 72 × 32 = 2,304 leaves room for 7 × 4 = 28 warps. Three blocks of 8 are 24 of 64
+            // warps.
             assert_eq!(full(&limits, 256, 72, 0), Some(38));
-            // 128 × 32 = 4,096: 16 warps, less than the 32 of one block.
+            // 128 × 32 = 4,096 leaves room for 16 warps, fewer than the 32 of one block.
             assert_eq!(full(&limits, 1024, 128, 0), None);
         }
-        // Of 2 partitions: 32,768 / 2,304 = 14, 28 warps in both cases; 40 × 32 = 1,280: 25 × 2.
+        // With 2 partitions, 40 × 32 = 1,280 leaves room for 25 × 2 = 50 warps.
         let pascal = device((6, 0), 80, 96 << 10, 0);
         assert_eq!(full(&pascal, 64, 40, 0), Some(78));
         assert_eq!(full(&volta(), 64, 40, 0), Some(75));
@@ -206,20 +215,22 @@ mod tests {
 
     #[test]
     fn shared_memory_limits_in_units_and_with_what_the_driver_takes() {
-        // 48 KiB of 96: 2 blocks of 256 threads.
+        // 48 of 96 KiB leave room for 2 blocks of 256 threads.
         assert_eq!(full(&volta(), 256, 32, 48 << 10), Some(25));
-        // One byte more is 256 more: 1 block.
+        // One more byte allocates 256 more, which leaves room for 1 block.
         assert_eq!(full(&volta(), 256, 32, (48 << 10) + 1), Some(13));
-        // 48 + 1 KiB of 164: 3 blocks. 40 + 1: 4, and 128 bytes more: 3.
+        // 48 + 1 of 164 KiB leave room for 3 blocks, and 40 + 1 KiB for 4. With 128 bytes more, it
+        // is 3 again.
         assert_eq!(full(&ampere(), 256, 32, 48 << 10), Some(38));
         assert_eq!(full(&ampere(), 256, 32, 40 << 10), Some(50));
         assert_eq!(full(&ampere(), 256, 32, (40 << 10) + 1), Some(38));
-        // 48 + 1 of 228: 4 blocks. 227 + 1: one. 56 + 1: 4.
+        // 48 + 1 of 228 KiB leave room for 4 blocks, 227 + 1 KiB for one, and 56 + 1 KiB for 4.
         assert_eq!(full(&hopper(), 256, 32, 48 << 10), Some(50));
         assert_eq!(full(&hopper(), 256, 32, 227 << 10), Some(13));
         assert_eq!(full(&hopper(), 256, 32, 56 << 10), Some(50));
         assert_eq!(full(&hopper(), 256, 32, 228 << 10), None);
-        // Even without any of its own a block has the driver's 1 KiB: no limit of these.
+        // Each block uses the driver's 1 KiB even without shared memory of its own. This does not
+        // limit small blocks.
         assert_eq!(full(&ampere(), 64, 16, 0), Some(100));
     }
 
@@ -228,7 +239,7 @@ mod tests {
         let small = launch(Some(&hopper()), [33, 2, 1], [16, 16, 1], 32, 100);
         assert_eq!(small.blocks_per_multiprocessor, Some(500));
         assert_eq!(small.warps_per_multiprocessor, Some(4000));
-        // Half a block of 256 of 2,048 threads.
+        // Half a block of 256 threads runs on 2,048 threads.
         assert_eq!(small.occupancy, Some(6));
         assert_eq!((small.grid, small.block), ([33, 2, 1], [16, 16, 1]));
         assert_eq!((small.registers_per_thread, small.shared_memory), (32, 100));

@@ -1,19 +1,20 @@
-//! The end of the process, at which libraries of NVIDIA's take themselves down: no thread of ours may be
-//! inside of one then.
+//! Coordination with the process exit. NVIDIA's libraries shut down at exit, and no thread of
+//! mlprof may be inside them at that time.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The process ends after this long, whoever is inside.
+/// Maximum time for which the exit waits for threads inside a library.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// How many threads are inside.
+/// Number of threads inside a library.
 static INSIDE: AtomicU32 = AtomicU32::new(0);
-/// The process whose threads may be inside: a forked child has no such threads.
+/// Id of the process that registered the exit handler. A forked child does not inherit the threads,
+/// so it need not wait for them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// Leaves, also when `work` panics.
+/// Drop guard that leaves the section, even if `work` panics.
 struct Inside;
 
 impl Drop for Inside {
@@ -22,21 +23,23 @@ impl Drop for Inside {
     }
 }
 
-/// Does `work`, unless the process ends; its end waits for it.
+/// Runs `work` unless the process is exiting. The exit waits until `work` returns.
 pub(crate) fn before<T>(work: impl FnOnce() -> T) -> Option<T> {
-    // In the order of all: either the end sees us inside, or we see it.
+    // The order is sequentially consistent: either the exit handler sees this thread inside, or
+    // this thread sees that the process is exiting.
     INSIDE.fetch_add(1, Ordering::SeqCst);
     let _inside = Inside;
     (!IS_ENDING.load(Ordering::SeqCst)).then(work)
 }
 
-/// From here on the end of the process waits. To be called once for each library, after it was loaded:
-/// what was told last is done first.
+/// Makes the process exit wait from now on. Call it once per library after the library was loaded,
+/// because exit handlers run in reverse order of registration.
 pub(crate) fn watch() {
     PROCESS.store(std::process::id(), Ordering::SeqCst);
     #[cfg(unix)]
-    // SAFETY: the function neither panics nor uses what the end has taken down already. If there is no
-    // room for it, the end is as it would be.
+    // SAFETY: `at_exit` is an `extern "C"` function without arguments, as `atexit` requires, and it
+    // does not panic. It uses only statics without destructors, so it may run during the exit. If
+    // registration fails, the exit does not wait.
     unsafe {
         libc::atexit(at_exit);
     }

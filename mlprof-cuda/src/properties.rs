@@ -1,21 +1,21 @@
-//! What a device is made of.
+//! Properties of a device, as reported by the driver.
 
 use super::driver::{Driver, Failure};
 use mlprof_core::hook::DeviceDescription;
 
-/// What a device is made of, as the driver says: what everybody is told of it, and what only says how much
-/// of it a kernel can use.
+/// Properties of a device: the public description, and values that only the occupancy estimate
+/// needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct DeviceProperties {
-    /// What traces and tables are told.
+    /// Description that is written to traces and tables.
     pub(crate) description: DeviceDescription,
-    /// The most blocks that a multiprocessor has at work at one time; 0 if the driver cannot say.
+    /// Maximum number of concurrent blocks per multiprocessor. 0 if the driver does not report it.
     pub(crate) blocks_per_multiprocessor: u32,
-    /// Shared memory that the driver takes for itself, per block, in bytes.
+    /// Shared memory in bytes that the driver reserves per block.
     pub(crate) reserved_shared_memory_per_block: u32,
 }
 
-/// The driver's numbers of what it can be asked for.
+/// Attribute numbers of the driver API.
 mod attribute {
     pub(crate) const MAX_THREADS_PER_BLOCK: i32 = 1;
     pub(crate) const MAX_SHARED_MEMORY_PER_BLOCK: i32 = 8;
@@ -31,9 +31,10 @@ mod attribute {
     pub(crate) const RESERVED_SHARED_MEMORY_PER_BLOCK: i32 = 111;
 }
 
-/// What the device of this number is made of; `None` if there is no driver, or no such device.
+/// Returns the properties of the device with this id. `None` if there is no driver or no such
+/// device.
 ///
-/// *Cost*: some 14 calls of the driver, a few microseconds; keep what it returns.
+/// *Cost*: about 14 driver calls, which take a few microseconds. Callers should keep the result.
 pub(crate) fn properties(device: u32) -> Option<DeviceProperties> {
     read(Driver::get().ok()?, device).ok()
 }
@@ -42,7 +43,7 @@ fn read(driver: &Driver, number: u32) -> Result<DeviceProperties, Failure> {
     use attribute::*;
     let device = driver.device(number)?;
     let required = |attribute| driver.attribute(device, attribute);
-    // What only newer drivers know.
+    // Older drivers do not know these attributes.
     let newer = |attribute| driver.attribute(device, attribute).unwrap_or(0);
     Ok(DeviceProperties {
         description: DeviceDescription {
@@ -72,7 +73,8 @@ fn read(driver: &Driver, number: u32) -> Result<DeviceProperties, Failure> {
 mod tests {
     use super::*;
 
-    /// Another crate's bindings, made from NVIDIA's own headers.
+    /// Compares the numbers with another crate's bindings, which are generated from NVIDIA's
+    /// headers.
     #[test]
     fn the_numbers_of_attributes_are_the_drivers() {
         use cudarc::driver::sys::CUdevice_attribute_enum as theirs;

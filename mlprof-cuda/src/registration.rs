@@ -6,17 +6,18 @@ use super::{counters, cupti, events};
 use mlprof_core::Interest;
 use mlprof_core::hook::{self, Instrumentation};
 
-/// Counters are asked for while a profiler wants to know of devices.
+/// Instrumentation that starts counters while a profiler needs device data.
 struct Counters;
 
 impl Instrumentation for Counters {
-    /// Called under a lock, by threads that train: whoever is told here must not wait for anything.
+    /// Handles a change of interest. Training threads call it with a lock held, so it must not
+    /// block.
     fn interest_changed(&self, interest: Interest) {
         counters::interest_changed(interest);
     }
 }
 
-/// Has CUPTI collect, and counters be asked for, whenever a profiler wants to know what devices do.
+/// Registers CUPTI and the counters, which become active whenever a profiler needs device data.
 fn register() {
     counters::remember();
     mlprof_core::watcher::can_tell_of_devices(counters::now);
@@ -25,6 +26,6 @@ fn register() {
     hook::register(Arc::new(cupti::Activity::new())).forever();
 }
 
-// SAFETY: it allocates and takes a lock, for which neither the standard library nor an allocator needs
-// `main`.
+// SAFETY: `register` reads the environment, allocates memory and takes locks. The standard library
+// supports all of this before `main`.
 mlprof_events::before_main!(unsafe register);

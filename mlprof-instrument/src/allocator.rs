@@ -1,8 +1,8 @@
-//! Puts a tracking allocator around that of a program.
+//! Wraps the allocator of a program in a tracking allocator.
 //!
-//! A `#[global_allocator]` of a crate is wrapped where it stands; a program without one gets one
-//! around the system's, in its root file. The allocator calls the runtime for each allocation and
-//! each free while the bit 512 of `MLPROF_WANTED` is set; otherwise it costs one relaxed load.
+//! A crate's `#[global_allocator]` is wrapped in place. A program without one gets a wrapper around
+//! the system's allocator in its root file. While bit 512 of `MLPROF_WANTED` is set, the wrapper
+//! calls the runtime for each allocation and each free. Otherwise it costs one relaxed load.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -17,44 +17,45 @@ const TRACKING: &str = include_str!("template/allocator.rs");
 const SYSTEM: &str = include_str!("template/system_allocator.rs");
 const COPIES: &str = include_str!("template/copies.rs");
 const ATTRIBUTE: &str = "global_allocator";
-/// The type of mlprof-core, which counts by itself.
+/// Name of mlprof-core's own allocator type, which already counts allocations.
 const OWN: &str = "TrackingAllocator";
 const NAME: &str = "crate::__mlprof_allocator::Tracking";
 
-/// What the root file of a program needs for its large copies to be known, on one line: `memcpy` and
-/// `memmove` that tell the runtime of 64 KiB and more, by `mlprof_copied(bytes)`, while the bit 512
-/// of `MLPROF_WANTED` is set. It stands before the first item.
+/// Returns the one-line text that makes large copies visible; it belongs before the first item of a
+/// program's root file. The text defines `memcpy` and `memmove`. They report copies of 64 KiB and
+/// more by `mlprof_copied(bytes)`, while bit 512 of `MLPROF_WANTED` is set.
 ///
-/// *Seen* are copies that the compiler makes a call of: clones of vectors and slices,
-/// `copy_from_slice` and the like. Not seen are blocks that move as they grow, which the allocator
-/// copies. *Cost* of any such call, also of small ones: some 2 ns. For Linux with the GNU C library;
-/// elsewhere the text does nothing.
+/// *Seen* are copies for which the compiler emits a call: clones of vectors and slices,
+/// `copy_from_slice` and similar. Blocks that move when they grow are not seen, because the
+/// allocator copies them. *Cost*: about 2 ns for each such call, including small ones. The text
+/// only has an effect on Linux with the GNU C library.
 pub fn copies_text() -> String {
     one_line(COPIES)
 }
 
-/// Whether a text may have an allocator in it: if not, there is no need to look closer.
+/// Returns `true` if a text may define an allocator. This check is cheap and allows false
+/// positives.
 pub fn may_have_allocator(text: &str) -> bool {
     text.contains(ATTRIBUTE)
 }
 
-/// The allocators of a crate.
+/// Allocators found in a crate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allocators {
-    /// Those that were wrapped.
+    /// Number of wrapped allocators.
     pub wrapped: usize,
-    /// Those that are mlprof-core's own, which count already.
+    /// Number of mlprof-core's own allocators, which already count allocations.
     pub own: usize,
-    /// Those in the definition of a macro, which stay as they are: it may be another crate that calls
-    /// the macro.
+    /// Number of allocators inside macro definitions. They are not wrapped, because another crate
+    /// may call the macro.
     pub hidden: usize,
-    /// When each of them is compiled, as arguments of `cfg`; `None` for one that is there always, or
-    /// of which that is not known.
+    /// Condition of each allocator as an argument of `cfg`. `None` if the allocator is
+    /// unconditional, or if its condition is unknown.
     conditions: Vec<Option<String>>,
 }
 
 impl Allocators {
-    /// Adds those of another file of the crate.
+    /// Adds the allocators of another file of the crate.
     pub fn add(&mut self, other: Self) {
         self.wrapped += other.wrapped;
         self.own += other.own;
@@ -62,14 +63,15 @@ impl Allocators {
         self.conditions.extend(other.conditions);
     }
 
-    /// Whether the crate has one, be it under a condition.
+    /// Returns `true` if the crate has an allocator, possibly under a condition.
     pub fn is_any(&self) -> bool {
         !self.conditions.is_empty()
     }
 
-    /// What the root file of the crate needs, on one line: for wrapped allocators, and with
-    /// `is_program`, for a crate that is linked into a program of which no other crate has an
-    /// allocator, one around the system's where there is no other. It stands before the first item.
+    /// Returns the one-line text for the crate's root file, to be placed before the first item. It
+    /// contains the wrapper type if an allocator was wrapped. With `is_program`, it also wraps the
+    /// system's allocator in builds without another one. `is_program` is only for a program whose
+    /// other crates have no allocator.
     pub fn root_text(&self, is_program: bool) -> String {
         let system = if is_program { self.system() } else { None };
         if self.wrapped == 0 && system.is_none() {
@@ -78,7 +80,8 @@ impl Allocators {
         one_line(TRACKING) + &system.unwrap_or_default()
     }
 
-    /// The system's allocator, for when the program has no other.
+    /// Returns the text for the system's allocator, which is compiled only if the crate has no
+    /// other allocator.
     fn system(&self) -> Option<String> {
         let conditions: Option<Vec<&str>> = self.conditions.iter().map(Option::as_deref).collect();
         let condition = match &conditions?[..] {
@@ -89,11 +92,11 @@ impl Allocators {
     }
 }
 
-/// Wraps the allocators of one file. `conditions` are those under which the file itself is
-/// compiled: the arguments of `cfg` at the declarations of its modules.
+/// Wraps the allocators of one file. `conditions` are the `cfg` arguments under which the file
+/// itself is compiled, taken from the declarations of its modules.
 ///
-/// Found are all statics with `#[global_allocator]`, also under `cfg`, in `cfg_attr`, in inline
-/// modules, and in calls of macros such as `cfg_if!`.
+/// All statics with `#[global_allocator]` are found, including those under `cfg`, in `cfg_attr`, in
+/// inline modules, and in calls of macros such as `cfg_if!`.
 pub fn wrap(file: &File, conditions: &[String], edits: &mut Edits) -> Allocators {
     let mut search =
         Search { conditions: conditions.to_vec(), found: Allocators::default(), edits };
@@ -102,7 +105,7 @@ pub fn wrap(file: &File, conditions: &[String], edits: &mut Edits) -> Allocators
 }
 
 struct Search<'edits> {
-    /// Of what is around the place that is looked at.
+    /// Conditions of the items around the current position.
     conditions: Vec<String>,
     found: Allocators,
     edits: &'edits mut Edits,
@@ -156,7 +159,7 @@ impl Search<'_> {
         self.edits.close(value.end, ")");
     }
 
-    /// Looks for allocators in what a macro is given, by the tokens: there need not be items.
+    /// Searches the tokens of a macro call for allocators. The tokens need not form complete items.
     fn tokens(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let mut is_marked = false;
@@ -167,7 +170,8 @@ impl Search<'_> {
                 }
                 TokenTree::Group(group) => {
                     self.tokens(group.stream());
-                    // A visibility such as `pub(crate)` stands between the attribute and `static`.
+                    // A visibility such as `pub(crate)` may stand between the attribute and
+                    // `static`.
                     is_marked &= group.delimiter() == Delimiter::Parenthesis;
                 }
                 TokenTree::Ident(word) if word == "static" && is_marked => {
@@ -179,7 +183,7 @@ impl Search<'_> {
         }
     }
 
-    /// `static NAME : TYPE = VALUE ;`
+    /// Wraps the allocator in the tokens `static NAME : TYPE = VALUE ;`.
     fn tokens_of_static(&mut self, tokens: &[TokenTree]) {
         let sign = |sign: char| move |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign);
         let Some(equals) = tokens.iter().position(sign('=')) else { return };
@@ -203,7 +207,7 @@ impl Search<'_> {
     }
 }
 
-/// The argument of a `cfg`.
+/// Returns the argument of a `cfg` attribute.
 fn condition(attribute: &Attribute) -> Option<String> {
     match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => Some(list.tokens.to_string()),
@@ -211,7 +215,8 @@ fn condition(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// `Some` if an attribute makes an allocator of a static: with the condition of a `cfg_attr`.
+/// Returns `Some` if the attribute makes a static the global allocator. The inner value is the
+/// condition of a `cfg_attr`.
 fn given_by(attribute: &Attribute) -> Option<Option<String>> {
     if is_path_to_attribute(attribute.path()) {
         return Some(None);
@@ -220,7 +225,7 @@ fn given_by(attribute: &Attribute) -> Option<Option<String>> {
     if !list.path.is_ident("cfg_attr") || !has_attribute(list.tokens.clone()) {
         return None;
     }
-    // Up to the first comma: those inside of the condition are in parentheses.
+    // The condition ends at the first comma, because commas inside it are within parentheses.
     let is_comma = |token: &TokenTree| matches!(token, TokenTree::Punct(p) if p.as_char() == ',');
     let condition: TokenStream =
         list.tokens.clone().into_iter().take_while(|token| !is_comma(token)).collect();
@@ -231,12 +236,12 @@ fn is_path_to_attribute(path: &syn::Path) -> bool {
     path.segments.last().is_some_and(|last| last.ident == ATTRIBUTE)
 }
 
-/// Whether these are the tokens of the attribute, perhaps as a path.
+/// Returns `true` if the tokens are the attribute, possibly as a path.
 fn is_attribute(tokens: &TokenStream) -> bool {
     syn::parse2::<syn::Path>(tokens.clone()).is_ok_and(|path| is_path_to_attribute(&path))
 }
 
-/// Whether the attribute is somewhere in there.
+/// Returns `true` if the tokens contain the attribute at any depth.
 fn has_attribute(tokens: TokenStream) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(word) => word == ATTRIBUTE,
@@ -245,7 +250,7 @@ fn has_attribute(tokens: TokenStream) -> bool {
     })
 }
 
-/// Whether a type is mlprof-core's.
+/// Returns `true` if the type is mlprof-core's own allocator.
 fn is_own(tokens: &TokenStream) -> bool {
     match syn::parse2::<Type>(tokens.clone()) {
         Ok(Type::Path(path)) => path.path.segments.last().is_some_and(|last| last.ident == OWN),

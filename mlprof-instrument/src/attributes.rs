@@ -1,10 +1,10 @@
-//! Attributes, as far as they say whether a function's body is what it seems to be.
+//! Detects attributes that may change a function's body.
 
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Lit, Meta, Token};
 
-/// Attributes that leave a body in its place: the compiler's own, and macros that are known to keep
-/// the statements that they are given.
+/// Attributes that keep a body unchanged: the compiler's own ones, and macros that are known to
+/// keep the statements they are given.
 const HARMLESS: [&str; 60] = [
     "allow",
     "async_std::main",
@@ -68,7 +68,7 @@ const HARMLESS: [&str; 60] = [
     "warn",
 ];
 
-/// The first attribute that may do with a body what it likes, if there is one.
+/// Returns the first attribute that may change a body arbitrarily, if any.
 pub(super) fn owner_of_body(attributes: &[Attribute]) -> Option<String> {
     attributes.iter().find_map(|attribute| unknown(&attribute.meta))
 }
@@ -79,13 +79,13 @@ pub(super) fn unknown(meta: &Meta) -> Option<String> {
         "cfg_attr" => conditional(meta).iter().find_map(unknown),
         "unsafe" => nested(meta).iter().find_map(unknown),
         _ if name.starts_with("clippy::") || HARMLESS.contains(&name.as_str()) => None,
-        // Of the core and of each plugin.
+        // The attribute macro of the core and of each plugin.
         _ if name.starts_with("mlprof_") && name.ends_with("::prelude::profiled") => None,
         _ => Some(name),
     }
 }
 
-/// Whether an attribute of this name is there, also under a condition.
+/// Returns `true` if an attribute of this name is present, possibly under a condition.
 pub(super) fn has(attributes: &[Attribute], name: &str) -> bool {
     fn is(meta: &Meta, name: &str) -> bool {
         let path = path_text(meta.path());
@@ -98,7 +98,7 @@ pub(super) fn has(attributes: &[Attribute], name: &str) -> bool {
     attributes.iter().any(|attribute| is(&attribute.meta, name))
 }
 
-/// The value of `#[name = "…"]`, also in `unsafe(…)` and under a condition.
+/// Returns the value of `#[name = "…"]`, also in `unsafe(…)` and under a condition.
 pub(super) fn value(attributes: &[Attribute], name: &str) -> Option<String> {
     fn of(meta: &Meta, name: &str) -> Option<String> {
         match path_text(meta.path()).as_str() {
@@ -110,7 +110,8 @@ pub(super) fn value(attributes: &[Attribute], name: &str) -> Option<String> {
     attributes.iter().find_map(|attribute| of(&attribute.meta, name))
 }
 
-/// The values of `#[path = "…"]`; also of those under a condition. And whether one of them has none.
+/// Returns the values of `#[path = "…"]`, including those under a condition. The second value is
+/// `true` if one of them is unconditional.
 pub(super) fn paths(attributes: &[Attribute]) -> (Vec<String>, bool) {
     let (mut paths, mut is_certain) = (Vec::new(), false);
     for attribute in attributes {
@@ -134,7 +135,7 @@ fn text_value(meta: &Meta, name: &str) -> Option<String> {
         return None;
     }
     let mut value = &pair.value;
-    // What a macro was given as an expression.
+    // A macro expression fragment is wrapped in an invisible group.
     while let Expr::Group(group) = value {
         value = &group.expr;
     }
@@ -147,7 +148,7 @@ fn text_value(meta: &Meta, name: &str) -> Option<String> {
     }
 }
 
-/// What `cfg_attr` adds where its condition holds.
+/// Returns the attributes that a `cfg_attr` adds under its condition.
 fn conditional(meta: &Meta) -> Vec<Meta> {
     let mut all = nested(meta);
     if !all.is_empty() {

@@ -1,9 +1,10 @@
-//! Items that a macro leaves out where a condition does not hold.
+//! Items in macro calls that compile them conditionally.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{File, Item};
 
-/// The items in a macro that leaves out those whose condition does not hold: `cfg_if!` and its like.
+/// Returns the items in a call of a macro that omits items under a false condition, such as
+/// `cfg_if!`.
 pub(super) fn conditional_items(tokens: &TokenStream) -> Vec<Vec<Item>> {
     if let Ok(file) = syn::parse2::<File>(tokens.clone()) {
         return vec![file.items];

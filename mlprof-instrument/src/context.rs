@@ -1,16 +1,16 @@
-//! What is around the items of a file.
+//! Context of the items in a file.
 
 use super::path::FunctionPath;
 
-/// What is around the items of a file.
+/// Context of the items in a file.
 #[derive(Debug, Clone)]
 pub(super) struct Context {
     pub path: FunctionPath,
-    /// Whether they are in a function.
+    /// `true` for items inside a function.
     pub is_inner: bool,
-    /// Whether they are in a trait, or in an implementation of one.
+    /// `true` for items inside a trait or a trait implementation.
     pub is_of_trait: bool,
-    /// Why nothing in here can have a hook.
+    /// Reason why items in this context cannot have hooks.
     pub obstacle: Option<String>,
 }
 

@@ -1,11 +1,11 @@
-//! Insertions into a text.
+//! Insertions into a source text.
 
 use std::ops::Range;
 
 use super::insertion_points::{Move, Places};
 
-/// Insertions into one source text, at byte offsets, and replacements by as many characters. None
-/// contains a line break, so that every line keeps its number.
+/// Insertions into one source text at byte offsets, and replacements of the same length. They
+/// contain no line breaks, so every line keeps its number.
 #[derive(Debug, Default)]
 pub struct Edits {
     insertions: Vec<Insertion>,
@@ -20,20 +20,21 @@ struct Insertion {
 }
 
 impl Edits {
-    /// Inserts `text` before what stands at `offset`. Several at one offset stand in the order in
-    /// which they were inserted: the outer one of two brackets first.
+    /// Inserts `text` before the text at `offset`. Insertions at the same offset keep their order,
+    /// so the outer of two brackets must be inserted first.
     pub fn insert(&mut self, offset: usize, text: impl Into<String>) {
         self.push(offset, false, text.into());
     }
 
-    /// Inserts `text`, which ends something, after what ends at `offset`: before all that is
-    /// [inserted](Self::insert) there. Of several at one offset the last comes first: the outer one
-    /// of two brackets is closed first by the program, and last in the text.
+    /// Inserts a closing `text` after the text that ends at `offset`, and before everything
+    /// [inserted](Self::insert) there. Closing texts at the same offset appear in reverse order.
+    /// The outer of two brackets is closed first in the program, and is last in the text.
     pub fn close(&mut self, offset: usize, text: impl Into<String>) {
         self.push(offset, true, text.into());
     }
 
-    /// Writes `text` in place of what stands there, and blanks after it. It must not be longer.
+    /// Replaces the text in `range` with `text`, padded with blanks. `text` must not be longer than
+    /// the range.
     pub fn replace(&mut self, range: Range<usize>, text: &'static str) {
         debug_assert!(text.len() <= range.len(), "{text} takes more room");
         self.replacements.push((range, text));
@@ -44,19 +45,18 @@ impl Edits {
         self.insertions.push(Insertion { offset, is_closing, text });
     }
 
-    /// Whether there is nothing to insert or to replace.
+    /// Returns `true` if there are no insertions and no replacements.
     pub fn is_empty(&self) -> bool {
         self.insertions.is_empty() && self.replacements.is_empty()
     }
 
-    /// `source` with all insertions, each where it was inserted. Those at offsets that are not in
-    /// `source` are left out.
+    /// Returns `source` with all insertions and replacements. Offsets outside `source` are ignored.
     pub fn apply(self, source: &str) -> String {
         self.apply_to(source, &[])
     }
 
-    /// `source` with all insertions, before which everything of which a place can be told stays in its
-    /// column, as far as there is [room](Places) before it.
+    /// Returns `source` with all insertions. Expressions with an observable position keep their
+    /// column, as far as there is [room](Places) before them.
     pub(super) fn apply_in_place(self, source: &str, places: &Places) -> String {
         let offsets = self.insertions.iter().map(|insertion| insertion.offset);
         let mut offsets: Vec<usize> =
@@ -113,14 +113,14 @@ impl Edits {
 /// Writes a text with insertions.
 struct Writer<'a> {
     source: &'a str,
-    /// Those that have not been written, in their order.
+    /// Insertions not yet written, in order.
     insertions: &'a [Insertion],
-    /// Up to where the source has been written.
+    /// Offset up to which the source has been written.
     at: usize,
 }
 
 impl Writer<'_> {
-    /// What comes up to `end`, with what is inserted there.
+    /// Returns the source up to `end`, with its insertions.
     fn until(&mut self, end: usize) -> String {
         let mut text = String::new();
         while let Some((first, rest)) =
@@ -137,7 +137,8 @@ impl Writer<'_> {
     }
 }
 
-/// What a comment of documentation, which takes the rest of its line, stands for.
+/// Converts a documentation comment to an attribute, because a comment would extend to the end of
+/// the new line.
 fn attribute_of(comment: &str) -> String {
     let text = comment.trim_end_matches('\r');
     match text.strip_prefix("//!") {
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(edits.apply("#[forbid(x)]"), "#[deny  !(x)]");
     }
 
-    /// `text` with `<+>` before each of `marks`, and `<->` closing at the end of each of `ends`.
+    /// Returns `text` with `<+>` inserted before each of `marks`.
     fn marked(text: &str, marks: &[&str]) -> String {
         let tokens: proc_macro2::TokenStream = text.parse().expect("tokens");
         let file: syn::File = syn::parse2(tokens.clone()).expect("a file");
@@ -193,14 +194,14 @@ mod tests {
 
     #[test]
     fn heads_of_functions_make_room_for_what_is_inserted_behind_them() {
-        // On a line of its own nothing has to move.
+        // No text has to move if the insertion ends its line.
         let text = "fn f() {\n    a[1]\n}\n";
         assert_eq!(marked(text, &["\n    a"]), "fn f() {<+>\n    a[1]\n}\n");
-        // Behind the last token, before a comment.
+        // The insertion goes after the last token and before a comment.
         let text = "use x; // why\n  fn é() { a[1] }\n";
         let expected = "use x; fn é() {<+>  // why\n           a[1] }\n";
         assert_eq!(marked(text, &[" a["]), expected);
-        // A comment of documentation takes the rest of its line.
+        // A documentation comment would extend to the end of its line, so it becomes an attribute.
         let text = "/// \"How\".\nfn f() { a[1] }\n";
         let expected = "#[doc = \" \\\"How\\\".\"] fn f() {<+> \n         a[1] }\n";
         assert_eq!(marked(text, &[" a["]), expected);
@@ -213,17 +214,17 @@ mod tests {
 
     #[test]
     fn what_can_panic_does_not_move_for_something_behind_it() {
-        // The second one has the first before it on its line.
+        // The second function follows the first one on the same line.
         let text = "\nfn f() { a[1] } fn g() { b[2] }\n";
         let expected = " fn f() {<+> \n         a[1] } fn g() {<+> b[2] }\n";
         assert_eq!(marked(text, &[" a[", " b["]), expected);
-        // There is no line before the first.
+        // There is no line before the first one.
         let text = "fn f() { a[1] }";
         assert_eq!(marked(text, &[" a["]), "fn f() {<+> a[1] }");
-        // Nor before the rest of what began further up.
+        // The line begins inside a multi-line string, so there is no room before it either.
         let text = "const C: &str = \"\n\"; fn f() { a[1] }";
         assert_eq!(marked(text, &[" a["]), "const C: &str = \"\n\"; fn f() {<+> a[1] }");
-        // Statements go up alone.
+        // Only the insertions of statements move up.
         let text = "fn f() {\n    a[1];\n    b(2);\n}\n";
         let expected = "fn f() { <+> \n    a[1]; <+> \n    b(2);\n}\n";
         assert_eq!(marked(text, &["a[", "b("]), expected);

@@ -1,23 +1,23 @@
-//! What can be wrong with a selection.
+//! Errors of a selection.
 
 use std::path::PathBuf;
 
-/// A pattern that cannot be meant.
+/// Invalid pattern.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the pattern `{pattern}` {reason}")]
 pub struct PatternError {
-    /// As it was given.
+    /// Text of the pattern.
     pub pattern: String,
-    /// What is wrong with it, to be read after it.
+    /// Reason, which is appended to the pattern in messages.
     pub reason: &'static str,
 }
 
 mlprof_events::debug_as_display!(PatternError);
 
-/// A selection that cannot be made.
+/// Error that prevents the creation of a selection.
 #[derive(thiserror::Error)]
 pub enum SelectError {
-    /// A pattern of functions cannot be meant.
+    /// A function pattern is invalid.
     #[error(
         "{0}\n\
          write the path of a function, `my_model::net::Net::forward`, with `*` for anything within \
@@ -25,32 +25,32 @@ pub enum SelectError {
          functions of a crate"
     )]
     Pattern(#[from] PatternError),
-    /// There is no preset of this name, and no file.
+    /// No preset or file has this name.
     #[error(
         "there are no ops called `{name}`: the presets are {}; \
          for another framework give the path of a rule file (`./my-framework.toml`)",
         .known.join(", ")
     )]
     UnknownPreset {
-        /// What was asked for.
+        /// Requested name.
         name: String,
-        /// The names that there are.
+        /// Names of all presets.
         known: Vec<&'static str>,
     },
     /// A rule file cannot be read.
     #[error("cannot read the rule file {}: {reason}", .path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// I/O error.
         reason: std::io::Error,
     },
-    /// A rule file is wrong.
+    /// A rule file is invalid.
     #[error("the rule file {} is wrong: {reason}", .path.display())]
     Rules {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and reason.
         reason: String,
     },
 }

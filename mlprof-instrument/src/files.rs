@@ -1,4 +1,4 @@
-//! Where the files of modules are.
+//! Finds the files of modules.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,30 +6,31 @@ use syn::Attribute;
 
 use super::attributes;
 
-/// Where the modules that a file or an inline module declares are looked for.
+/// Folders that are searched for the submodules of a file or an inline module.
 #[derive(Debug, Clone)]
 pub(super) struct Folder {
-    /// `mod x;` is `x.rs` or `x/mod.rs` in it.
+    /// Folder of the submodules: `mod x;` is `x.rs` or `x/mod.rs` in it.
     children: PathBuf,
-    /// What `#[path]` is relative to.
+    /// Folder that `#[path]` is relative to.
     paths: PathBuf,
 }
 
 impl Folder {
-    /// Of a file that is the folder's own: the crate's root, a `mod.rs`, or one named by `#[path]`.
+    /// Returns the folder of a file that owns it: the crate's root, a `mod.rs`, or a file given by
+    /// `#[path]`.
     pub fn of_owner(file: &Path) -> Self {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
         Self { children: folder.clone(), paths: folder }
     }
 
-    /// Of any other file: `a.rs` has its modules in `a/`.
+    /// Returns the folder of any other file: `a.rs` has its submodules in `a/`.
     fn of_other(file: &Path) -> Self {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
         let name = file.file_stem().unwrap_or_default();
         Self { children: folder.join(name), paths: folder }
     }
 
-    /// Of a module that is written in the file.
+    /// Returns the folder of an inline module.
     pub fn of_inline(&self, name: &str, attributes: &[Attribute]) -> Self {
         let (paths, is_certain) = attributes::paths(attributes);
         let folder = match paths.first() {
@@ -39,8 +40,8 @@ impl Folder {
         Self { children: folder.clone(), paths: folder }
     }
 
-    /// The files that `mod name;` may be, those that exist, each with its own folder. More than one
-    /// where conditions decide.
+    /// Returns the existing files that `mod name;` may refer to, each with its own folder.
+    /// Conditional paths may yield more than one file.
     pub fn files_of(&self, name: &str, attributes: &[Attribute]) -> Vec<(PathBuf, Self)> {
         let (paths, is_certain) = attributes::paths(attributes);
         let by_path = paths.iter().map(|path| {
@@ -62,8 +63,8 @@ impl Folder {
     }
 }
 
-/// The path without `folder/..`, as changed files are kept by. What leads through a link stays: where
-/// it leads back to is not where it came from.
+/// Removes `folder/..` from a path, so that it can be used as the key of a changed file. A part
+/// that leads through a symbolic link is kept, because its `..` leads elsewhere.
 pub(super) fn without_detours(path: &Path) -> PathBuf {
     let mut straight = PathBuf::new();
     for part in path.components() {
@@ -79,7 +80,8 @@ pub(super) fn without_detours(path: &Path) -> PathBuf {
     straight
 }
 
-/// The folders that a path goes through: those that it leaves again by `..`, and that of the file.
+/// Returns the folders that a path passes through: those that it leaves by `..`, and the folder of
+/// the file.
 pub(super) fn folders_on_the_way(path: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     let mut way = PathBuf::new();

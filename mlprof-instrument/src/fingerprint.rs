@@ -1,6 +1,6 @@
-//! Numbers that change when what they are made of changes.
+//! Hash values that are stable across versions.
 
-/// FNV-1a: the hashers of the standard library promise nothing about other versions of it.
+/// FNV-1a hash. The standard library's hashers may change between versions.
 #[derive(Debug, Clone, Copy)]
 pub struct Fingerprint(u64);
 
@@ -11,13 +11,13 @@ impl Default for Fingerprint {
 }
 
 impl Fingerprint {
-    /// Goes on from the number of an earlier fingerprint.
+    /// Continues from the number of an earlier fingerprint.
     #[must_use]
     pub fn continued(number: u64) -> Self {
         Self(number)
     }
 
-    /// The same with further bytes.
+    /// Returns the fingerprint with further bytes added.
     #[must_use]
     pub fn with(mut self, bytes: &[u8]) -> Self {
         self.add(bytes);

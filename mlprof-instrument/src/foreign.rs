@@ -1,4 +1,4 @@
-//! Functions that foreign code calls: which of them can have hooks.
+//! Decides which functions with foreign callers can have hooks.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,10 +8,10 @@ use syn::{Attribute, FnArg, ReturnType, Signature, Type};
 
 use super::attributes;
 
-/// Bytes of a source file that is looked at, at most.
+/// Maximum size in bytes of a source file to search.
 const LONGEST: u64 = 64 << 20;
 
-/// Calling conventions of ordinary functions. Others are of interrupts and of devices.
+/// Calling conventions of ordinary functions. The other conventions are for interrupts and devices.
 const ORDINARY: [&str; 15] = [
     "Rust",
     "C",
@@ -30,13 +30,13 @@ const ORDINARY: [&str; 15] = [
     "efiapi",
 ];
 
-/// Why a function of this calling convention cannot have a hook, if so.
+/// Returns the reason why a function with this calling convention cannot have a hook, if any.
 pub(super) fn obstacle_of_convention(convention: &str) -> Option<String> {
     (!ORDINARY.contains(&convention))
         .then(|| format!("a hook cannot run in a function of the convention \"{convention}\""))
 }
 
-/// Functions of the C library that hooks may call themselves.
+/// Functions of the C library that hooks themselves may call.
 const CALLED_BY_HOOKS: [&str; 35] = [
     "abort",
     "aligned_alloc",
@@ -74,11 +74,11 @@ const CALLED_BY_HOOKS: [&str; 35] = [
     "write",
     "writev",
 ];
-/// Beginnings of such names.
+/// Prefixes of further such functions.
 const FAMILIES: [&str; 6] = ["__cxa_", "__libc_", "__tls_", "_Unwind_", "clock_", "pthread_"];
 
-/// Why a function that is exported under its own name, or under another one, cannot have a hook, if
-/// so.
+/// Returns the reason why an exported function cannot have a hook, if any. The exported name may
+/// differ from the function's own name.
 pub(super) fn obstacle_of_export(attributes: &[Attribute], name: &str) -> Option<String> {
     let exported = match attributes::value(attributes, "export_name") {
         Some(exported) => exported,
@@ -92,7 +92,7 @@ pub(super) fn obstacle_of_export(attributes: &[Attribute], name: &str) -> Option
 
 const HANDLER: &str = "it handles a signal, in which a hook cannot run";
 
-/// Source text of a crate, to find out which functions handle signals.
+/// Source text of a crate, in which registrations of signal handlers are searched.
 #[derive(Debug)]
 pub(super) struct SignalHandlers {
     folder: PathBuf,
@@ -100,14 +100,16 @@ pub(super) struct SignalHandlers {
 }
 
 impl SignalHandlers {
-    /// Those of a crate; nothing is read before a function looks like one.
+    /// Creates the search for a crate. Files are read only when a function looks like a signal
+    /// handler.
     pub fn of_crate(root: &Path) -> Self {
         let folder = root.parent().unwrap_or(Path::new("")).to_owned();
         Self { folder, texts: OnceLock::new() }
     }
 
-    /// Why a function cannot have a hook, if it handles signals: it takes a signal's information,
-    /// or takes a number and is registered somewhere in the crate.
+    /// Returns the reason why a function cannot have a hook if it handles signals. Such a function
+    /// takes a `siginfo_t`. Alternatively, it takes a number and is registered as a handler
+    /// somewhere in the crate.
     pub fn obstacle(&self, signature: &Signature) -> Option<String> {
         if signature.abi.is_none() || !matches!(signature.output, ReturnType::Default) {
             return None;
@@ -155,7 +157,7 @@ fn is_information(of: &Type) -> bool {
     last_name(&pointer.elem).is_some_and(|name| name == "siginfo_t")
 }
 
-/// Whether a text names a function in a statement about signals.
+/// Returns `true` if the text contains the function's name in a statement about signals.
 fn registers(text: &str, name: &str) -> bool {
     const WORDS: [&str; 5] = ["SIG", "SigHandler", "sigaction", "sighandler", "signal"];
     text.match_indices(name).any(|(place, _)| {
@@ -170,7 +172,7 @@ fn registers(text: &str, name: &str) -> bool {
     })
 }
 
-/// Reads the source files in a folder and not far below it.
+/// Reads the source files in a folder and its subfolders, at most eight levels deep.
 fn read_sources(folder: &Path, depth: usize, texts: &mut Vec<String>) {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let Ok(entries) = std::fs::read_dir(folder) else { return };

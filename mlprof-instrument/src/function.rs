@@ -1,4 +1,4 @@
-//! A function that was found in a file.
+//! Function found in a file.
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;
@@ -9,23 +9,23 @@ use super::path::FunctionPath;
 use super::result::FunctionKind;
 use super::text::{plain, without_blanks};
 
-/// What decides whether a function is selected.
+/// Properties on which the selection of a function depends.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
     pub path: &'a FunctionPath,
     pub kind: FunctionKind,
-    /// `pub`, or of a trait.
+    /// `true` for `pub` functions and for functions of a trait.
     pub is_public: bool,
-    /// As it is written, but for blanks.
+    /// Return type as written, without blanks.
     pub returns: String,
 }
 
-/// A function with a body, whose text is in the file.
+/// Function with a body that is written in the file.
 pub(super) struct Function<'a> {
     pub name: &'a Ident,
     pub kind: FunctionKind,
     pub is_public: bool,
-    /// None of a closure.
+    /// Signature; `None` for a closure.
     pub signature: Option<&'a Signature>,
     pub is_async: bool,
     pub returns: &'a ReturnType,
@@ -33,28 +33,28 @@ pub(super) struct Function<'a> {
     pub body: Body<'a>,
 }
 
-/// What a function does.
+/// Body of a function.
 pub(super) enum Body<'a> {
     Block(&'a Block),
-    /// Of a closure without braces.
+    /// Body of a closure without braces.
     Expression(&'a Expr),
 }
 
 impl Function<'_> {
-    /// What its return type is compared by.
+    /// Returns the return type as text for comparisons.
     pub fn returns_text(&self) -> String {
         match self.returns {
             ReturnType::Default => String::new(),
             ReturnType::Type(_, of) => {
-                // Tokens are written with blanks between them, but for those that cannot be told
-                // from two.
+                // `to_string` puts blanks between tokens, so they are removed before types are
+                // compared.
                 let text = quote::ToTokens::to_token_stream(of).to_string();
                 without_blanks(&text)
             }
         }
     }
 
-    /// The type that it gives, where it can be named.
+    /// Returns the return type, if one is written.
     pub fn returned_type(&self) -> Option<&Type> {
         match self.returns {
             ReturnType::Default => None,
@@ -62,8 +62,8 @@ impl Function<'_> {
         }
     }
 
-    /// The names of its arguments, without those that have none or that only a macro's body can
-    /// name.
+    /// Returns the names of the arguments. Patterns, and names that only a macro's body can use,
+    /// are omitted.
     pub fn arguments(&self) -> Vec<String> {
         let Some(signature) = self.signature else { return Vec::new() };
         let named = |span: &Span, name: String| (!is_placeless(*span)).then_some(name);
@@ -83,7 +83,7 @@ impl Function<'_> {
         span.start().line as u32
     }
 
-    /// Where its body begins.
+    /// Returns the span at which the body begins.
     fn body_span(&self) -> Span {
         match self.body {
             Body::Block(block) => block.brace_token.span.open(),
@@ -91,13 +91,14 @@ impl Function<'_> {
         }
     }
 
-    /// The offset where its body begins; `None` if the text of its body is that of a macro.
+    /// Returns the offset at which the body begins, or `None` if a macro's definition contains the
+    /// body.
     pub fn place(&self) -> Option<usize> {
         let span = self.body_span();
         (!is_placeless(span)).then(|| span.byte_range().start)
     }
 
-    /// The bytes of its body: of a block, what is between the braces.
+    /// Returns the byte range of the body. For a block, this is the text between the braces.
     pub fn body_range(&self) -> std::ops::Range<usize> {
         match self.body {
             Body::Block(block) => {
@@ -108,7 +109,8 @@ impl Function<'_> {
         }
     }
 
-    /// Why it cannot have a hook, if so; `around` if that is because of what is around it.
+    /// Returns the reason why the function cannot have a hook, if any. `around` is a reason that
+    /// applies to everything in its context.
     pub fn obstacle(&self, around: Option<&str>, handlers: &SignalHandlers) -> Option<String> {
         if around.is_some() {
             return around.map(str::to_owned);
@@ -137,7 +139,7 @@ impl Function<'_> {
     }
 }
 
-/// Whether something is written in no file: macros write it.
+/// Returns `true` if the span refers to no text in a file, because a macro generated the token.
 pub(super) fn is_placeless(span: Span) -> bool {
     span.byte_range().is_empty()
 }

@@ -1,4 +1,4 @@
-//! What makes functions that are in no file of a crate.
+//! Macros and included files that define functions outside the crate's own files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use super::function::is_placeless;
 use super::macros;
 use super::result::LeftOut;
 
-/// Derivations that are the compiler's own.
+/// Derive macros of the compiler.
 const OWN: [&str; 9] =
     ["Clone", "Copy", "Debug", "Default", "Eq", "Hash", "Ord", "PartialEq", "PartialOrd"];
-/// Macros of the standard library that stand where items do, and make none that anybody would name.
+/// Macros of the standard library in item position that define no functions of interest.
 const PLAIN: [&str; 3] = ["compile_error", "global_asm", "thread_local"];
 
-/// What was found, by how it is written.
+/// Calls found so far, by their text.
 #[derive(Debug, Default)]
 pub(super) struct GeneratedItems {
     places: BTreeMap<String, Places>,
@@ -24,16 +24,16 @@ pub(super) struct GeneratedItems {
 
 #[derive(Debug)]
 struct Places {
-    /// Of a macro that may be one of the crate.
+    /// Name of a macro that may be defined in the crate.
     macro_name: Option<String>,
     count: usize,
     first: (PathBuf, u32),
 }
 
 impl GeneratedItems {
-    /// An attribute of an item.
+    /// Adds the derive macros in an item's attribute.
     pub fn attribute(&mut self, attribute: &Attribute, file: &Path) {
-        // Of what macros write only the calls are in a file.
+        // For generated code, only the macro call itself is in the file.
         if !attribute.path().is_ident("derive") || is_placeless(attribute.pound_token.span) {
             return;
         }
@@ -47,7 +47,7 @@ impl GeneratedItems {
         }
     }
 
-    /// A call of a macro in place of items.
+    /// Adds a macro call in item position.
     pub fn items(&mut self, call: &Macro, file: &Path, line: u32) {
         let Some(last) = call.path.segments.last() else { return };
         let name = last.ident.to_string();
@@ -59,7 +59,8 @@ impl GeneratedItems {
         }
     }
 
-    /// A call of a macro of the crate that cannot be expanded, and may make items of its tokens.
+    /// Adds a call of the crate's own macro that cannot be expanded, and that may define items from
+    /// its tokens.
     pub fn not_expanded(&mut self, name: &str, file: &Path, line: u32) {
         self.add(format!("{name}!{{}}"), None, file, line);
     }
@@ -69,7 +70,7 @@ impl GeneratedItems {
         self.places.entry(what).or_insert_with(new).count += 1;
     }
 
-    /// All but the macros of the crate itself.
+    /// Returns all calls except those of the crate's own macros.
     pub fn into_left_out(self, known: &macros::Found) -> Vec<LeftOut> {
         let is_of_others =
             |places: &Places| places.macro_name.as_ref().is_none_or(|name| !known.defines(name));

@@ -1,42 +1,41 @@
-//! The text of a hook.
+//! Generates the text of hooks.
 
 use super::path::FunctionPath;
 use super::result::HookKind;
 
-/// What a function is measured as.
+/// Hook of a function, with the kind of measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hook {
     pub kind: HookKind,
     pub name: String,
-    /// An expression for what stands behind the framework in the name.
+    /// Expression that computes the part of the name after the framework.
     pub named_by: Option<String>,
     pub inputs: Inputs,
-    /// The types of tensors that it may return, if these are told, too.
+    /// Tensor types that the function may return, if outputs are reported.
     pub outputs: Vec<String>,
 }
 
-/// What is told about the arguments of an op.
+/// Inputs of an op that its hook reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Inputs {
     None,
-    /// Those that are tensors.
+    /// All arguments that are tensors.
     Tensors,
-    /// These expressions.
+    /// The values of these expressions.
     Told(Vec<String>),
 }
 
-/// What stands where the text of a hook needs a string or a number that only the compiler knows.
+/// Expressions used in a hook's text if only the compiler knows the name or the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Made {
-    /// An expression for the name.
+    /// Expression for the name.
     pub name: String,
-    /// An expression for what is compared, and what it may be, if not all calls of the macro are
-    /// selected.
+    /// Expression to compare and its accepted values, if only some calls of the macro are selected.
     pub only: Option<(String, Vec<String>)>,
 }
 
 impl Hook {
-    /// A hook that is called what the function is called.
+    /// Creates a hook that is named after the function's path.
     pub fn function(path: &FunctionPath, kind: HookKind) -> Self {
         Self {
             kind,
@@ -47,7 +46,8 @@ impl Hook {
         }
     }
 
-    /// The statement that a function begins with. `number` tells its guard from those of others.
+    /// Returns the statement at the start of the function. `number` distinguishes its guard from
+    /// those of the function's other hooks.
     pub fn statement(
         &self,
         number: usize,
@@ -62,7 +62,7 @@ impl Hook {
         self.with(number, &made, &line.to_string(), arguments)
     }
 
-    /// The statement for a function that a macro makes.
+    /// Returns the statement for a function that a macro generates.
     pub fn made_statement(
         &self,
         number: usize,
@@ -109,7 +109,7 @@ impl Hook {
         ))
     }
 
-    /// The expressions for what is told of its inputs.
+    /// Returns the expressions of the reported inputs.
     pub fn told_inputs(&self, arguments: &[String]) -> Result<Vec<String>, String> {
         match &self.inputs {
             Inputs::None => Ok(Vec::new()),
@@ -118,13 +118,13 @@ impl Hook {
         }
     }
 
-    /// What stands before and after the body of an async function.
+    /// Returns the texts before and after the body of an async function.
     pub fn around_async(&self, line: u32, returns: Option<String>) -> (String, &'static str) {
         let made = Made { name: format!("{:?}", self.name), only: None };
         self.around_polls(&made, &line.to_string(), returns)
     }
 
-    /// What stands before and after the body of an async function that a macro makes.
+    /// Returns the texts before and after the body of an async function that a macro generates.
     pub fn around_made_async(
         &self,
         made: &Made,
@@ -153,7 +153,8 @@ impl Hook {
         (before, " }).await ")
     }
 
-    /// An expression for the bits that it waits for: none where the macro's call is not selected.
+    /// Returns an expression for the bits that enable the hook. It evaluates to 0 if this call of
+    /// the macro is not selected.
     fn bits(&self, made: &Made) -> String {
         let bits = self.kind.bits();
         let Some((made, names)) = &made.only else { return bits.to_string() };
@@ -164,28 +165,28 @@ impl Hook {
     }
 }
 
-/// An expression for the line where a macro is called.
+/// Expression for the line of the macro call.
 const LINE: &str = "crate::__mlprof::__core::line!()";
-/// The number of an op that tells its name when it runs.
+/// Site code of an op with a name that is determined at run time.
 const NAMED_OP: u32 = 6;
-/// What a hook tells inputs to.
+/// Variable that collects the words of the inputs.
 const WORDS: &str = "__mlprof_words";
-/// The methods that tell an input, of which the compiler chooses one.
+/// Imports of the traits that encode an input. The compiler selects one of their methods.
 const TRAITS: &str = "#[allow(unused_imports)] \
      use crate::__mlprof::{First as _, Fourth as _, Second as _, Third as _};";
 
-/// The guard of a function's hook: the first one of the function is number 0.
+/// Returns the variable name of a hook's guard. The first hook of a function has number 0.
 pub(super) fn guard(number: usize) -> String {
     format!("_mlprof_guard_{number}")
 }
 
-/// The value of a static that tells of a function. `name` and `line` are expressions.
+/// Returns the initialiser of a function's static site. `name` and `line` are expressions.
 fn site(kind: u32, name: &str, line: &str) -> String {
     let file = "crate::__mlprof::__core::file!()";
     format!("crate::__mlprof::Site::new({kind}, {name}, {file}, {line})")
 }
 
-/// The expressions, if each is about an argument of the function.
+/// Returns the expressions, or an error if one of them does not use an argument of the function.
 fn told(inputs: &[String], arguments: &[String]) -> Result<Vec<String>, String> {
     let is_argument = |word: &str| arguments.iter().any(|argument| argument == word);
     let mut told = Vec::new();

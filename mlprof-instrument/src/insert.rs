@@ -1,4 +1,4 @@
-//! Where in a function its hooks stand.
+//! Inserts hooks into a function.
 
 use quote::ToTokens;
 use syn::spanned::Spanned;
@@ -13,8 +13,11 @@ use super::path::FunctionPath;
 use super::source::Source;
 use super::tail_calls;
 
-/// Puts the hooks into a function. Nothing is inserted if it cannot be. If it can, what there is to say
-/// of it nevertheless.
+/// Inserts the hooks into a function. Returns a caution for the user, if any.
+///
+/// # Errors
+///
+/// Returns the reason if hooks cannot be inserted. The source then stays unchanged.
 pub(super) fn insert(
     source: &mut Source,
     function: &Function<'_>,
@@ -60,7 +63,8 @@ const DEEP: &str = "it ends in calls of itself, of which the compiler makes a lo
 
 const CLOSURE: &str = "the lines of a closure are lines of the function around it";
 
-/// What stands before and after the statements of a function; and why what it returns is not told, if it should be.
+/// Returns the texts before and after the function's statements. The third value is the reason why
+/// requested outputs cannot be reported.
 fn around(
     function: &Function<'_>,
     hooks: &[&Hook],
@@ -93,14 +97,14 @@ fn around(
     Ok((before, after, unseen))
 }
 
-/// Behind the brace, and behind attributes of the body.
+/// Returns the first position inside the body, after its brace and its inner attributes.
 fn first_place(source: &str, function: &Function<'_>, block: &Block) -> usize {
     let range = function.body_range();
     let is_inner = |attribute: &&syn::Attribute| matches!(attribute.style, AttrStyle::Inner(_));
     let inner = function.attributes.iter().filter(is_inner).map(|one| one.span().byte_range());
     match inner.max_by_key(|attribute| attribute.end) {
         None => range.start,
-        // The end of a line comment is the end of its line.
+        // A line comment extends to the end of its line.
         Some(last) if source.get(last.clone()).is_some_and(|text| text.starts_with("//")) => {
             block.stmts.first().map_or(range.end, |first| first.span().byte_range().start)
         }
@@ -108,7 +112,8 @@ fn first_place(source: &str, function: &Function<'_>, block: &Block) -> usize {
     }
 }
 
-/// The return type of an async function, which the block inside it has to be told.
+/// Returns the return type of an async function, which the inner `async` block needs as a type
+/// hint.
 fn hint(function: &Function<'_>) -> Option<String> {
     if function.signature.is_none() && function.returned_type().is_none() {
         return None; // a closure's is inferred
@@ -124,7 +129,7 @@ fn hint(function: &Function<'_>) -> Option<String> {
     }
 }
 
-/// Replaces `impl Trait`, which has no name inside the function, by `_`.
+/// Replaces `impl Trait` with `_`, because the type cannot be named inside the function.
 struct InferImplTrait;
 
 impl VisitMut for InferImplTrait {

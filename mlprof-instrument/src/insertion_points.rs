@@ -1,9 +1,9 @@
-//! What of a text must stay in its column, and where there is room before it.
+//! Finds the parts of a text that must keep their column, and the room before them.
 //!
-//! A panic, and `Location::caller`, tell line and column of an expression. So nothing may be inserted
-//! before one on its line. But what stands there, up to the insertion, is mostly the head of a
-//! function or of a closure, which does nothing: it goes to the end of what was written before, with
-//! the insertion behind it, and blanks take its place.
+//! Panics and `Location::caller` report the line and column of an expression. An insertion must
+//! therefore not shift such an expression within its line. The text before it is mostly the head of
+//! a function or closure, which can be moved. That head moves to the end of the previous code,
+//! followed by the insertion, and blanks replace it.
 
 use std::ops::Range;
 
@@ -15,30 +15,31 @@ use syn::{Expr, File, Item, ItemMacro, Macro};
 use super::conditional::conditional_items;
 use super::function::is_placeless;
 
-/// The tokens of a text, and where a panic can happen.
+/// Tokens of a text, and the positions at which a panic can happen.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// In their order; a comment of documentation is one.
+    /// Byte ranges of the tokens, in order. A documentation comment is one token.
     tokens: Vec<Range<usize>>,
-    /// Where expressions begin of which a place is told, sorted.
+    /// Sorted start offsets of expressions with an observable position.
     told: Vec<usize>,
-    /// Where the text begins, behind a byte order mark and a `#!` line.
+    /// Start of the text, after a byte order mark and a `#!` line.
     beginning: usize,
 }
 
-/// A part of a line that goes elsewhere.
+/// Part of a line that moves to another position.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Move {
-    /// What goes.
+    /// Byte range to move.
     pub from: Range<usize>,
-    /// Behind what it goes.
+    /// Offset after which the part is placed.
     pub to: usize,
-    /// A comment of documentation that ends there, up to the end of its line.
+    /// Documentation comment that ends at the target position.
     pub behind_comment: Option<Range<usize>>,
 }
 
 impl Places {
-    /// Those of `text`, which `tokens` and `file` were read from; `beginning` is where it begins.
+    /// Collects the positions in `text`. `tokens` and `file` are the result of parsing it, and
+    /// `beginning` is its start offset.
     pub fn new(text: &str, tokens: TokenStream, file: &File, beginning: usize) -> Self {
         let mut places = Self { beginning, ..Self::default() };
         places.flatten(text, tokens);
@@ -46,7 +47,7 @@ impl Places {
         places
     }
 
-    /// Adds the expressions of items that are written in a call of a macro.
+    /// Adds the expressions of items that are written in a macro call.
     pub fn add_expansion(&mut self, items: &[Item]) {
         self.add(|told| items.iter().for_each(|item| told.visit_item(item)));
     }
@@ -59,7 +60,8 @@ impl Places {
     }
 
     fn flatten(&mut self, text: &str, tokens: TokenStream) {
-        // Attributes that were comments have more tokens than text.
+        // A documentation comment is parsed into several attribute tokens with overlapping spans.
+        // Only the first one is kept.
         let mut until = 0;
         for token in tokens {
             let range = token.span().byte_range();
@@ -82,13 +84,13 @@ impl Places {
         }
     }
 
-    /// The end of the last token.
+    /// Returns the end offset of the last token.
     pub fn end(&self) -> usize {
         self.tokens.last().map_or(self.beginning, |token| token.end)
     }
 
-    /// What has to go before insertions at `offsets`, all of the line `line`, so that what follows them
-    /// stays. `None` if nothing has to, or nothing can.
+    /// Returns the part of `line` that must move before insertions at `offsets`, so that the
+    /// following expressions keep their column. Returns `None` if no move is necessary or possible.
     pub fn moved(&self, text: &str, line: &Range<usize>, offsets: &[usize]) -> Option<Move> {
         let first_told = self.told.partition_point(|told| *told < line.start);
         let first_told = *self.told.get(first_told).filter(|told| line.contains(told))?;
@@ -97,7 +99,8 @@ impl Places {
         let from = self.tokens.get(first)?.start;
         let before = first.checked_sub(1).and_then(|before| self.tokens.get(before));
         let to = before.map_or(self.beginning, |before| before.end);
-        // Something may reach into this line, or be in front of it there.
+        // The previous token may extend into this line, or the insertion may precede the line's
+        // first token.
         if to >= line.start || until < from {
             return None;
         }
@@ -107,12 +110,12 @@ impl Places {
     }
 }
 
-/// Finds expressions of which a place is told.
+/// Visitor that finds expressions with an observable position.
 struct Told(Vec<usize>);
 
 impl Told {
     fn at(&mut self, span: Span) {
-        // What macros write is not in the text.
+        // Tokens generated by a macro are not in the text.
         if !is_placeless(span) {
             self.0.push(span.byte_range().start);
         }
@@ -122,7 +125,7 @@ impl Told {
 impl<'ast> Visit<'ast> for Told {
     fn visit_expr(&mut self, expression: &'ast Expr) {
         match expression {
-            // Nothing of their own can go wrong in these; what is in them is looked at.
+            // These expressions cannot panic themselves, but their parts are visited.
             Expr::Array(_)
             | Expr::Assign(_)
             | Expr::Block(_)
@@ -165,7 +168,7 @@ impl<'ast> Visit<'ast> for Told {
     fn visit_item_macro(&mut self, item: &'ast ItemMacro) {
         let name = item.mac.path.segments.last().map(|segment| segment.ident.to_string());
         match name.as_deref() {
-            // What is in it is where it is called.
+            // The code in a macro definition is located at the macro's calls.
             Some("macro_rules") => {}
             Some(name) if name.starts_with("cfg_") => {
                 let items = conditional_items(&item.mac.tokens);

@@ -1,4 +1,4 @@
-//! Items in the tokens of macro calls, and names of types.
+//! Parses items in the tokens of macro calls, and formats the names of types.
 
 use proc_macro2::TokenStream;
 use syn::punctuated::Punctuated;
@@ -7,7 +7,8 @@ use syn::{Expr, ExprLit, File, Item, Lit, LitStr, Token, Type, TypeParamBound};
 use super::macros::ItemKind;
 use super::text::plain;
 
-/// The items of an expansion; those of an `impl` block or of a trait in one of those.
+/// Returns the items of an expansion. Items of an `impl` block or a trait are wrapped in a
+/// placeholder block.
 pub(super) fn items_of(tokens: &TokenStream, kind: ItemKind) -> Option<Vec<Item>> {
     match kind {
         ItemKind::Module => syn::parse2::<File>(tokens.clone()).ok().map(|file| file.items),
@@ -20,7 +21,7 @@ pub(super) fn items_of(tokens: &TokenStream, kind: ItemKind) -> Option<Vec<Item>
     }
 }
 
-/// The text that `include!` is given: one literal, or several in `concat!`.
+/// Returns the path in an `include!`, given as a literal or as literals in `concat!`.
 pub(super) fn included_path(tokens: &TokenStream) -> Option<String> {
     let literals = match syn::parse2::<Expr>(tokens.clone()).ok()? {
         Expr::Macro(of) if of.mac.path.is_ident("concat") => {
@@ -33,8 +34,8 @@ pub(super) fn included_path(tokens: &TokenStream) -> Option<String> {
     Some(literals.iter().map(LitStr::value).collect())
 }
 
-/// `Net` for `crate::model::Net<B>`, `&Net` and `(Net)`; `dyn Module` for a trait object; other
-/// types as they are written.
+/// Returns the short name of a type: `Net` for `crate::model::Net<B>`, `&Net` and `(Net)`, and `dyn
+/// Module` for a trait object. Other types are formatted as written.
 pub(super) fn type_name(of: &Type) -> String {
     match of {
         Type::Path(path) => path.path.segments.last().map(|last| plain(&last.ident.to_string())),

@@ -1,4 +1,4 @@
-//! Goes through the items of a file.
+//! Walks through the items of a file and inserts hooks.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -26,15 +26,15 @@ use super::selection::Selection;
 use super::source::Source;
 use super::text::{owned, plain};
 
-/// A file that a module's declaration leads to, or that is included.
+/// File of a declared module or of an `include!`.
 pub(super) struct DeclaredFile {
     pub file: PathBuf,
-    /// Where its own modules are looked for.
+    /// Folder of its submodules.
     pub folder: Folder,
     pub context: Context,
 }
 
-/// State that the walks through all files of a crate share.
+/// State shared by the walks through all files of a crate.
 pub(super) struct CrateWalk<'all> {
     pub selection: &'all Selection,
     pub handlers: &'all SignalHandlers,
@@ -43,7 +43,7 @@ pub(super) struct CrateWalk<'all> {
     pub unseen: GeneratedItems,
 }
 
-/// The way through one file, or through the expansion of a macro call in it.
+/// Walk through one file, or through the expansion of a macro call in it.
 pub(super) struct ItemWalk<'w, 'all> {
     all: &'w mut CrateWalk<'all>,
     source: &'w mut Source,
@@ -51,15 +51,15 @@ pub(super) struct ItemWalk<'w, 'all> {
     folder: Folder,
     context: Context,
     modules: Vec<DeclaredFile>,
-    /// The macro call whose expansion this is.
+    /// Macro call, during the walk through its expansion; `None` in the file itself.
     expanded: Option<ExpandedCall>,
 }
 
-/// A macro call while its expansion is walked through.
+/// Macro call during the walk through its expansion.
 struct ExpandedCall {
     line: u32,
     depth: usize,
-    /// How often each brace of the file stands in the expansion.
+    /// Number of occurrences of each of the file's braces in the expansion.
     braces: HashMap<usize, usize>,
 }
 
@@ -78,14 +78,14 @@ impl<'w, 'all> ItemWalk<'w, 'all> {
         self.visit_file(file);
     }
 
-    /// Goes through the items that a macro call makes: for modules that it declares, calls of
-    /// further macros, and functions whose text is that of the call.
+    /// Walks through the items that a macro call generates. It finds declared modules, calls of
+    /// further macros, and functions that are written in the call.
     pub fn expansion(&mut self, expansion: &Expansion) {
         let CallSite { kind, line, depth, .. } = expansion.site;
         let tokens = expansion.tokens.as_ref();
         let items = tokens.and_then(|tokens| items_of(tokens, kind));
         let Some(items) = items else {
-            // In place of a statement it may be an expression.
+            // In statement position, the call may be an expression.
             if !self.context.is_inner {
                 self.all.unseen.not_expanded(&expansion.name, &self.source.path, line);
             }
@@ -107,20 +107,20 @@ impl<'w, 'all> ItemWalk<'w, 'all> {
         }
     }
 
-    /// The files that the modules declared in this one may be, the last one first: so they are
-    /// taken in the order in which they are written.
+    /// Returns the files of the modules declared in this file, in reverse order. The caller takes
+    /// them from the end, and so visits them in source order.
     pub fn into_modules(self) -> impl Iterator<Item = DeclaredFile> {
         self.modules.into_iter().rev()
     }
 
-    /// Goes on below one more name.
+    /// Continues in another context.
     fn within(&mut self, context: Context, go: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.context, context);
         go(self);
         self.context = before;
     }
 
-    /// What is around the items in something of this name.
+    /// Returns the context of the items inside an item with this name.
     fn below(&self, name: &str, attributes: &[Attribute]) -> Context {
         let mut context = self.context.clone();
         context.path = context.path.join(name);
@@ -134,7 +134,7 @@ impl<'w, 'all> ItemWalk<'w, 'all> {
         let name = plain(&function.name.to_string());
         let inner = self.below(&name, function.attributes);
         let place = function.place();
-        // A function in a macro's body gets its hook there.
+        // A function in a macro's body gets its hook in the macro definition.
         if place.is_some() {
             self.hook(function, &inner);
         }
@@ -145,7 +145,7 @@ impl<'w, 'all> ItemWalk<'w, 'all> {
         });
     }
 
-    /// Puts hooks into a function if it is selected.
+    /// Inserts hooks into a function if it is selected.
     fn hook(&mut self, function: &Function<'_>, inner: &Context) {
         let path = &inner.path;
         self.all.result.seen.push(path.full());
@@ -195,15 +195,14 @@ impl<'w, 'all> ItemWalk<'w, 'all> {
         }
     }
 
-    /// Whether the macro that is expanded writes the function's text more than once: perhaps as
-    /// text.
+    /// Returns `true` if the expanded macro repeats the function's text, for example as a string.
     fn is_written_again(&self, function: &Function<'_>) -> bool {
         let Some(expanded) = &self.expanded else { return false };
         let count = function.place().and_then(|place| expanded.braces.get(&place));
         count.is_some_and(|count| *count > 1)
     }
 
-    /// Where a macro call stands that makes items.
+    /// Returns the location of a macro call that generates items.
     fn call_site(&self, call: &Macro, kind: ItemKind) -> CallSite {
         let line = call.path.span().start().line as u32;
         let (line, depth) = self
@@ -213,13 +212,14 @@ impl<'w, 'all> ItemWalk<'w, 'all> {
         CallSite { source: self.number, folder: self.folder.clone(), kind, line, depth }
     }
 
-    /// A call of a macro in place of items.
+    /// Records a macro call in item position.
     fn items_of_macro(&mut self, call: &Macro, kind: ItemKind) {
         let site = self.call_site(call, kind);
         self.all.macros.call(call, &self.context, Some(site));
     }
 
-    /// A file that is included in place of items: its path is relative to that of this file.
+    /// Adds a file that is included in item position, with a path relative to this file. Returns
+    /// `false` if the file cannot be found.
     fn included(&mut self, call: &Macro) -> bool {
         let folder = self.source.path.parent().unwrap_or(Path::new(""));
         let file = included_path(&call.tokens).filter(|path| Path::new(path).is_relative());
@@ -372,7 +372,7 @@ impl<'ast> Visit<'ast> for ItemWalk<'_, '_> {
             }
             (Some("include"), None) if self.included(&item.mac) => {}
             (Some(name), None) => {
-                // Items under conditions, as they are written outside of it.
+                // Conditional items are visited like ordinary items.
                 let mut items = Vec::new();
                 if name.starts_with("cfg_") {
                     items = conditional_items(&item.mac.tokens);
@@ -413,7 +413,7 @@ const WRITTEN_AGAIN: &str = "the macro that it is written in repeats its text";
 
 const NAKED: &str = "a naked function is nothing but its assembly";
 
-/// Without parentheses and references around it.
+/// Removes parentheses and references around an expression.
 fn unwrapped(expression: &Expr) -> &Expr {
     match expression {
         Expr::Paren(inner) => unwrapped(&inner.expr),

@@ -1,8 +1,9 @@
-//! Puts hooks into the source text of other people's crates, without moving a line.
+//! Inserts hooks into the source of other crates, without changing line numbers.
 //!
-//! [`splice_crate`] reads a crate as rustc does, module by module, finds the functions that a
-//! [`Selection`] chooses, and gives back the files whose text changed. A function begins with a call
-//! of a macro that the crate's root file defines; what stands behind it is in `template/`.
+//! [`splice_crate`] reads a crate module by module, as rustc does. It finds the functions that a
+//! [`Selection`] chooses, and returns the changed files. Each of these functions begins with calls
+//! into a module that is added to the crate's root file. The texts of that module are in
+//! `template/`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -56,22 +57,22 @@ pub use suggestions::near_misses;
 use std::io;
 use std::path::Path;
 
-/// Returns whether a text consists of Rust's tokens.
+/// Returns `true` if the text consists of Rust tokens.
 #[must_use]
 pub fn is_rust(text: &str) -> bool {
     text.parse::<proc_macro2::TokenStream>().is_ok()
 }
 
-/// Splices the crate whose root file is `root`, such as `src/lib.rs`. `crate_name` is the name that
-/// rustc is given: with underscores.
+/// Instruments the crate with the root file `root`, such as `src/lib.rs`. `crate_name` is the name
+/// that rustc receives, with underscores.
 ///
-/// Nothing is written; the caller puts the texts where rustc will read them. Modules are found by
-/// their declarations, whether or not their `cfg` holds, and a file that is missing is passed over.
+/// No file is written; the caller must place the texts where rustc reads them. Modules are found by
+/// their declarations, even if their `cfg` is false. Missing files are skipped.
 ///
 /// # Errors
 ///
-/// If the root file cannot be read. Any other file that cannot be read or parsed is listed in
-/// [`SplicedCrate::unread`] and stays as it is.
+/// Returns an error if the root file cannot be read. Other files that cannot be read or parsed are
+/// listed in [`SplicedCrate::unread`] and stay unchanged.
 pub fn splice_crate(
     root: &Path,
     crate_name: &str,
@@ -80,11 +81,11 @@ pub fn splice_crate(
     modules::splice(root, crate_name, selection, AllocatorHooks::None)
 }
 
-/// The same, with hooks in its allocator.
+/// Instruments a crate like [`splice_crate`], and adds hooks to its allocator.
 ///
 /// # Errors
 ///
-/// As [`splice_crate`].
+/// Returns an error if the root file cannot be read.
 pub fn splice_crate_and_allocator(
     root: &Path,
     crate_name: &str,

@@ -1,4 +1,4 @@
-//! Goes through the modules of a crate.
+//! Walks through the modules of a crate.
 
 use std::collections::HashSet;
 use std::io;
@@ -21,16 +21,17 @@ use super::root;
 use super::selection::Selection;
 use super::source::Source;
 
-/// What is done about the allocator of a crate.
+/// Instrumentation of a crate's allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllocatorHooks {
-    /// Nothing.
+    /// The allocator is not instrumented.
     None,
-    /// If it has one, that is wrapped.
+    /// The crate's allocator is wrapped, if it has one.
     Wrapped,
-    /// It is a program, whose large copies are told, too.
+    /// The crate is a program; its large copies are also reported.
     Program {
-        /// It gets an allocator if it has none. Not if another crate of the program has one.
+        /// Adds an allocator if the crate has none. Must be `false` if another crate of the program
+        /// has one.
         adds: bool,
     },
 }
@@ -64,7 +65,7 @@ pub(super) fn splice(
     };
     loop {
         let Some(module) = modules.pop() else {
-            // Where all files are read, macros may declare further ones.
+            // When all known files are read, macro expansions may declare further ones.
             for expansion in all.macros.expand() {
                 let site = &expansion.site;
                 let (number, folder) = (site.source, site.folder.clone());
@@ -79,7 +80,7 @@ pub(super) fn splice(
             }
             continue;
         };
-        // Several modules may be one file; its functions then have the first one's path.
+        // Several modules may share one file. Its functions then have the path of the first module.
         if !known.insert(module.file.canonicalize().unwrap_or_else(|_| module.file.clone())) {
             continue;
         }
@@ -112,7 +113,7 @@ pub(super) fn splice(
         let places = Places::new(&cleaned, tokens, &parsed, beginning);
         let mut source = Source { path, text, edits: Edits::default(), places };
         if is_root {
-            // Behind everything: there it moves nothing.
+            // The text is placed after all items, where it shifts no code.
             root_place = (!parsed.items.is_empty()).then(|| source.places.end());
         }
         root::allow_unsafe(&parsed, &mut source.edits);
@@ -136,17 +137,17 @@ pub(super) fn splice(
     Ok(result)
 }
 
-/// The tokens of a text, and what they mean.
+/// Parses a text into its tokens and its syntax tree.
 fn parse(text: &str) -> syn::Result<(TokenStream, syn::File)> {
     let tokens: TokenStream = text.parse()?;
     let file = syn::parse2(tokens.clone()).or_else(|error| {
-        // What the edition of 2015 has no such words for may be called so in it.
+        // In the 2015 edition, `async`, `await` and `try` are valid names.
         syn::parse2(with_raw_words(tokens.clone())).map_err(|_| error)
     })?;
     Ok((tokens, file))
 }
 
-/// Makes names of words that are none in later editions.
+/// Converts keywords of later editions into raw identifiers.
 fn with_raw_words(tokens: TokenStream) -> TokenStream {
     let raw = |token| match token {
         TokenTree::Ident(word) if ["async", "await", "try"].iter().any(|one| word == *one) => {
@@ -162,7 +163,7 @@ fn with_raw_words(tokens: TokenStream) -> TokenStream {
     tokens.into_iter().map(raw).collect()
 }
 
-/// What the hooks of functions need at the root.
+/// Returns the text that the hooks of functions need in the root file.
 fn hooks_text(crate_name: &str, selection: &Selection, result: &SplicedCrate) -> String {
     if result.spliced.is_empty() {
         return String::new();
@@ -172,7 +173,7 @@ fn hooks_text(crate_name: &str, selection: &Selection, result: &SplicedCrate) ->
     super::template::root_text(&rules, has_lines, |rules| selection.tells_outputs_of(rules))
 }
 
-/// What tracked allocators need at the root.
+/// Returns the text that tracked allocators need in the root file.
 fn allocator_text(allocators: &Allocators, hooks: AllocatorHooks) -> String {
     match hooks {
         AllocatorHooks::None => String::new(),
@@ -181,7 +182,7 @@ fn allocator_text(allocators: &Allocators, hooks: AllocatorHooks) -> String {
     }
 }
 
-/// Makes the new texts, if anything is needed at the root and there is a place for it.
+/// Creates the new texts, if the root file needs additional text and has a place for it.
 fn finish(
     needed: String,
     root_place: Option<usize>,

@@ -1,9 +1,9 @@
-//! What ops are called, made from what functions are called.
+//! Derives the names of ops from the names of functions.
 
 use super::function::Found;
 use super::rules::FunctionRule;
 
-/// The name that a rule gives a function.
+/// Returns the name that a rule gives to a function.
 pub(super) fn hook_name(rule: &FunctionRule, framework: &str, found: &Found<'_>) -> String {
     if let Some(expression) = &rule.named_by {
         return format!("{framework}::{{{expression}}}");
@@ -24,8 +24,8 @@ pub(super) fn hook_name(rule: &FunctionRule, framework: &str, found: &Found<'_>)
     if rule.kind.is_op() { format!("{framework}::{name}") } else { name.clone() }
 }
 
-/// `MaxPool2D` as `max_pool2d`: a capital letter begins a word, unless a digit or another capital
-/// letter is before it.
+/// Converts `MaxPool2D` to `max_pool2d`. A capital letter begins a word, unless a digit or another
+/// capital letter precedes it.
 fn snake_case(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 4);
     let mut before: Option<char> = None;

@@ -1,6 +1,7 @@
-//! What an op returns: the text that is put around its body, to see it.
+//! Reports the return values of ops by text around their bodies.
 //!
-//! The body becomes that of a closure which is called at once, so that `return` and `?` in it give the value that is looked at.
+//! The body becomes a closure that is called at once. Values of `return` and `?` are then also
+//! visible to the hook.
 
 use syn::visit::{self, Visit};
 use syn::{ReturnType, Type};
@@ -9,12 +10,12 @@ use super::attributes;
 use super::function::Function;
 use super::hook::{self, Hook};
 
-/// What the text keeps tensors in.
+/// Variable in which the generated text collects tensors.
 const HELD: &str = "__mlprof_held";
 const TRAITS: &str = "#[allow(unused_imports)] use crate::__mlprof::{IsHeld as _, IsNotHeld as _};";
 
-/// What stands before and after a body that returns a value of the type `returns`, behind the statement of a hook that has this
-/// `number`.
+/// Returns the texts before and after a body that returns a value of type `returns`. They follow
+/// the statement of the hook with this `number`.
 pub(super) fn around(
     hook: &Hook,
     number: usize,
@@ -36,8 +37,12 @@ pub(super) fn around(
     Ok((before, after))
 }
 
-/// The type that a function returns, if it may have tensors in it and a closure may return it just as well; else why its
-/// outputs cannot be seen, if they should be.
+/// Returns the function's return type if it may contain tensors, or `None` if it cannot.
+///
+/// # Errors
+///
+/// Returns the reason if the function's outputs cannot be reported, because a closure could not
+/// return the value in the same way.
 pub(super) fn returned(
     function: &Function<'_>,
     tensors: &[String],
@@ -64,13 +69,14 @@ pub(super) fn returned(
     Ok(Some(quote::ToTokens::to_token_stream(of).to_string()))
 }
 
-/// The same of a function that a macro makes, of which the type's text is known.
+/// Returns the return type of a function that a macro generates, if it may contain tensors and can
+/// be returned by a closure. The type is given as text.
 pub(super) fn returned_by_macro(returns: &str, tensors: &[String]) -> Option<String> {
     let of: Type = syn::parse_str(returns).ok()?;
     (may_have_tensors(&of, tensors) && is_owned(&of)).then(|| returns.to_owned())
 }
 
-/// Whether one of these types is in it, or the one that the function belongs to.
+/// Returns `true` if the type contains one of these tensor types, or `Self`.
 fn may_have_tensors(of: &Type, tensors: &[String]) -> bool {
     struct Search<'names>(&'names [String], bool);
     impl Visit<'_> for Search<'_> {

@@ -1,23 +1,24 @@
-//! Where a function is.
+//! Paths of functions.
 
-/// The path of a function, by its names: `my_model::net::Net::forward`.
+/// Path of a function as a list of names: `my_model::net::Net::forward`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct FunctionPath {
     pub segments: Vec<String>,
-    /// Of a method of a trait's implementation: which segment is the type, and the trait's name.
+    /// For a method of a trait implementation: the index of the type's segment, and the trait's
+    /// name.
     pub implemented: Option<(usize, String)>,
 }
 
 impl FunctionPath {
-    /// With one more name.
+    /// Returns the path with one more name.
     pub fn join(&self, name: &str) -> Self {
         let mut path = self.clone();
         path.segments.push(name.to_owned());
         path
     }
 
-    /// All ways to write it, as rustc prints it first: with the type, with the trait, with
-    /// `<Type as Trait>`.
+    /// Returns the ways to write the path without `<Type as Trait>`: first with the type, as rustc
+    /// prints it, and then with the trait.
     pub fn spellings(&self) -> impl Iterator<Item = Vec<&str>> {
         let names = || self.segments.iter().map(String::as_str).collect::<Vec<_>>();
         let both = self.implemented.as_ref();
@@ -29,13 +30,14 @@ impl FunctionPath {
         std::iter::once(names()).chain(by_trait)
     }
 
-    /// `<Type as Trait>`, and which segment it may stand for.
+    /// Returns `<Type as Trait>`, and the index of the segment that it replaces.
     pub fn qualified(&self) -> Option<(usize, String)> {
         let (place, name) = self.implemented.as_ref()?;
         Some((*place, format!("<{} as {name}>", self.segments[*place])))
     }
 
-    /// With `<Type as Trait>` for a method of a trait's implementation: all that is known of it.
+    /// Returns the path in its most specific form, with `<Type as Trait>` for a method of a trait
+    /// implementation.
     pub fn full(&self) -> String {
         let mut names: Vec<&str> = self.segments.iter().map(String::as_str).collect();
         let qualified = self.qualified();
@@ -45,7 +47,7 @@ impl FunctionPath {
         names.join("::")
     }
 
-    /// Of what [`full`](Self::full) gave.
+    /// Parses a path returned by [`full`](Self::full).
     pub fn parse(text: &str) -> Self {
         let (mut segments, mut implemented) = (split(text), None);
         for (place, name) in segments.iter_mut().enumerate() {
@@ -58,13 +60,13 @@ impl FunctionPath {
         Self { segments, implemented }
     }
 
-    /// The function's own name.
+    /// Returns the function's own name.
     pub fn name(&self) -> &str {
         self.segments.last().map_or("", String::as_str)
     }
 }
 
-/// The names of a path: what stands between `::`, but not within `<…>`.
+/// Splits a path at `::`, except within `<…>`.
 pub(super) fn split(path: &str) -> Vec<String> {
     let mut names = vec![String::new()];
     let mut depth = 0_usize;

@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use super::error::PatternError;
 use super::path::{FunctionPath, split};
 
-/// A pattern of function paths.
+/// Pattern of function paths.
 ///
-/// A path begins with the crate and ends with the function: `my_model::net::Net::forward`. The
-/// module is the one that the function is written in, and the type stands without its parameters.
-/// A method of a trait's implementation is also found by the trait, `my_model::net::Module::forward`,
-/// and by both, `my_model::net::<Net as Module>::forward`.
+/// A path begins with the crate and ends with the function: `my_model::net::Net::forward`. It
+/// contains the module in which the function is written, and the type without its parameters. A
+/// method of a trait implementation can also be selected by the trait,
+/// `my_model::net::Module::forward`, or by both, `my_model::net::<Net as Module>::forward`.
 ///
-/// * `*` is anything within one name, `?` one letter of it;
-/// * `**` is any number of names, also none;
-/// * a `*` at the end is everything below: `my_model::net::*`;
-/// * one name alone is a crate, and means all of its functions: `my_model` is `my_model::*`. A
-///   function wherever it may be is `**::forward`.
+/// * `*` matches any text within one name, and `?` matches one character;
+/// * `**` matches any number of names, including none;
+/// * a `*` at the end matches everything below: `my_model::net::*`;
+/// * a single name is a crate and selects all of its functions: `my_model` is `my_model::*`.
+///   `**::forward` selects a function anywhere.
 ///
-/// A crate may be written as in Cargo.toml, with `-`; everything else is compared as it is written,
-/// with upper and lower case told apart.
+/// The crate may be written as in Cargo.toml, with `-`. All other names are compared exactly, and
+/// case matters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Pattern {
@@ -30,22 +30,22 @@ pub struct Pattern {
     segments: Vec<String>,
 }
 
-/// Any number of names.
+/// Segment that matches any number of names.
 const ANY: &str = "**";
 
 impl Pattern {
-    /// As it was given.
+    /// Returns the pattern as it was given.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether a function of this crate may match.
+    /// Returns `true` if a function of this crate may match.
     pub fn concerns(&self, crate_name: &str) -> bool {
         self.segments.first().is_some_and(|first| first == ANY || glob(first, crate_name))
     }
 
-    /// Whether the path of a function, written as [`SplicedCrate::seen`](super::SplicedCrate) has
-    /// it, matches.
+    /// Returns `true` if the path of a function matches. The path has the format of
+    /// [`SplicedCrate::seen`](super::SplicedCrate).
     pub fn matches_text(&self, path: &str) -> bool {
         self.matches(&FunctionPath::parse(path))
     }
@@ -63,13 +63,13 @@ impl Pattern {
             })
     }
 
-    /// The names of the path that is looked for, to compare others with it.
+    /// Returns the segments of the pattern, to find similar paths.
     pub(super) fn segments(&self) -> &[String] {
         &self.segments
     }
 }
 
-/// Whether the names match the pattern's.
+/// Returns `true` if the names match the pattern's segments.
 fn is_match(pattern: &[String], names: &[&str]) -> bool {
     match (pattern.split_first(), names.split_first()) {
         (None, None) => true,
@@ -82,7 +82,8 @@ fn is_match(pattern: &[String], names: &[&str]) -> bool {
     }
 }
 
-/// Whether `name` is `pattern`, in which a `*` is any text and a `?` one letter.
+/// Returns `true` if `name` matches `pattern`, in which `*` stands for any text and `?` for one
+/// character.
 pub(super) fn glob(pattern: &str, name: &str) -> bool {
     let mut letters = pattern.chars();
     let Some(first) = letters.next() else { return name.is_empty() };
@@ -99,7 +100,7 @@ pub(super) fn glob(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// A name as paths have it: without type parameters, and without `r#`.
+/// Returns a name as used in paths, without type parameters and without `r#`.
 fn plain(name: &str) -> String {
     let name = name.trim();
     if let Some(both) = name.strip_prefix('<').and_then(|name| name.strip_suffix('>'))

@@ -1,4 +1,4 @@
-//! The rule files that come with `mlprof`, and those of users.
+//! Rule files that are included in `mlprof`, and those of users.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use mlprof_events::files;
 use super::error::SelectError;
 use super::rules::RuleFile;
 
-/// A rule file that comes with `mlprof`.
+/// Rule file that is included in `mlprof`.
 #[derive(Debug, Clone, Copy)]
 pub struct Preset {
-    /// What it is asked for by.
+    /// Name of the preset.
     pub name: &'static str,
     text: &'static str,
 }
 
-/// The rule files that come with `mlprof`, by name.
+/// All included rule files.
 pub const PRESETS: [Preset; 3] = [
     Preset { name: "candle", text: include_str!("../rules/candle.toml") },
     Preset { name: "burn-flex", text: include_str!("../rules/burn-flex.toml") },
@@ -23,16 +23,16 @@ pub const PRESETS: [Preset; 3] = [
 ];
 
 impl Preset {
-    /// Its text: what to begin with when writing one for another framework.
+    /// Returns the text of the rule file, which is also a template for rules of another framework.
     pub const fn text(&self) -> &'static str {
         self.text
     }
 
-    /// Its rules.
+    /// Parses the rules of the preset.
     ///
     /// # Errors
     ///
-    /// Never, as a test sees to; a mistake in it is reported rather than hidden.
+    /// Returns an error if the text is invalid. A test ensures that this does not happen.
     pub fn rules(&self) -> Result<RuleFile, SelectError> {
         RuleFile::parse(self.text).map_err(|reason| SelectError::Rules {
             path: PathBuf::from(format!("rules/{}.toml", self.name)),
@@ -41,7 +41,7 @@ impl Preset {
     }
 }
 
-/// The preset of this name.
+/// Returns the rules of the preset with this name.
 pub(super) fn preset(name: &str) -> Result<RuleFile, SelectError> {
     let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) else {
         let known = PRESETS.iter().map(|preset| preset.name).collect();
@@ -50,7 +50,7 @@ pub(super) fn preset(name: &str) -> Result<RuleFile, SelectError> {
     preset.rules()
 }
 
-/// A user's rule file.
+/// Reads a user's rule file.
 pub(super) fn read(path: &Path) -> Result<RuleFile, SelectError> {
     let text = files::open_input(path)
         .and_then(std::io::read_to_string)

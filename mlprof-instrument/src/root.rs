@@ -1,4 +1,4 @@
-//! The beginning of a file, and what must not be forbidden in it.
+//! Handles the beginning of a root file, and lint levels that would reject hooks.
 
 use proc_macro2::TokenTree;
 use syn::spanned::Spanned;
@@ -7,7 +7,7 @@ use syn::{Attribute, File, Meta};
 
 use super::edit::Edits;
 
-/// Where the text begins: behind a byte order mark and a `#!` line.
+/// Returns the offset after a byte order mark and a `#!` line.
 pub(super) fn beginning(text: &str) -> usize {
     let mark = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let line = &text[mark..];
@@ -15,13 +15,13 @@ pub(super) fn beginning(text: &str) -> usize {
     if is_script { mark + line.find('\n').unwrap_or(line.len()) } else { mark }
 }
 
-/// The text with blanks where a byte order mark and a `#!` line were, so that all places stay.
+/// Replaces a byte order mark and a `#!` line with blanks, so that all offsets stay the same.
 pub(super) fn without_beginning(text: &str) -> String {
     let end = beginning(text);
     format!("{}{}", " ".repeat(end), &text[end..])
 }
 
-/// Makes `deny` of each `forbid`, which would not let hooks allow what they need.
+/// Replaces each `forbid` with `deny`, because hooks must be able to allow lints.
 pub(super) fn allow_unsafe(file: &File, edits: &mut Edits) {
     Forbidding(edits).visit_file(file);
 }

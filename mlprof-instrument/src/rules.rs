@@ -1,4 +1,4 @@
-//! Rule files: which functions of a framework are ops.
+//! Rule files, which define the ops of a framework.
 
 use std::collections::BTreeMap;
 
@@ -10,108 +10,112 @@ use super::pattern::{Pattern, glob};
 use super::result::{FunctionKind, HookKind};
 use super::text::without_blanks;
 
-/// The rules about one framework. Read from TOML; the presets show every field.
+/// Rules of one framework, read from TOML. The presets contain examples of all fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleFile {
-    /// What stands before the names of its ops: `candle` makes `candle::matmul`.
+    /// Prefix of the op names: `candle` results in `candle::matmul`.
     pub framework: String,
-    /// What the rules choose, in a line.
+    /// Description of the rules in one line.
     #[serde(default)]
     pub description: String,
-    /// The variants of the framework's enum of types, as patterns without the enum's name.
+    /// Variants of the framework's enum of element types, as patterns without the enum's name.
     #[serde(default)]
     pub dtypes: BTreeMap<String, DTypeName>,
-    /// The crates that the rules are about.
+    /// Crates that the rules apply to.
     #[serde(rename = "crate")]
     pub crates: Vec<CrateRules>,
 }
 
 impl RuleFile {
-    /// Whether they choose functions whose end is the end of a training step.
+    /// Returns `true` if a rule selects functions that end together with a training step.
     pub fn has_steps(&self) -> bool {
         let mut rules = self.crates.iter().flat_map(|of_crate| &of_crate.rules);
         rules.any(|rule| rule.kind == HookKind::Step)
     }
 }
 
-/// The rules about one crate.
+/// Rules of one crate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrateRules {
-    /// rustc's name of it: with underscores.
+    /// Crate name as used by rustc, with underscores.
     pub name: String,
-    /// What its tensors are.
+    /// Tensor types of the crate.
     #[serde(default, rename = "tensor", skip_serializing_if = "Vec::is_empty")]
     pub tensors: Vec<TensorRule>,
-    /// Which functions are measured, as what. The first one that applies to a function counts.
+    /// Rules for functions. The first rule that applies to a function is used.
     #[serde(default, rename = "rule")]
     pub rules: Vec<FunctionRule>,
 }
 
-/// What a tensor is, and how to ask it for its shape: Rust, as it is written in that crate.
+/// Describes a tensor type and how to read its shape, as Rust code that compiles in that crate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TensorRule {
-    /// A type that is a tensor.
+    /// Name of a type that is a tensor.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// In place of a type: a trait that all tensors have, for crates that are generic over them.
+    /// Alternative to a type: a trait of all tensors, for crates that are generic over them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<String>,
-    /// An expression that `.iter()` makes an iterator over `&usize` of, with `tensor` being a
+    /// Expression with a method `.iter()` that iterates over `&usize`. The variable `tensor` is a
     /// reference to the tensor.
     pub dimensions: String,
-    /// An expression for the type of its elements, of the enum `dtype_enum`.
+    /// Expression for the element type, a value of the enum `dtype_enum`.
     pub dtype: String,
-    /// The path of that enum, whose variants [`RuleFile::dtypes`] lists.
+    /// Path of the enum with the variants that [`RuleFile::dtypes`] lists.
     pub dtype_enum: String,
-    /// Statements that call `reader.read(dtype, all, start, sizes, strides)` if the tensor's numbers are in the host's memory: `all`
-    /// is the slice that has them, the first one at `start`; `sizes` iterates over `&usize`, `strides` over `i64`. Without them
-    /// nobody can look at what its ops return. The type must be one that can be cloned, without its numbers.
+    /// Statements that call `reader.read(dtype, all, start, sizes, strides)` if the tensor's values
+    /// are in host memory. `all` is the slice with the values, and `start` the index of the first
+    /// one. `sizes` iterates over `&usize`, and `strides` over `i64`. Without these statements,
+    /// outputs of the crate's ops cannot be read. The type must be cloneable without copying its
+    /// values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbers: Option<String>,
-    /// What else the type is called where an op returns it.
+    /// Other names of the type in the return types of ops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
 }
 
-/// Functions, and what they are measured as.
+/// Selects functions and the kind of their measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionRule {
-    /// `op`, `backward`, `action`, `step` or `function`.
+    /// Kind of hook: `op`, `backward`, `action`, `step` or `function`.
     pub kind: HookKind,
-    /// Where the functions are. Functions within functions and closures are never ops.
+    /// Patterns of the functions. Nested functions and closures are never ops.
     pub functions: Vec<Pattern>,
-    /// Names of functions, with `*`, to which the rule does not apply.
+    /// Names of functions to exclude, which may contain `*`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub except: Vec<String>,
-    /// If given, it applies only to functions that return one of these, as it is written there.
+    /// If set, the rule applies only to functions with one of these return types, as written in the
+    /// source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns: Option<Vec<String>>,
-    /// Whether it applies only to `pub` functions and those of traits.
+    /// If set, the rule applies only to `pub` functions and functions of traits.
     #[serde(default, skip_serializing_if = "is_false")]
     pub public: bool,
-    /// The name, `{function}` by default; `{type}` is the type of the `impl` block in snake case,
-    /// `{trait}` the trait. The framework comes before the names of ops.
+    /// Name of the hook, `{function}` by default. `{type}` is the type of the `impl` block in snake
+    /// case, and `{trait}` is the trait. Op names also get the framework as a prefix.
     #[serde(default = "function_name")]
     pub name: String,
-    /// Beginnings that `{function}` is without.
+    /// Prefixes to remove from `{function}`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strip: Vec<String>,
-    /// Endings that `{type}` is without.
+    /// Suffixes to remove from `{type}`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strip_type: Vec<String>,
-    /// Names that would come out, and what they are instead.
+    /// Replacements for resulting names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rename: BTreeMap<String, String>,
-    /// Of an op that runs another one: an expression for the name of that one, a `&str`. What stands
-    /// behind the framework in the op's name is then told when it runs.
+    /// For an op that runs another op: a `&str` expression with the other op's name. At run time,
+    /// this name replaces the part after the framework.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub named_by: Option<String>,
-    /// Of an op, expressions for its inputs, where the arguments that are tensors are not what is
-    /// wanted: tensors, whole numbers, or nothing (`""`) where there is no tensor.
+    /// For an op: expressions for its inputs, if the tensor arguments are not suitable. An
+    /// expression yields a tensor or integers. An empty expression (`""`) stands for a missing
+    /// tensor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Vec<String>>,
 }
@@ -124,7 +128,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// The type of a tensor's elements, as Rust would name it.
+/// Element type of a tensor, with the name that Rust would use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DTypeName {
@@ -148,7 +152,7 @@ pub enum DTypeName {
     Other,
 }
 
-/// What a type that is not listed is told as.
+/// Code of an element type that is not listed.
 pub(super) const OTHER: i64 = DType::Other as i64;
 
 impl DTypeName {
@@ -178,7 +182,7 @@ impl DTypeName {
 }
 
 impl RuleFile {
-    /// Reads the text of a rule file. The error says where and why.
+    /// Parses a rule file. The error contains the position and the reason.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let rules: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         rules.check()?;
@@ -217,7 +221,7 @@ impl RuleFile {
 }
 
 impl CrateRules {
-    /// The names of the types of tensors whose numbers can be read, without what they are in.
+    /// Returns the names of tensor types with readable values, without their module paths.
     pub(super) fn readable_types(&self) -> Vec<String> {
         let readable = self.tensors.iter().filter(|tensor| tensor.numbers.is_some());
         let names = readable.flat_map(|tensor| {
@@ -266,7 +270,7 @@ impl FunctionRule {
         Ok(())
     }
 
-    /// Whether a function is one of these.
+    /// Returns `true` if the rule applies to a function.
     pub(super) fn applies_to(&self, found: &Found<'_>) -> bool {
         let is_inner = matches!(found.kind, FunctionKind::Nested | FunctionKind::Closure);
         !is_inner

@@ -1,4 +1,4 @@
-//! What is to be measured.
+//! Selection of the functions to measure.
 
 use std::path::Path;
 
@@ -15,12 +15,13 @@ use super::rules::{CrateRules, RuleFile};
 use super::template;
 use crate::fingerprint::Fingerprint;
 
-/// Changes with every change of what is spliced that the template's text does not show.
+/// Version of the instrumentation. Must be increased with every change that the template texts do
+/// not show.
 const VERSION: u32 = 2;
 
-/// What is to be measured: patterns of functions, and rules that say which functions are ops.
+/// Functions to measure: patterns, and rules that define the ops of frameworks.
 ///
-/// It travels as JSON from `mlprof run` to the processes that compile.
+/// The selection is passed as JSON from `mlprof run` to the compiler processes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Selection {
     functions: Vec<Pattern>,
@@ -28,27 +29,28 @@ pub struct Selection {
     memory: Vec<Pattern>,
     except: Vec<Pattern>,
     rules: Vec<RuleFile>,
-    /// Whether what ops return is told, too.
+    /// Set when the outputs of ops are also reported.
     #[serde(default)]
     outputs: bool,
 }
 
 impl Selection {
-    /// Whether anything in this crate may be selected. `crate_name` is rustc's: with underscores.
+    /// Returns `true` if functions in this crate may be selected. `crate_name` is the name used by
+    /// rustc, with underscores.
     pub fn concerns(&self, crate_name: &str) -> bool {
         let patterns = [&self.functions, &self.lines, &self.memory];
         patterns.into_iter().flatten().any(|pattern| pattern.concerns(crate_name))
             || self.rules_of(crate_name).next().is_some()
     }
 
-    /// Whether nothing is selected at all.
+    /// Returns `true` if no function can be selected.
     pub fn is_empty(&self) -> bool {
         let patterns = [&self.functions, &self.lines, &self.memory];
         patterns.into_iter().all(Vec::is_empty) && self.rules.is_empty()
     }
 
-    /// A number that changes when what is selected of this crate changes, or what is put into it.
-    /// The same in every process.
+    /// Returns a number that changes with the selection for this crate, or with the inserted texts.
+    /// The number is the same in every process.
     pub fn fingerprint(&self, crate_name: &str) -> u64 {
         let mut hash = Fingerprint::default();
         hash.add(&VERSION.to_le_bytes());
@@ -65,24 +67,25 @@ impl Selection {
             hash.add(b"outputs");
         }
         for (file, rules) in self.rules_of(crate_name) {
-            // Nothing in it has more than one form.
+            // All of these values have a unique serialisation.
             let parts = (&file.framework, &file.dtypes, rules);
             hash.add(&serde_json::to_vec(&parts).unwrap_or_default());
         }
         hash.number()
     }
 
-    /// All patterns that choose functions, to say which of them matched nothing.
+    /// Returns all patterns that select functions, so that unmatched ones can be reported.
     pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
         self.functions.iter().chain(&self.lines).chain(&self.memory)
     }
 
-    /// The rule files, each with the crates that it is about.
+    /// Returns the rule files.
     pub fn rule_files(&self) -> &[RuleFile] {
         &self.rules
     }
 
-    /// The frameworks of whose ops outputs are to be told, and cannot be, since no rule says how their numbers are read.
+    /// Returns the frameworks whose outputs are requested but cannot be read, because no rule
+    /// describes how.
     pub fn frameworks_without_outputs(&self) -> Vec<&str> {
         let is_read = |name: &str| {
             let files = self.rules.iter().filter(|file| file.framework == name);
@@ -95,7 +98,7 @@ impl Selection {
         names
     }
 
-    /// The rules about a crate, each with its file.
+    /// Returns the rules for a crate, each with its file.
     pub(super) fn rules_of(
         &self,
         crate_name: &str,
@@ -106,12 +109,12 @@ impl Selection {
         })
     }
 
-    /// Whether what ops of this crate return is told: if that was asked for, and its numbers can be read.
+    /// Returns `true` if the outputs of this crate's ops are requested and can be read.
     pub(super) fn tells_outputs_of(&self, rules: &CrateRules) -> bool {
         self.outputs && !rules.readable_types().is_empty()
     }
 
-    /// The hooks that a function is to have.
+    /// Returns the hooks for a function.
     pub(super) fn hooks(&self, found: &Found<'_>) -> Vec<Hook> {
         let is_chosen =
             |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(found.path));
@@ -148,7 +151,7 @@ impl Selection {
     }
 }
 
-/// Makes a [`Selection`] of what a user asked for.
+/// Builder for a [`Selection`].
 ///
 /// ```
 /// use mlprof_instrument::SelectionBuilder;
@@ -171,7 +174,7 @@ impl SelectionBuilder {
     ///
     /// # Errors
     ///
-    /// A pattern that cannot be meant.
+    /// Returns an error if a pattern is invalid.
     pub fn functions<P: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = P>,
@@ -184,7 +187,7 @@ impl SelectionBuilder {
     ///
     /// # Errors
     ///
-    /// A pattern that cannot be meant.
+    /// Returns an error if a pattern is invalid.
     pub fn lines<P: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = P>,
@@ -197,7 +200,7 @@ impl SelectionBuilder {
     ///
     /// # Errors
     ///
-    /// A pattern that cannot be meant.
+    /// Returns an error if a pattern is invalid.
     pub fn memory<P: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = P>,
@@ -206,11 +209,11 @@ impl SelectionBuilder {
         Ok(self)
     }
 
-    /// Leaves these functions out of everything.
+    /// Excludes these functions from all measurements.
     ///
     /// # Errors
     ///
-    /// A pattern that cannot be meant.
+    /// Returns an error if a pattern is invalid.
     pub fn except<P: AsRef<str>>(
         mut self,
         patterns: impl IntoIterator<Item = P>,
@@ -219,12 +222,12 @@ impl SelectionBuilder {
         Ok(self)
     }
 
-    /// Measures the ops that a preset names (one of [`PRESETS`](super::PRESETS)), or a rule file: what
-    /// ends in `.toml` or has a `/` in it is a path.
+    /// Measures the ops of a preset (one of [`PRESETS`](super::PRESETS)) or of a rule file. A text
+    /// that ends in `.toml` or contains a `/` is a path.
     ///
     /// # Errors
     ///
-    /// A preset that does not exist, a file that cannot be read or is wrong.
+    /// Returns an error if the preset does not exist, or if the file cannot be read or is invalid.
     pub fn ops(mut self, preset_or_file: &str) -> Result<Self, SelectError> {
         let is_path = preset_or_file.ends_with(".toml") || preset_or_file.contains(['/', '\\']);
         let rules = if is_path {
@@ -238,14 +241,14 @@ impl SelectionBuilder {
         Ok(self)
     }
 
-    /// Tells what ops return, too, of those crates whose rules say how to read it.
+    /// Also reports the outputs of ops, for crates with rules that describe how to read them.
     #[must_use]
     pub fn outputs(mut self, tells: bool) -> Self {
         self.selection.outputs = tells;
         self
     }
 
-    /// The selection.
+    /// Returns the selection.
     pub fn build(self) -> Selection {
         self.selection
     }

@@ -1,11 +1,11 @@
-//! A file of a crate while hooks are put into it.
+//! Source file during instrumentation.
 
 use std::path::PathBuf;
 
 use super::edit::Edits;
 use super::insertion_points::Places;
 
-/// A file that was read, and what is to be put into it.
+/// Source file with its pending edits.
 pub(super) struct Source {
     pub path: PathBuf,
     pub text: String,

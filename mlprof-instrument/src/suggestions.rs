@@ -1,13 +1,14 @@
-//! What somebody may have meant whose pattern matches nothing.
+//! Suggestions for patterns that match no function.
 
 use super::path::FunctionPath;
 use super::pattern::Pattern;
 
-/// How many are worth reading.
+/// Maximum number of suggestions.
 const MOST: usize = 5;
 
-/// The paths that a pattern which matched nothing may have meant, the likeliest first, a handful at
-/// most: those that end in what it ends in, and those that are written much like it.
+/// Returns the paths that are similar to a pattern without a match, most similar first. These are
+/// paths with the same last name, and paths with a similar spelling. At most five paths are
+/// returned.
 pub fn near_misses<'seen>(
     pattern: &Pattern,
     seen: impl IntoIterator<Item = &'seen str>,
@@ -31,12 +32,12 @@ pub fn near_misses<'seen>(
 
 const ENOUGH: f64 = 0.7;
 
-/// From 0 to 2: how alike the paths are, and one more if the last names are the same.
+/// Returns the similarity of the paths, from 0 to 2. An equal last name adds 1.
 fn likeness(wanted: &[&str], path: &str) -> f64 {
     let Some(last) = wanted.last() else { return 0. };
     let names: Vec<&str> = path.split("::").collect();
     let written = wanted.join("::").to_lowercase();
-    // Where modules are left out of the pattern, the end of the path is what there is to compare.
+    // If the pattern omits modules, it is compared with the end of the path.
     let tail = names[names.len().saturating_sub(wanted.len())..].join("::").to_lowercase();
     let whole = path.to_lowercase();
     let alike = strsim::normalized_damerau_levenshtein(&written, &tail)

@@ -1,13 +1,14 @@
-//! Calls of a function of itself that are the last thing it does.
+//! Finds recursive calls in tail position.
 //!
-//! Of such a call the compiler makes a jump to the function's beginning, so that a million of them
-//! take no more of the stack than one. A hook that ends after the call would be something to do after
-//! it. So it ends before it, when the last argument has been computed: the call is one of its own,
-//! made by whoever called the first.
+//! The compiler turns such a call into a jump to the start of the function. A million calls then
+//! need no more stack than one. A hook that ends after the call would prevent this. The hook
+//! therefore ends before the call, when the last argument has been computed. The recursive call is
+//! then recorded separately, and its caller is the caller of the first call.
 //!
-//! Recognised are `name(…)` and `self::name(…)` in functions, `self.name(…)`, `Self::name(…)` and
-//! `Type::name(…)` in methods. What always comes to such a call calls another function of that name.
-//! Two functions that end in calls of each other are not recognised.
+//! Recognised calls are `name(…)` and `self::name(…)` in functions, and `self.name(…)`,
+//! `Self::name(…)` and `Type::name(…)` in methods. If a function always reaches such a call, the
+//! call must refer to another function of the same name. Mutual recursion of two functions is not
+//! recognised.
 
 use syn::visit::{self, Visit};
 use syn::{
@@ -20,13 +21,13 @@ use super::function::{Body, Function};
 use super::path::FunctionPath;
 use super::result::FunctionKind;
 
-/// A call of a function of itself, at the end of it.
+/// Recursive call at the end of a function.
 pub(super) enum TailCall<'a> {
     Call(&'a ExprCall),
     Method(&'a ExprMethodCall),
 }
 
-/// The calls of `function` of itself in tail position.
+/// Returns the recursive calls of `function` in tail position.
 pub(super) fn find<'a>(function: &Function<'a>, path: &FunctionPath) -> Vec<TailCall<'a>> {
     let Body::Block(block) = function.body else { return Vec::new() };
     if function.is_async || function.signature.is_none() {
@@ -50,7 +51,7 @@ pub(super) fn find<'a>(function: &Function<'a>, path: &FunctionPath) -> Vec<Tail
     search.found
 }
 
-/// Ends `guards`, the innermost last, before the last thing that each of the calls does.
+/// Ends `guards`, with the innermost last, before each of the calls.
 pub(super) fn end_before(calls: &[TailCall<'_>], guards: &[String], edits: &mut Edits) {
     use syn::spanned::Spanned;
     let close = |guard: &String| format!("crate::__mlprof::close({guard})");
@@ -64,8 +65,8 @@ pub(super) fn end_before(calls: &[TailCall<'_>], guards: &[String], edits: &mut 
             Some(last) => (last.span().byte_range(), is_simple(last)),
             None => (called.byte_range(), true),
         };
-        // Blocks are what arguments may be without being other values for it; but what they borrow
-        // may not outlive them.
+        // A block around the argument keeps its value unchanged, but borrows of temporaries may not
+        // outlive the block.
         if is_simple {
             edits.insert(range.start, format!("({{ {}; ", closes.join("; ")));
             edits.close(range.end, " })");
@@ -76,7 +77,7 @@ pub(super) fn end_before(calls: &[TailCall<'_>], guards: &[String], edits: &mut 
     }
 }
 
-/// Whether nothing is called for a value, and nothing made that it borrows.
+/// Returns `true` if the value involves no call and no borrow of a temporary.
 fn is_simple(value: &Expr) -> bool {
     match value {
         Expr::Path(_) | Expr::Lit(_) | Expr::Closure(_) => true,
@@ -96,15 +97,16 @@ fn is_simple(value: &Expr) -> bool {
 
 struct Search<'a, 'p> {
     name: &'p str,
-    /// The type that it is a method of.
+    /// Type that the method belongs to.
     owner: Option<&'p str>,
-    /// Whether it may end elsewhere than at its end.
+    /// Set when the function can also end at another position.
     has_other_end: bool,
     found: Vec<TailCall<'a>>,
 }
 
 impl<'a> Search<'a, '_> {
-    /// What a block ends in. `is_certain` if the function always comes to it.
+    /// Visits the last expression of a block. `is_certain` is set if the function always reaches
+    /// it.
     fn block(&mut self, block: &'a Block, counts_statement: bool, is_certain: bool) {
         match block.stmts.last() {
             Some(Stmt::Expr(last, None)) => self.end(last, counts_statement, is_certain),
@@ -167,7 +169,7 @@ impl<'a> Search<'a, '_> {
     }
 }
 
-/// Looks for other ends of the function.
+/// Finds other ends of the function.
 impl<'a> Visit<'a> for Search<'a, '_> {
     fn visit_expr_return(&mut self, of: &'a ExprReturn) {
         self.has_other_end = true;
@@ -190,7 +192,7 @@ impl<'a> Visit<'a> for Search<'a, '_> {
         self.has_other_end = true;
     }
 
-    // What returns in these does not return from the function.
+    // A `return` in these items does not end the function.
     fn visit_expr_closure(&mut self, _: &'a ExprClosure) {}
     fn visit_expr_async(&mut self, _: &'a ExprAsync) {}
     fn visit_item(&mut self, _: &'a Item) {}

@@ -1,4 +1,4 @@
-//! Programs with a tracking allocator put into them, compiled and run.
+//! Compiles and runs programs with an inserted tracking allocator.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use mlprof_instrument::allocator::{copies_text, may_have_allocator, wrap};
 use mlprof_instrument::edit::Edits;
 
-/// What the runtime library defines, as a crate that writes down what it is told.
+/// Replacement for the runtime library: a crate that records the reported events.
 const RUNTIME: &str = r#"
 use std::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
@@ -77,8 +77,8 @@ fn rustc(folder: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Splices, compiles (with options) and runs a program in some editions; its own line numbers must
-/// stay.
+/// Instruments, compiles and runs a program in several editions with these options. Its line
+/// numbers must not change.
 fn run(name: &str, text: &str, options: &[&str]) {
     run_in(&["2015", "2021", "2024"], name, text, options);
 }
@@ -117,8 +117,8 @@ fn a_program_without_an_allocator() {
     run("none", text, &[]);
 }
 
-/// Large copies are told of, small ones and those that nobody wants are not, and all arrive: copies
-/// of every size and both overlaps.
+/// Program that copies every size with both directions of overlap. All copies must be correct. Only
+/// large copies are reported, and only while they are wanted.
 const COPIES: &str = r#"
 extern crate runtime;
 fn own() {
@@ -146,11 +146,11 @@ fn own() {
 fn large_copies() {
     run("copies", COPIES, &["-Copt-level=0"]);
     run_in(&["2024"], "copies, optimised", COPIES, &["-Copt-level=3"]);
-    // As one piece, which is where something could be taken for unused.
+    // With link-time optimisation of the whole program, the functions could be removed as unused.
     run_in(&["2024"], "copies, all at once", COPIES, &["-Copt-level=3", "-Clto=fat"]);
 }
 
-/// It asks its own allocator something, and its lines stay.
+/// Program that calls a method of its own allocator and checks a line number.
 const OWN: &str = r#"
 extern crate runtime;
 mod memory {

@@ -1,17 +1,17 @@
-//! Bound on the bytes of recordings that clients have yet to take.
+//! Limit on the memory for recordings that clients have not received yet.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Bytes of answers that are kept at once, over all endpoints: 512 MiB.
+/// Maximum size of pending answers in bytes, summed over all endpoints: 512 MiB.
 pub(crate) const MOST_KEPT: u64 = 512 << 20;
 
-/// Slowest rate at which an answer may be taken, in bytes per second.
+/// Minimum rate at which a client must receive an answer, in bytes per second.
 const SLOWEST: u64 = 1 << 20;
 
 static KEPT: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that an answer keeps while it lives.
+/// RAII guard that counts the bytes of one answer against the limit.
 #[derive(Debug)]
 pub(crate) struct ReservedBytes {
     of: &'static AtomicU64,
@@ -19,11 +19,11 @@ pub(crate) struct ReservedBytes {
 }
 
 impl ReservedBytes {
-    /// Counts an answer of so many bytes.
+    /// Reserves `bytes` for an answer.
     ///
     /// # Errors
     ///
-    /// If others have not taken theirs, and there is no room for this one; in words.
+    /// Returns an error message if the pending answers leave no room for this one.
     pub(crate) fn begin(bytes: u64) -> Result<Self, String> {
         Self::begin_in(&KEPT, bytes)
     }
@@ -39,7 +39,7 @@ impl ReservedBytes {
         }
     }
 
-    /// Time within which an answer of so many bytes must have been taken.
+    /// Returns the time within which a client must have received an answer of `bytes`.
     pub(crate) fn patience(bytes: u64) -> Duration {
         Duration::from_secs(10 + bytes / SLOWEST)
     }

@@ -1,15 +1,15 @@
-//! Descriptors of this crate, in programs that close all descriptors or fork.
+//! File descriptors of this crate, in programs that close all descriptors or fork.
 
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A descriptor that this crate has opened, and the file behind it. A program that becomes a daemon
-/// closes all descriptors; from then on the number may be that of a file of its own.
+/// Descriptor opened by this crate, together with the identity of its file. A program that becomes
+/// a daemon may close all descriptors, and the number may then belong to one of its own files.
 ///
-/// Written by the thread that opens and closes the file. The inode is stored before the number, so
-/// whoever reads a number reads the inode that belongs to it or to a later file.
+/// Single writer: the thread that opens and closes the file. It stores the inode before the number.
+/// A reader that loads the number therefore sees the matching inode, or that of a later file.
 pub(crate) struct Descriptor {
     number: AtomicI32,
     inode: AtomicU64,
@@ -20,16 +20,16 @@ impl Descriptor {
         Self { number: AtomicI32::new(-1), inode: AtomicU64::new(0) }
     }
 
-    /// Remembers an open descriptor.
+    /// Stores an open descriptor.
     pub(crate) fn set(&self, number: RawFd) {
         self.inode.store(inode(number).unwrap_or_default(), Ordering::SeqCst);
         self.number.store(number, Ordering::SeqCst);
     }
 
-    /// Remembers an open descriptor if there is none, and returns whether it does.
+    /// Stores an open descriptor if none is stored. Returns `true` if it was stored.
     pub(crate) fn set_if_none(&self, number: RawFd) -> bool {
-        // Nobody looks at the inode of a number that is not there, and only one thread of each
-        // endpoint calls this.
+        // Readers ignore the inode while the number is -1. Only one thread of each endpoint calls
+        // this method, so the check and the store cannot race.
         if self.number.load(Ordering::SeqCst) >= 0 {
             return false;
         }
@@ -37,7 +37,8 @@ impl Descriptor {
         true
     }
 
-    /// Forgets it, which does not close it, and returns its number; -1 if there was none.
+    /// Removes the stored descriptor without closing it. Returns its number, or -1 if none was
+    /// stored.
     pub(crate) fn take(&self) -> RawFd {
         self.number.swap(-1, Ordering::SeqCst)
     }
@@ -46,44 +47,48 @@ impl Descriptor {
         self.number.load(Ordering::SeqCst)
     }
 
-    /// Returns whether the number still refers to the file that it was opened for.
+    /// Returns `true` if the number still refers to the file for which it was stored.
     pub(crate) fn is_own(&self) -> bool {
         let number = self.number();
         number >= 0 && inode(number) == Some(self.inode.load(Ordering::SeqCst))
     }
 
-    /// Closes a forked child's copy of it. Safe where only system calls are allowed.
+    /// Closes the copy of the descriptor in a forked child. This method is async-signal-safe.
     pub(crate) fn close_in_child(&self) {
         let is_own = self.is_own();
         let number = self.take();
         if is_own {
-            // SAFETY: the number refers to the child's copy of a socket of this crate, which only
-            // threads of the parent use; no thread of the child does.
+            // SAFETY: `is_own` has checked that the number refers to the child's copy of this
+            // crate's socket. Only threads of the parent use this socket, and the child has none of
+            // them, so no code of the child uses the number.
             unsafe { libc::close(number) };
         }
     }
 }
 
-/// Inode of a socket; `None` if it is not the number of one.
+/// Returns the inode of a socket, or `None` if the number does not refer to a socket.
 fn inode(number: RawFd) -> Option<u64> {
-    // SAFETY: a plain structure, for which all-zero is valid.
+    // SAFETY: all-zero bytes are a valid `libc::stat`, which contains only integers.
     let mut found: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `found` is writable during the call; any number may be passed.
+    // SAFETY: `found` is valid for writes during the call. `fstat` accepts any descriptor number
+    // and reports invalid ones as an error.
     let result = unsafe { libc::fstat(number, &raw mut found) };
     let is_socket = result == 0 && found.st_mode & libc::S_IFMT == libc::S_IFSOCK;
     is_socket.then_some(found.st_ino as u64)
 }
 
-/// Waits until one of these descriptors can be read or is closed; returns for each whether it is.
-/// Waits shorter if a signal comes.
+/// Waits until a descriptor is readable or closed, and returns for each of them if it is. A signal
+/// may end the wait early.
 pub(crate) fn readable(numbers: impl IntoIterator<Item = RawFd>, within: Duration) -> Vec<bool> {
     let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut all: Vec<libc::pollfd> = numbers.into_iter().map(entry).collect();
     let milliseconds = libc::c_int::try_from(within.as_millis()).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the array holds as many entries as its length says, and lives until the call returns.
+    // SAFETY: the pointer and the length belong to the same `Vec` of initialised `pollfd`s. It is
+    // borrowed exclusively and lives until the call returns.
     let result = unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) };
     if result < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-        // There may be no memory for it: that passes.
+        // `poll` may fail temporarily, for example without free memory, so the thread sleeps
+        // instead of spinning.
         std::thread::sleep(within.min(Duration::from_millis(100)));
     }
     all.iter().map(|entry| result > 0 && entry.revents != 0).collect()
@@ -104,9 +109,9 @@ mod tests {
         assert!(!descriptor.is_own());
         assert!(descriptor.set_if_none(number) && !descriptor.set_if_none(two.as_raw_fd()));
         assert!(descriptor.is_own());
-        // What a program that closes all descriptors does, and then opens its own. Both numbers
-        // stay open, so no other test gets them. SAFETY: both are open numbers; `one` still owns
-        // its number afterwards.
+        // A program that closes all descriptors and opens its own files has the same effect as
+        // `dup2`. Both numbers stay open, so no other test can reuse them. SAFETY: `dup2` takes two
+        // open descriptors, and `one` still owns its number afterwards.
         assert_eq!(unsafe { libc::dup2(two.as_raw_fd(), number) }, number);
         assert!(!descriptor.is_own());
         descriptor.close_in_child();

@@ -1,39 +1,41 @@
-//! Durations counted in buckets, as Prometheus wants them: classic ones, and those of a native histogram.
+//! Histogram of durations with the two kinds of Prometheus buckets: classic and native.
 
 use std::collections::BTreeMap;
 
-/// Of the native histogram: eight buckets per power of two, so that durations in one differ by at most 9.1 %.
+/// Schema of the native histogram: eight buckets per power of two. Durations in the same bucket
+/// differ by at most 9.1 %.
 pub(crate) const SCHEMA: i32 = 3;
 
-/// What is shorter is counted as nothing; Prometheus' own choice.
+/// Shorter durations, in seconds, are counted in the zero bucket. The value is Prometheus' default.
 pub(crate) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 
-/// Up to where classic buckets reach, in seconds.
+/// Upper bounds of the classic buckets in seconds.
 pub(crate) const BOUNDS: [f64; 25] = [
     1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2,
     5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0,
 ];
 
-/// How long things took, in seconds.
+/// Histogram of durations in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Durations {
     pub(crate) count: u64,
     pub(crate) sum: f64,
     pub(crate) zeros: u64,
-    /// By the bucket's number: up to 2^(number / 8) seconds.
+    /// Counts by native bucket index; the upper bound of a bucket is 2^(index / 8) seconds.
     pub(crate) native: BTreeMap<i32, u64>,
-    /// Those that are in each classic bucket and in none before it; the longer ones are in none.
+    /// Number of durations in each classic bucket, not cumulative. Durations above the last bound
+    /// are in no bucket.
     classic: [u64; BOUNDS.len()],
 }
 
 impl Durations {
-    /// One more.
+    /// Adds one duration.
     pub(crate) fn add(&mut self, seconds: f64) {
         self.sum += seconds;
         self.count_at(seconds, 1);
     }
 
-    /// So many more that took about so long; their sum is added by whoever knows it.
+    /// Adds `times` durations of about `seconds` to the counts. The caller must add the exact sum.
     pub(crate) fn count_at(&mut self, seconds: f64, times: u64) {
         self.count += times;
         if seconds <= ZERO_THRESHOLD {
@@ -57,7 +59,7 @@ impl Durations {
         self.classic.iter_mut().zip(other.classic).for_each(|(own, count)| *own += count);
     }
 
-    /// How many are not longer than each of [`BOUNDS`].
+    /// Returns each bound of [`BOUNDS`] with the number of durations that do not exceed it.
     pub(crate) fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
         let mut sum = 0;
         BOUNDS.iter().zip(self.classic).map(move |(bound, count)| {
@@ -77,7 +79,7 @@ mod tests {
         for seconds in [1.0, 1.05, 2.0, 0.5, 0.0, 1000.0] {
             durations.add(seconds);
         }
-        // (2^((number - 1) / 8), 2^(number / 8)]
+        // Bucket intervals: (2^((number - 1) / 8), 2^(number / 8)]
         let expected = BTreeMap::from([(-8, 1), (0, 1), (1, 1), (8, 1), (80, 1)]);
         assert_eq!((durations.native.clone(), durations.zeros), (expected, 1));
         assert_eq!((durations.count, durations.sum), (6, 1004.55));

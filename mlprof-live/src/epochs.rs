@@ -1,34 +1,36 @@
-//! Which step of its epoch a stage is at.
+//! Tracks the position of a stage within its epoch.
 
 use mlprof_events::progress;
 
-/// What is known of the epochs of a stage.
+/// Epoch state of a stage.
 #[derive(Default)]
 pub(crate) struct Epochs {
     running: Option<u64>,
-    /// So many steps of the stage were over when it began.
+    /// Number of steps of the stage that were over when the running epoch began.
     before: u64,
-    /// So many the last whole one had.
+    /// Number of steps in the last complete epoch.
     last: Option<u64>,
 }
 
 impl Epochs {
-    /// A step is over; `before`: so many were over before. `epoch`: the one that runs, as the trainer says.
+    /// Records the end of a step. `before` is the number of steps that were already over, and
+    /// `epoch` the running epoch as reported by the trainer.
     pub(crate) fn step(&mut self, before: u64, epoch: Option<u64>) {
         if epoch != self.running {
-            // Where somebody has not seen its beginning nothing is known of its length.
+            // The length of an epoch is known only if its first step was also observed.
             let follows = self.running.is_some_and(|running| Some(running + 1) == epoch);
             self.last = follows.then(|| before - self.before);
             (self.running, self.before) = (epoch, before);
         }
     }
 
-    /// How many steps of the epoch that runs are over, and how many it has, where that is known.
+    /// Returns the number of finished steps in the running epoch, and the epoch's total number of
+    /// steps, if known.
     pub(crate) fn steps(&self, over: u64, epoch: Option<u64>) -> (Option<u64>, Option<u64>) {
         let over = match (epoch, self.running) {
             (None, _) => return (None, None),
             (epoch, running) if epoch == running => over - self.before,
-            // It has begun, and none of its steps is over.
+            // The epoch has begun, but none of its steps is over.
             _ => 0,
         };
         (Some(over), progress::steps_of_epoch().or(self.last))

@@ -1,35 +1,37 @@
-//! By what the processes of one training are told from those of another.
+//! Identifies the processes that belong to the same training.
 
 use mlprof_events::environment::variable;
 use std::sync::OnceLock;
 
-/// What launchers tell all processes of one training alike, and those of another differently: torchrun, whoever follows
-/// its names by hand, and Open MPI.
+/// Environment variables that are equal in all processes of one training and differ between
+/// trainings. They are set by torchrun, by scripts with the same conventions, and by Open MPI.
 const VARIABLES: [&str; 4] =
     ["TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "PMIX_NAMESPACE"];
 
-/// SLURM's, for the tasks of a step; a job alone may have many trainings.
+/// SLURM's variables for the tasks of a job step. The job id alone is not enough, because a job may
+/// run several trainings.
 const SLURM: [&str; 2] = ["SLURM_STEP_ID", "SLURM_JOB_ID"];
 
-/// As it was when the process began to listen: threads of ours do not look at the environment.
+/// Launch identity when the process began to listen. Background threads do not read the
+/// environment.
 static LAUNCH: OnceLock<Option<String>> = OnceLock::new();
 
-/// To be called where the environment may be looked at.
+/// Reads the launch identity. Must be called where reading the environment is safe.
 pub(crate) fn remember() {
     LAUNCH.get_or_init(|| {
         read(|name| variable(name).map(|value| value.to_string_lossy().into_owned()))
     });
 }
 
-/// What the launcher has said, if it has said anything.
+/// Returns the launcher's variables, if any are set.
 pub(crate) fn launch() -> Option<String> {
     LAUNCH.get().cloned().flatten()
 }
 
-/// The process that started this one, unless it is of another PID namespace, as that of a
-/// container's first process. A forked child's is not its parent's.
+/// Returns the id of the parent process. Returns `None` if the parent is in another PID namespace,
+/// as for a container's first process. The value of a forked child differs from that of its parent.
 pub(crate) fn parent() -> Option<u32> {
-    // SAFETY: `getppid` takes no arguments, changes nothing and cannot fail.
+    // SAFETY: `getppid` takes no arguments and cannot fail.
     u32::try_from(unsafe { libc::getppid() }).ok().filter(|parent| *parent > 0)
 }
 

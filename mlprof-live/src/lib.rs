@@ -1,34 +1,41 @@
-//! The doors into a training that runs: what it does now, the reports so far, and a few of its steps recorded on demand.
+//! Endpoints of a running training. They show its current state and the reports so far, and record
+//! a few steps on demand.
 //!
-//! Nothing listens unasked. With `MLPROF_LIVE=1` in its environment a program that is linked with this crate listens,
-//! from before `main`, to its own user's `mlprof ps`, `top`, `record`, `report` and `dump`; [`start`] is the same from
-//! within. The words are those of [`mlprof_events::live`].
+//! No endpoint listens by default. With `MLPROF_LIVE=1` in its environment, a program linked with
+//! this crate listens before `main` begins. It answers `mlprof ps`, `top`, `record`, `report` and
+//! `dump` of the same user. [`start`] does the same from the program. The protocol is defined in
+//! [`mlprof_events::live`].
 //!
-//! * `watcher` is a profiler beside whatever measures, or beside none. It hears of stages and steps, and wants nothing
-//!   else until somebody has something recorded: then it hands on to a Tensor profiler of its own, and afterwards all
-//!   hooks are as they were. `trainings` is what it knows of steps, `recording` a request on its way;
-//!   `tallies` is what it counts of actions as long as somebody follows them, and `samples` where threads are, when asked.
-//! * `service` is the socket, and who answers there. A door only translates: what can be asked, the watcher does.
-//! * `dynolog` is another door: with `KINETO_USE_DAEMON` in the environment, what a daemon of that name asks for is recorded,
-//!   as PyTorch's libkineto does.
-//! * `metrics`, with the feature of that name, is Prometheus' door: a port of this machine, where it is asked for what the
-//!   watcher counts.
-//! * `otlp`, with the feature of that name, pushes the same to a collector of OpenTelemetry's that the environment names.
+//! * `watcher` is a profiler that runs in addition to other profilers. It normally receives only
+//!   stages and steps. During a recording it also forwards events to its own Tensor profiler, and
+//!   afterwards all hooks are restored. `trainings` tracks steps, and `recording` handles a
+//!   request. `tallies` counts actions while a client follows them, and `samples` collects thread
+//!   stacks on request.
+//! * `service` is the Unix socket and answers its requests. An endpoint only translates requests,
+//!   which the watcher then performs.
+//! * `dynolog` is the endpoint for the daemon of that name. With `KINETO_USE_DAEMON` in the
+//!   environment, its requests are recorded, as by PyTorch's libkineto.
+//! * `metrics`, with the feature of that name, is the Prometheus endpoint. It serves the watcher's
+//!   counters at a local port.
+//! * `otlp`, with the feature of that name, pushes the same metrics to the OpenTelemetry collector
+//!   in the environment.
 //!
-//! *Cost*: some nanoseconds per action and a lock that nobody else holds per step, while it listens; else nothing.
-//! While it records: what the Tensor profiler costs. The trace is written by a thread of ours.
+//! *Cost*: while the process listens, some nanoseconds per action and one uncontended lock per
+//! step; otherwise none. During a recording, the cost of the Tensor profiler is added. A background
+//! thread writes the trace.
 //!
-//! *A recording of steps* begins with the next step, which warms up and is not kept, and has whole steps only. Who asks
-//! for a second one meanwhile is told so. A schedule of the program's own goes on beside it, and is not changed. If the
-//! stage ends meanwhile, the recording ends, with the steps that it has. *A recording of a time* begins with the next
-//! step and ends with the first step that ends after that time. If no step begins for so long it begins at once and has no
-//! steps; if the last step takes longer than that time again, it ends within it. If whoever asked goes away it is
-//! thrown away.
+//! *A recording of steps* begins with the next step, which is a discarded warmup step, and contains
+//! only complete steps. A second request during a recording is refused. The program's own profiler
+//! schedule continues unchanged. If the stage ends, the recording ends with the steps so far. *A
+//! recording of a time* begins with the next step, and ends with the first step that ends after
+//! that time. If no step begins within the requested time, the recording begins at once and has no
+//! steps. If the last step takes longer than the requested time once more, the recording ends
+//! within that step. If the client disconnects, the recording is discarded.
 //!
-//! With the feature `capture` there is another door: TensorBoard's and XProf's CAPTURE PROFILE button, at a port that
-//! `MLPROF_CAPTURE_PORT` or `capture` names.
+//! With the feature `capture`, TensorBoard's and XProf's CAPTURE PROFILE button has an endpoint.
+//! `MLPROF_CAPTURE_PORT` or `capture` sets its port.
 //!
-//! *Unix only*; elsewhere [`start`] is an error.
+//! *Unix only*; on other systems, [`start`] returns an error.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(clippy::print_stderr, clippy::print_stdout)]
@@ -86,38 +93,38 @@ pub use metrics::metrics;
 use std::io;
 use std::path::PathBuf;
 
-/// Why the process does not listen.
+/// Error that prevents the process from listening.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no folder of this user's own for the socket.
+    /// No folder owned by this user is available for the socket.
     #[cfg(unix)]
     #[error(transparent)]
     Folder(#[from] mlprof_events::live::FolderError),
-    /// The socket cannot be made.
+    /// The socket cannot be created.
     #[error("cannot make the socket {path}", path = .path.display())]
     Socket {
-        /// Where.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// I/O error.
         source: io::Error,
     },
-    /// The port cannot be had, or no thread that listens there.
+    /// The port cannot be bound, or the listening thread cannot be started.
     #[cfg(all(unix, any(feature = "capture", feature = "metrics")))]
     #[error("cannot listen on port {port} of 127.0.0.1")]
     Port {
-        /// Which.
+        /// Port number.
         port: u16,
-        /// Why.
+        /// I/O error.
         source: io::Error,
     },
-    /// The token that whoever asks for metrics must send can be neither written nor read.
+    /// The token that metrics requests must contain cannot be written or read.
     #[cfg(all(unix, feature = "metrics"))]
     #[error("cannot use the token {path}", path = .path.display())]
     Token {
-        /// Where.
+        /// Path of the token's file.
         path: PathBuf,
-        /// Why.
+        /// I/O error.
         source: io::Error,
     },
     /// The system has no Unix sockets.
@@ -127,13 +134,13 @@ pub enum Error {
 
 mlprof_events::debug_as_display!(Error);
 
-/// Has the process listen from here on, to the end; trainings that begin from here on are known. If it listens already
-/// nothing changes.
+/// Starts to listen, until the process ends. Trainings that begin after this call are observed. If
+/// the process already listens, nothing changes.
 ///
 /// # Errors
 ///
-/// If none of the folders for sockets can be used, or another
-/// copy of this crate listens in this process.
+/// Returns an error if none of the socket folders can be used, or if another copy of this crate
+/// already listens in this process.
 pub fn start() -> Result<(), Error> {
     #[cfg(unix)]
     return service::start();
@@ -141,7 +148,7 @@ pub fn start() -> Result<(), Error> {
     return Err(Error::NotUnix);
 }
 
-/// Has the process listen no more. Whoever asks at this moment is still answered.
+/// Stops listening. Active requests are still answered.
 fn stop() {
     #[cfg(unix)]
     service::stop();

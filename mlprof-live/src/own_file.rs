@@ -1,5 +1,5 @@
-//! A file that this process makes, makes again if it is removed, and removes at its end, but no
-//! other process's.
+//! File that this process creates, restores if it is removed, and removes at its end. Files of
+//! other processes are never removed.
 
 use std::fs::Metadata;
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 
 use mlprof_events::forking::{Mutex, MutexGuard};
 
-/// A file and the inode that it had when it was made: the same name may be another process's later.
+/// File and its inode at creation. The same name may later belong to another process.
 pub(crate) struct OwnFile(Mutex<Option<Identity>>);
 
 struct Identity {
@@ -27,7 +27,7 @@ impl OwnFile {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers a file that this process has just made.
+    /// Stores the identity of a file that this process has just created.
     pub(crate) fn set(&self, path: &Path) -> io::Result<()> {
         let found = path.symlink_metadata()?;
         let (device, inode) = (found.dev(), found.ino());
@@ -35,22 +35,23 @@ impl OwnFile {
         Ok(())
     }
 
-    /// The path, if a file was made.
+    /// Returns the path, if a file was created.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         self.made().as_ref().map(|made| made.path.clone())
     }
 
-    /// Returns whether the file is where it was made; true if none was.
+    /// Returns `true` if the file is still in place, or if none was created.
     pub(crate) fn is_there(&self) -> bool {
         self.made().as_ref().is_none_or(Identity::is_there)
     }
 
-    /// Removes the file, if it is still the one that was made, and forgets it.
+    /// Removes the file if it is still the one that was created, and clears its identity.
     pub(crate) fn remove(&self) {
         if let Some(made) = self.made().take()
             && made.is_there()
         {
-            // If somebody else has removed it meanwhile, it is gone as well.
+            // A failure is ignored, because another process may have removed the file in the
+            // meantime.
             let _ = std::fs::remove_file(&made.path);
         }
     }

@@ -1,8 +1,9 @@
-//! How much memory the process has, as Linux says it.
+//! Memory use of the process, as reported by Linux.
 
 use mlprof_events::live::MemoryState;
 
-/// Of this process now; `None` where the system does not say. *Cost*: a file of the system is read, some 20 µs.
+/// Returns the current memory use of this process, or `None` if the system does not report it.
+/// *Cost*: about 20 µs to read a system file.
 pub(crate) fn process_memory() -> Option<MemoryState> {
     of_status(&std::fs::read_to_string("/proc/self/status").ok()?)
 }

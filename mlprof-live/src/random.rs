@@ -1,8 +1,8 @@
-//! Numbers that nobody can guess, by the standard library's own means.
+//! Unpredictable numbers, generated with the standard library.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// One of 64 random bits: the system's own random numbers are behind it.
+/// Returns 64 random bits, which are seeded by the system's random numbers.
 pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

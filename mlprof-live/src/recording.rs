@@ -1,4 +1,4 @@
-//! A recording on demand: the Tensor profiler that is put beside the others for it, and what became of it.
+//! Recording on demand: its Tensor profiler and its state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,47 +11,48 @@ use mlprof_events::live::RecordRequest;
 
 use crate::requester::Requester;
 
-/// More steps than any time has.
+/// Number of steps that no recording of a time reaches.
 const WITHOUT_END: u64 = 1 << 40;
 
-/// What one recording may hold: 160 MiB.
+/// Maximum number of events in one recording, which take 160 MiB.
 const MAX_EVENTS: u64 = 1 << 22;
 
-/// What happens to a recording, for whoever waits for it.
+/// Event of a recording, sent to its requester.
 pub(crate) enum News {
     Began,
     Cycle(Box<Cycle>),
-    /// With what is to be said of it. The profiler is dropped by whoever reads this, and not by a thread that trains.
+    /// The recording is over; contains notes and the profiler. The receiver drops the profiler, so
+    /// that no training thread has to.
     Over(Vec<String>, Option<Arc<TensorProfiler>>),
 }
 
-/// A recording that was asked for.
+/// Requested recording.
 pub(crate) struct Recording {
     pub(crate) number: u64,
     pub(crate) wishes: RecordRequest,
     pub(crate) requester: Requester,
     pub(crate) asked: Instant,
-    /// It does not begin before.
+    /// Earliest time at which the recording may begin.
     pub(crate) from: Instant,
     pub(crate) news: Sender<News>,
-    /// Once it has begun.
+    /// Recording profiler, once the recording has begun.
     pub(crate) guest: Option<Guest>,
 }
 
-/// The profiler that records.
+/// Profiler that performs the recording.
 pub(crate) struct Guest {
     pub(crate) profiler: Arc<TensorProfiler>,
-    /// The stage whose steps it records; `None` where it records whatever comes.
+    /// Number of the recorded stage; `None` if everything is recorded, without steps.
     pub(crate) of: Option<u64>,
     pub(crate) began: Instant,
-    /// It does not record while something else interrupts the steps.
+    /// Set while another stage interrupts the recorded steps.
     pub(crate) is_paused: bool,
-    /// It has all that was asked for.
+    /// Set when all requested steps are recorded.
     is_full: Arc<AtomicBool>,
 }
 
 impl Recording {
-    /// Returns why it is not waited for any longer, if it has not begun in time.
+    /// Returns the reason for giving up if the recording has not begun in time.
     pub(crate) fn expired(&self, now: Instant) -> Option<String> {
         let patience = self.requester.patience();
         let is_late = now.saturating_duration_since(self.from) >= patience;
@@ -63,7 +64,7 @@ impl Recording {
         Some(format!("no such step began within {minutes} minutes{}", first.unwrap_or_default()))
     }
 
-    /// How long it is to record, if that is what was asked for.
+    /// Returns the requested duration of a recording of a time.
     pub(crate) fn time(&self) -> Option<Duration> {
         self.wishes.milliseconds.map(Duration::from_millis)
     }
@@ -72,7 +73,8 @@ impl Recording {
         self.wishes.warmup.unwrap_or_default().max(1)
     }
 
-    /// Whether it can begin with the step of this number, which warms up where steps are wanted.
+    /// Returns `true` if the recording can begin with the given step. In a recording of steps, this
+    /// is a warmup step.
     pub(crate) fn may_begin(&self, step: u64, now: Instant) -> bool {
         let RecordRequest { first_step, multiple_of, exactly, .. } = self.wishes;
         let first = step.saturating_add(self.warmup());
@@ -82,16 +84,17 @@ impl Recording {
         now >= self.from && (is_named || is_late && is_multiple && !exactly)
     }
 
-    /// Which step was to be the first one, if nothing else will do and it can no longer be when the step of this number
-    /// begins.
+    /// Returns the requested first step if it can no longer be reached when the given step begins,
+    /// and no other step is acceptable.
     pub(crate) fn missed(&self, step: u64) -> Option<u64> {
         let first = step.saturating_add(self.warmup());
         self.wishes.first_step.filter(|named| self.wishes.exactly && first > *named)
     }
 
-    /// A profiler for the steps of a stage, from the one that has this number on.
+    /// Creates a profiler for the steps of a stage, beginning with the given step.
     pub(crate) fn guest_for_steps(&self, of: u64, step: u64, now: Instant) -> Guest {
-        // The first step of so many pays for hooks that are turned on; a time is short enough.
+        // A recording of steps discards its first step, in which hooks are enabled. A recording of
+        // a time has no warmup, because its time may be short.
         let schedule = match self.wishes.steps {
             Some(steps) => Schedule::new().warmup(self.warmup()).active(steps),
             None => Schedule::new().warmup(0).active(WITHOUT_END),
@@ -101,7 +104,7 @@ impl Recording {
         self.guest(profiler, Some(of), now)
     }
 
-    /// A profiler for whatever comes, without steps.
+    /// Creates a profiler that records all events, without steps.
     pub(crate) fn guest_for_time(&self, now: Instant) -> Guest {
         self.guest(TensorProfiler::new().without_schedule(), None, now)
     }
@@ -113,11 +116,11 @@ impl Recording {
             .record_shapes(self.wishes.shapes)
             .profile_memory(self.wishes.memory)
             .max_events(MAX_EVENTS)
-            // A schedule of the environment is meant for the program's own.
+            // A schedule in the environment applies only to the program's own profiler.
             .output_to(Output::new().ignore_environment())
             .hand_cycles_to(move |cycle| {
                 has_cycle.store(true, Ordering::Relaxed);
-                // Nobody waits for it any more if this fails.
+                // Sending fails if the requester no longer waits, and the cycle is then discarded.
                 let _ = news.send(News::Cycle(Box::new(cycle)));
             });
         if !self.wishes.ops && !self.wishes.shapes {
@@ -145,7 +148,7 @@ mod tests {
         Recording { number: 1, wishes, requester, asked: now, from: now, news, guest: None }
     }
 
-    /// The steps up to 20 with which it could begin.
+    /// Returns the steps up to 20 with which the recording can begin.
     fn begins(first_step: Option<u64>, multiple_of: Option<u64>, warmup: Option<u64>) -> Vec<u64> {
         let steps = Some(1);
         let wishes =
@@ -202,7 +205,7 @@ mod tests {
         assert_eq!(later(&recording, 599), None);
         let why = later(&recording, 600).expect("it is late");
         assert_eq!(why, "no such step began within 10 minutes (the first was to be 2000000000)");
-        // The user may wait for longer; for one that has begun nobody does.
+        // The user may wait longer than other requesters. A recording that has begun never expires.
         recording.requester = Requester::Command { process: None };
         assert_eq!(later(&recording, 600), None);
         assert!(later(&recording, 3600).is_some());

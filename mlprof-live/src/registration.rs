@@ -1,4 +1,4 @@
-//! How a process comes to listen without a line in the program.
+//! Makes a process listen without any code in the program itself.
 
 use mlprof_core::output::say;
 use mlprof_core::watcher::{Listening, can_listen};
@@ -6,15 +6,16 @@ use mlprof_core::{RunContext, build_settings};
 use mlprof_events::environment::{Environment, Port, Switch};
 use mlprof_events::error_chain::Chain;
 
-/// Before anything asks for it.
+/// Registers the listener before the profiling library needs it.
 fn register() {
     let begin = || crate::start().map_err(|error| Chain(&error).to_string());
     can_listen(Listening { begin, end: crate::stop });
 }
 
-/// Has the process listen if the environment says so.
+/// Opens the endpoints that the environment requests.
 fn listen_if_asked() {
-    // In the library of `mlprof run`: who listens is what the run says, for the program may have a copy of its own.
+    // In the library of `mlprof run`, the run decides which copy of this crate listens, because the
+    // program may contain another copy.
     if build_settings::is_apart() {
         return;
     }
@@ -35,19 +36,19 @@ fn listen_if_asked() {
     crate::otlp::start_if_asked();
 }
 
-/// A door at a port that a variable of the environment names.
+/// Endpoint with a port that an environment variable sets.
 struct Door {
     variable: &'static str,
     port: fn(&Environment) -> Option<Port>,
-    /// What there is not while it is closed.
+    /// Text for messages about a closed endpoint.
     is_missing: &'static str,
-    /// The feature that it is there with.
+    /// Feature that enables the endpoint.
     feature: &'static str,
-    /// Opens it, if this process was built with it.
+    /// Function that opens the endpoint; `None` if its feature is disabled.
     open: Option<fn(Port)>,
 }
 
-/// TensorBoard's and XProf's, and Prometheus'.
+/// Endpoints of TensorBoard and XProf, and of Prometheus.
 const DOORS: [Door; 2] = [
     Door {
         variable: "MLPROF_CAPTURE_PORT",
@@ -71,7 +72,8 @@ const DOORS: [Door; 2] = [
     },
 ];
 
-/// Processes of one machine that train together have a port each: those that follow on the one that is named.
+/// Returns the port for this process. Processes of one training on the same machine use consecutive
+/// ports, beginning with the configured one.
 fn of_local_rank(port: Port) -> Port {
     let local_rank = RunContext::from_environment().local_rank;
     let local_rank = u16::try_from(local_rank).unwrap_or(u16::MAX);
@@ -101,9 +103,11 @@ impl Door {
     }
 }
 
-// SAFETY: it stores two addresses.
+// SAFETY: the function only stores two function pointers, so it needs no state that `main`
+// initialises.
 mlprof_events::before_main!(unsafe first register);
 
-// SAFETY: it reads the environment, takes locks, makes a socket and starts a thread, which neither the standard library nor
-// an allocator needs `main` for; that thread does not look at the environment.
+// SAFETY: the function reads the environment, takes locks, creates sockets and starts threads. The
+// standard library and the allocator support all of this before `main`. The threads do not read the
+// environment.
 mlprof_events::before_main!(unsafe listen_if_asked);

@@ -1,26 +1,26 @@
-//! Who requests recordings, and what a second one hears while the first goes on.
+//! Requesters of recordings, and the error for a second request during a recording.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Who requests a recording.
+/// Origin of a recording request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Requester {
     /// `mlprof record`, or another client of the socket.
     Command {
-        /// Number of its process, if that can be seen.
+        /// Process id of the client, if known.
         process: Option<u32>,
     },
-    /// TensorBoard or XProf: whoever can connect to a port of this machine.
+    /// TensorBoard or XProf, which means any process that can connect to the local port.
     #[cfg_attr(not(feature = "capture"), allow(dead_code, reason = "there is no such endpoint"))]
     Capture,
-    /// dynolog's daemon.
+    /// The dynolog daemon.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there is no such endpoint"))]
     Dynolog,
 }
 
 impl Requester {
-    /// Time within which a recording must have begun. Only the user who runs the training may let
+    /// Returns the time within which a recording must begin. Only the user of the training may let
     /// it wait for long.
     pub(crate) fn patience(self) -> Duration {
         match self {
@@ -43,21 +43,21 @@ impl fmt::Display for Requester {
     }
 }
 
-/// Why a recording cannot be requested now.
+/// Reason why a recording cannot be requested now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
-    /// Another one is not over.
+    /// Another recording is active.
     UnderWay {
-        /// Who requested it.
+        /// Requester of the active recording.
         requester: Requester,
-        /// Time since it was requested.
+        /// Time since the request.
         since: Duration,
-        /// Whether it has begun.
+        /// Set when the recording has begun.
         has_begun: bool,
     },
-    /// The user has cancelled one, and comes first.
+    /// The user has just cancelled a recording and has priority.
     Reserved {
-        /// Time until others may request one again.
+        /// Time until other requesters may request a recording again.
         left: Duration,
     },
 }

@@ -1,44 +1,45 @@
-//! Where threads are, sampled: while something is recorded, or once. The sampler is there for that long, and not before or
-//! afterwards.
+//! Samples the stacks of threads, either during a recording or once. The sampler exists only for
+//! that time.
 
 use mlprof_core::{Report, RunContext};
 use mlprof_events::live::{RecordRequest, ThreadStack};
 use mlprof_sampler::{Sampler, SamplerError};
 
-/// Whether threads can be sampled as it is asked for.
+/// Checks that threads can be sampled as requested.
 ///
 /// # Errors
 ///
-/// Why not, in words.
+/// Returns an error message if sampling is not possible.
 pub(crate) fn check(wishes: &RecordRequest) -> Result<(), String> {
     wishes.sample.map_or(Ok(()), |hz| Sampler::can_start(hz).map_err(|error| told(&error)))
 }
 
-/// Begins to sample, if that is asked for.
+/// Starts the sampler if the request includes samples.
 ///
 /// # Errors
 ///
-/// Why not, in words.
+/// Returns an error message if sampling is not possible.
 pub(crate) fn begin(wishes: &RecordRequest) -> Result<Option<Sampler>, String> {
     let begun = wishes.sample.map(Sampler::start).transpose();
     begun.map_err(|error| told(&error))
 }
 
-/// Ends it: the report, as JSON. *Cost*: debug information is read, by the calling thread.
+/// Stops the sampler and returns the report as JSON. *Cost*: the calling thread reads debug
+/// information.
 ///
 /// # Errors
 ///
-/// Why it cannot be written, in words.
+/// Returns an error message if the report cannot be serialised.
 pub(crate) fn end(sampler: Sampler, run: &RunContext) -> Result<String, String> {
     let report = Report::Samples(sampler.end(run));
     report.to_json().map_err(|error| format!("the samples cannot be written: {error}"))
 }
 
-/// Where every thread is now. *Cost*: debug information is read, by the calling thread.
+/// Returns the current stacks of all threads. *Cost*: the calling thread reads debug information.
 ///
 /// # Errors
 ///
-/// Why that cannot be said, in words.
+/// Returns an error message if sampling is not possible.
 pub(crate) fn stacks() -> Result<Vec<ThreadStack>, String> {
     Sampler::stacks().map_err(|error| told(&error))
 }

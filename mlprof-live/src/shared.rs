@@ -1,4 +1,5 @@
-//! What all doors share: the watcher, which does what is asked, and that a forked child opens its own doors.
+//! State shared by all endpoints: the watcher that performs requests, and the functions that reopen
+//! endpoints in a forked child.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -8,16 +9,17 @@ use mlprof_events::forking::Mutex;
 use crate::watcher::Watcher;
 
 static WATCHER: OnceLock<Arc<Watcher>> = OnceLock::new();
-/// What opens each door anew in a process that has none of its parent's threads.
+/// Functions that reopen each endpoint in a forked child, which has none of its parent's threads.
 static DOORS: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
-/// The watcher, if a door was opened.
+/// Returns the watcher, if an endpoint was opened.
 pub(crate) fn watcher() -> Option<&'static Arc<Watcher>> {
     WATCHER.get()
 }
 
-/// Has the watcher hear of all trainings from here on. A door is open; `reopens` is called whenever a stage begins, and
-/// opens it again in a forked child. To be called once per door.
+/// Registers an open endpoint and makes the watcher observe all trainings. `reopens` is called
+/// whenever a stage begins, and reopens the endpoint in a forked child. Must be called once per
+/// endpoint.
 pub(crate) fn door_is_open(reopens: fn()) {
     DOORS.lock().unwrap_or_else(PoisonError::into_inner).push(reopens);
     let watcher = WATCHER.get_or_init(|| Arc::new(Watcher::new(stage_begins)));
@@ -25,7 +27,7 @@ pub(crate) fn door_is_open(reopens: fn()) {
 }
 
 fn stage_begins() {
-    // A copy: whoever opens a door may come back here.
+    // The list is copied, because opening an endpoint may call `door_is_open` again.
     let doors = DOORS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     doors.iter().for_each(|reopens| reopens());
 }

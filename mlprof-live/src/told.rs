@@ -1,4 +1,4 @@
-//! Who is told of what threads do while something is recorded.
+//! Profiler that receives all events during a recording.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::ArcSwapOption;
 use mlprof_core::TensorProfiler;
 
-/// Who is told, which is nobody most of the time. *Cost* then: one load, as each action asks.
+/// Target of forwarded events, usually empty. *Cost* without a recording: one atomic load per
+/// action.
 #[derive(Default)]
 pub(crate) struct Told {
     is_anybody: AtomicBool,
@@ -14,19 +15,19 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// From here on `guest` is told.
+    /// Starts to forward events to `guest`.
     pub(crate) fn begin(&self, guest: Arc<TensorProfiler>) {
         self.guest.store(Some(guest));
         self.is_anybody.store(true, Ordering::Release);
     }
 
-    /// Nobody is told any more.
+    /// Stops forwarding events.
     pub(crate) fn end(&self) {
         self.is_anybody.store(false, Ordering::Relaxed);
         self.guest.store(None);
     }
 
-    /// What is to be told, if anybody is.
+    /// Calls `tell` with the recording profiler, if there is one.
     #[inline]
     pub(crate) fn tell<R>(&self, tell: impl FnOnce(&TensorProfiler) -> R) -> Option<R> {
         if !self.is_anybody.load(Ordering::Acquire) {

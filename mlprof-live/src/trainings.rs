@@ -1,4 +1,4 @@
-//! What is known of the trainings of this process: their stages, and how long their steps take.
+//! Trainings of this process: their stages and step times.
 
 use std::collections::VecDeque;
 use std::thread::ThreadId;
@@ -10,59 +10,59 @@ use mlprof_events::{OfStage, Stages, progress};
 
 use crate::epochs::Epochs;
 
-/// So many steps' times are kept.
+/// Number of recent steps whose times are kept.
 const LAST_STEPS: usize = 128;
 
-/// How long steps took, by stage and rank.
+/// Step durations by stage and rank.
 #[cfg(any(feature = "metrics", feature = "otlp"))]
 pub(crate) type StepDurations =
     std::collections::BTreeMap<(String, u32), crate::durations::Durations>;
 
-/// All trainings that run, each by the thread that tells of it.
+/// All running trainings, each identified by the thread that reports it.
 #[derive(Default)]
 pub(crate) struct Trainings {
-    /// Of all that ever ran.
+    /// Step durations of all trainings since the process began.
     #[cfg(any(feature = "metrics", feature = "otlp"))]
     pub(crate) step_durations: StepDurations,
     all: Vec<Training>,
-    /// The number of the stage that began last.
+    /// Number of the stage that began last.
     last: u64,
 }
 
 pub(crate) struct Training {
     thread: ThreadId,
-    /// Never empty.
+    /// Nested stages; never empty.
     stages: Stages<Running>,
 }
 
-/// A stage that runs, or what a loop does outside of any.
+/// Running stage, or the steps of a loop outside any stage.
 pub(crate) struct Running {
-    /// Never used twice in a process.
+    /// Number of the stage, unique in the process.
     pub(crate) number: u64,
     pub(crate) stage: Option<Stage>,
     pub(crate) run: RunContext,
-    /// How many are over.
+    /// Number of finished steps.
     pub(crate) steps: u64,
     pauses: u32,
     began: Instant,
-    /// Since when the running step goes on: since its beginning, or since a pause.
+    /// Time at which the running step began, or continued after a pause.
     since: Instant,
-    /// What the running step took before a pause.
+    /// Duration of the running step before its last pause.
     before: Duration,
     last_steps: VecDeque<Step>,
-    /// How many samples the process had worked on when the running step began.
+    /// Number of samples that the process had processed when the running step began.
     samples_before: u64,
-    /// For how long the running step has waited for data; `None` while nobody looks.
+    /// Time that the running step has waited for data; `None` if no client follows.
     waited: Option<Duration>,
     epochs: Epochs,
 }
 
-/// How long a step took.
+/// Duration of a step.
 struct Step {
     took: Duration,
-    /// Of that, waiting for data, where somebody looked.
+    /// Part of the duration spent waiting for data, if a client followed.
     waited: Option<Duration>,
-    /// So many samples were worked on meanwhile.
+    /// Number of samples processed during the step.
     samples: u64,
 }
 
@@ -90,12 +90,14 @@ impl Running {
         }
     }
 
-    /// The thread has waited for data for so long since this was last called; `None` where nobody looks.
+    /// Adds the time that the thread has waited for data since the last call. `None` means that no
+    /// client follows.
     fn waited(&mut self, waited: Option<Duration>) {
         self.waited = waited.map(|waited| self.waited.unwrap_or_default() + waited);
     }
 
-    /// A step is over. `None` for one of a validation that interrupts the steps.
+    /// Records the end of a step. Returns `None` for a step of a validation that interrupts the
+    /// steps.
     fn step(&mut self, now: Instant) -> Option<()> {
         if self.pauses > 0 {
             return None;
@@ -127,14 +129,15 @@ impl Running {
         }
     }
 
-    /// The share of the last steps that waited for data, of those that somebody looked at.
+    /// Returns the share of the recent steps spent waiting for data, limited to steps that a client
+    /// followed.
     fn waiting_for_data(&self) -> Option<f64> {
         let looked_at = self.last_steps.iter().filter_map(|step| Some((step.took, step.waited?)));
         let (took, waited) = looked_at.reduce(|all, step| (all.0 + step.0, all.1 + step.1))?;
         (!took.is_zero()).then(|| (waited.as_secs_f64() / took.as_secs_f64()).min(1.0))
     }
 
-    /// How many samples the last steps worked on, per second.
+    /// Returns the number of samples per second in the recent steps.
     fn samples_per_second(&self) -> Option<f64> {
         let samples: u64 = self.last_steps.iter().map(|step| step.samples).sum();
         let took: Duration = self.last_steps.iter().map(|step| step.took).sum();
@@ -147,7 +150,7 @@ impl Running {
 }
 
 impl Training {
-    /// The innermost stage.
+    /// Returns the innermost stage.
     pub(crate) fn top(&self) -> &Running {
         &self.stages[self.stages.len() - 1]
     }
@@ -180,7 +183,7 @@ impl Training {
             last_steps: top.last_steps.iter().map(|step| step.took.as_secs_f64()).collect(),
             epoch_step,
             epoch_steps,
-            // Of several trainings nobody knows whose samples they are.
+            // With several trainings, samples cannot be attributed to one of them.
             samples_per_second: top.samples_per_second().filter(|_| is_only),
             waiting_for_data: top.waiting_for_data(),
             loss: loss.filter(|_| is_fit),
@@ -189,19 +192,20 @@ impl Training {
 }
 
 impl Trainings {
-    /// Whether none runs.
+    /// Returns `true` if no training runs.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// A thread has waited for data for so long since this was last said; `None` where nobody looks.
+    /// Adds the time that a thread has waited for data since the last call. `None` means that no
+    /// client follows.
     pub(crate) fn waited(&mut self, thread: ThreadId, waited: Option<Duration>) {
         if let Some(training) = self.of(thread) {
             training.top_mut().waited(waited);
         }
     }
 
-    /// The training that a thread tells of: its own, or the only one that there is.
+    /// Returns the training that a thread reports on: its own one, or the only one in the process.
     fn of(&mut self, thread: ThreadId) -> Option<&mut Training> {
         let own = self.all.iter().position(|training| training.thread == thread);
         let lone = (self.all.len() == 1).then_some(0);
@@ -213,7 +217,7 @@ impl Trainings {
         self.last
     }
 
-    /// A stage begins on this thread.
+    /// Records the start of a stage on this thread.
     pub(crate) fn begin(&mut self, thread: ThreadId, stage: Stage, run: &RunContext, now: Instant) {
         let begun = Running::new(self.new_number(), Some(stage), run.clone(), now);
         match self.all.iter_mut().find(|training| training.thread == thread) {
@@ -225,17 +229,17 @@ impl Trainings {
         }
     }
 
-    /// A stage ends; `None`: the one that a report is about.
+    /// Records the end of a stage; `None` stands for the stage of the current report.
     pub(crate) fn end(&mut self, thread: ThreadId, stage: Option<Stage>) {
         let Some(training) = self.of(thread) else { return };
         training.stages.end(stage);
         self.all.retain(|training| !training.stages.is_empty());
     }
 
-    /// A step is over: the training that it was one of, unless it was one of a validation.
+    /// Records the end of a step. Returns its training, except for a step of a validation.
     pub(crate) fn step(&mut self, thread: ThreadId, now: Instant) -> Option<&Training> {
         if self.of(thread).is_none() {
-            // A loop that tells no stage. When its first step began, nobody knows.
+            // This loop reports no stage, so the start of its first step is unknown.
             let outside =
                 Running::new(self.new_number(), None, RunContext::from_environment(), now);
             self.all.push(Training { thread, stages: Stages::outside(outside) });
@@ -250,7 +254,7 @@ impl Trainings {
         self.of(thread).map(|training| &*training)
     }
 
-    /// Counts the step that is just over.
+    /// Adds the last step to the durations.
     #[cfg(any(feature = "metrics", feature = "otlp"))]
     fn count(&mut self, thread: ThreadId) {
         let Some(top) = self.of(thread).map(|training| training.top()) else { return };
@@ -273,7 +277,8 @@ impl Trainings {
         }
     }
 
-    /// Whether the stage of this number runs, and nothing interrupts its steps; `None` if it is over.
+    /// Returns `true` if the stage runs without interruption, `false` if it is interrupted, and
+    /// `None` if it is over.
     pub(crate) fn goes_on(&self, number: u64) -> Option<bool> {
         self.all.iter().find_map(|training| {
             let position = training.stages.iter().position(|running| running.number == number)?;

@@ -1,4 +1,4 @@
-//! The table of ops as an Arrow record batch, for data frames and databases.
+//! Op table as an Arrow record batch, for data frames and databases.
 
 use std::sync::Arc;
 
@@ -12,18 +12,23 @@ use super::tensor::table::shapes_text;
 use super::tensor::{KeyAverage, KeyAverages};
 
 impl KeyAverages {
-    /// The rows as an Arrow record batch, with the feature `arrow`: one column per field of
-    /// [`KeyAverage`] under the field's name, so times are in seconds and memory in bytes, and
-    /// `flops_per_second` besides. Columns are the same for every table.
+    /// Converts the rows to an Arrow record batch (feature `arrow`). Each field of [`KeyAverage`]
+    /// becomes a column with the field's name, so times are in seconds and memory is in bytes. The
+    /// column `flops_per_second` is added. All tables have the same columns.
     ///
-    /// Differences: `input_shapes` is text as tables show it; `kind` and `phase` are text as in
-    /// JSON; `rest` is three columns, `rest_min_seconds`, `rest_mean_seconds` and
-    /// `rest_max_seconds`; `memory` is left out, which the four sums over devices stand for. What
-    /// is not known is null.
+    /// The columns differ from the fields in these points:
+    ///
+    /// - `input_shapes` is text, formatted as in the printed tables.
+    /// - `kind` and `phase` are text, as in JSON.
+    /// - `rest` becomes three columns: `rest_min_seconds`, `rest_mean_seconds` and
+    ///   `rest_max_seconds`.
+    /// - `memory` is omitted. The four memory columns contain its sums over the devices.
+    ///
+    /// Unknown values are null.
     ///
     /// # Errors
     ///
-    /// None that a table can cause; the error is the crate `arrow`'s.
+    /// Returns the error of the `arrow` crate. No table can cause one.
     pub fn to_record_batch(&self) -> Result<RecordBatch, ArrowError> {
         let mut columns = Columns { rows: &self.rows, fields: Vec::new(), arrays: Vec::new() };
         columns.about();
@@ -104,7 +109,7 @@ impl Columns<'_> {
         self.add(name, false, Arc::new(array));
     }
 
-    /// Lists of text, the innermost first.
+    /// Adds the stacks as lists of text, innermost frame first.
     fn stacks(&mut self) {
         let item = Field::new("item", DataType::Utf8, false);
         let mut lists = ListBuilder::new(StringBuilder::new()).with_field(item);
@@ -117,7 +122,7 @@ impl Columns<'_> {
     }
 }
 
-/// What a value without fields is called in JSON.
+/// Returns the JSON name of an enum value without fields.
 fn json_name(value: &impl Serialize) -> Option<String> {
     let value = serde_json::to_value(value).ok()?;
     value.as_str().map(str::to_owned)

@@ -1,30 +1,31 @@
-//! How a program was built.
+//! Compiler settings of the profiled program.
 
 use serde::Serialize;
 
-/// With which settings of the compiler a program was built, as the profiler in it knows them: those
-/// that Cargo's profile gives to dependencies.
+/// Compiler settings of the profiled program. The profiler crate records its own settings, which
+/// are the ones that the Cargo profile applies to dependencies.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct BuildSettings {
-    /// Whether assertions for debugging are checked (`debug-assertions`).
+    /// `true` if debug assertions are enabled (`debug-assertions`).
     pub debug_assertions: bool,
-    /// The level of optimisation: `0` to `3`, `s` or `z`.
+    /// Optimization level: `0` to `3`, `s` or `z`.
     pub opt_level: String,
-    /// What the compiler may take for granted of the processor beyond what each of its kind can do
-    /// (`target-cpu`, `target-feature`), of what matters to numeric code.
+    /// Processor features that the compiler may use beyond the baseline of the architecture
+    /// (`target-cpu`, `target-feature`). Only features that affect numeric code are listed.
     pub target_features: Vec<String>,
-    /// What of the same the processor can do that the program runs on, and
-    /// [what it does in halves](Self::AVX2_IN_HALVES); empty where that is not known.
+    /// Features of the host processor, from the same list, plus
+    /// [`AVX2_IN_HALVES`](Self::AVX2_IN_HALVES) if it applies. Empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processor_features: Vec<String>,
 }
 
 impl BuildSettings {
-    /// Among the features of a processor: it has AVX2, and takes as long for it as for two of half the width.
+    /// Entry of `processor_features` for a processor that executes each AVX2 instruction as two
+    /// half-width operations.
     pub const AVX2_IN_HALVES: &'static str = "avx2-in-halves";
 
-    /// Whether the compiler was told to optimise hardly or not at all.
+    /// Returns `true` if the program was built with optimization level 0 or 1.
     pub fn is_unoptimized(&self) -> bool {
         matches!(self.opt_level.as_str(), "0" | "1")
     }

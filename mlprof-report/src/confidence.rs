@@ -1,15 +1,15 @@
-//! How well numbers of which there are many are known.
+//! Confidence limits of medians.
 
-/// Fewer numbers tell too little: of eight, the least and the greatest have the median between them with a
-/// confidence of 99 %, of fewer with less.
+/// Minimum count of numbers for 99 % confidence. The smallest and the largest of eight numbers
+/// enclose the median with this confidence.
 pub const FEWEST: u64 = 8;
-/// So many standard errors have 99 % of a normal distribution between them, to both sides.
+/// Number of standard errors on each side of the mean that enclose 99 % of a normal distribution.
 pub const SURE: f64 = 2.576;
 
-/// Between which shares of so many numbers, in their order, the median of any number of such is, with a
-/// confidence of 99 %; `None` of fewer than eight.
+/// Returns the quantiles of `count` ordered numbers that enclose the true median with a confidence
+/// of 99 %. Returns `None` for fewer than eight numbers.
 pub fn median_shares(count: u64) -> Option<(f64, f64)> {
-    // How many of so many fall short of the median is a matter of coins.
+    // The count of numbers below the median follows a binomial distribution.
     let beyond = 0.5 * SURE / (count as f64).sqrt();
     (count >= FEWEST).then_some((0.5 - beyond, 0.5 + beyond))
 }

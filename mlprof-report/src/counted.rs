@@ -1,18 +1,18 @@
-//! Counts of things, in the singular or the plural.
+//! Text of counts, in the singular or the plural.
 
 use crate::number::grouped;
 
-/// `1 step`, `20 steps`, `1,234 steps`.
+/// Formats a count: `1 step`, `20 steps`, `1,234 steps`.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { many })
 }
 
-/// With a verb: `1 step was`, `20 steps were`.
+/// Formats a count with a verb: `1 step was`, `20 steps were`.
 pub fn counted_were(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", counted(count, one, many), if count == 1 { "was" } else { "were" })
 }
 
-/// With a verb before it: `was 1 step`, `were 20 steps`.
+/// Formats a count after a verb: `was 1 step`, `were 20 steps`.
 pub(crate) fn were(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", if count == 1 { "was" } else { "were" }, counted(count, one, many))
 }

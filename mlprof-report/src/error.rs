@@ -1,22 +1,22 @@
-//! The error of this crate.
+//! Error type of this crate.
 
-/// The error of a request about reports that cannot be met: a comparison, a table's order, a
-/// threshold of a rule.
+/// Error of an invalid request about reports, such as a comparison, a sort key or a rule's
+/// threshold.
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The reports of both sides are of another kind, stage or rank each.
+    /// The two sides have no kind of profiler, stage and rank in common.
     #[error(
         "there is nothing to compare: after there is {after}, before there is {before}; reports of \
          one kind of profiler, one stage and one rank are compared with each other"
     )]
     NothingInCommon {
-        /// The reports of the side before.
+        /// Reports of the side before the change.
         before: String,
-        /// The reports of the side after.
+        /// Reports of the side after the change.
         after: String,
     },
-    /// The reports are estimates of where time went, not times.
+    /// The reports contain sampling estimates and not measured times.
     #[error(
         "there is nothing to compare: reports of samples are estimates, which are not compared with \
          each other"
@@ -28,30 +28,30 @@ pub enum Error {
          same program?"
     )]
     OtherProgram,
-    /// The rows have no such column to be sorted by.
+    /// The rows cannot be sorted by this key.
     #[error("{rows} cannot be sorted by {key:?}: use {choices}")]
     UnknownSortKey {
-        /// The kind of rows, in the plural.
+        /// Kind of rows, in the plural.
         rows: &'static str,
         /// The unknown key.
         key: String,
-        /// The keys that there are.
+        /// The valid keys.
         choices: String,
     },
-    /// No rule has a threshold of this name.
+    /// No rule has a threshold with this name.
     #[error("no rule has a threshold {name:?}: there are {}", known.join(", "))]
     UnknownThreshold {
         /// The unknown name.
         name: String,
-        /// The names of all thresholds.
+        /// Names of all thresholds.
         known: Vec<String>,
     },
-    /// The value of a threshold is below 0, or no number.
+    /// The value of a threshold is negative or not a number.
     #[error("the threshold {name} cannot be {value}: it must be a number from 0 up")]
     InvalidThreshold {
-        /// The name of the threshold.
+        /// Name of the threshold.
         name: String,
-        /// The refused value.
+        /// The rejected value.
         value: f64,
     },
 }

@@ -1,95 +1,95 @@
-//! What costs time that could be saved: what rules found in a report.
+//! Findings: avoidable costs that the rules detected in a report.
 
 use std::fmt::{self, Display, Formatter};
 
 use serde::Serialize;
 
-/// Something that costs time, with its evidence, its place, the most that mending it can save, and
-/// what to do. Made by [`Rules`](crate::findings::Rules).
+/// An avoidable cost with its evidence, location, maximum saving and remedy.
+/// [`Rules`](crate::findings::Rules) creates it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Finding {
-    /// The name of the rule that found it, such as `data-waiting`.
+    /// Name of the rule that produced the finding, such as `data-waiting`.
     pub rule: String,
-    /// What it is, in one sentence.
+    /// Description in one sentence.
     pub sentence: String,
-    /// The numbers that it was found by.
+    /// Numbers that support the finding.
     pub evidence: Vec<Evidence>,
-    /// Where it is.
+    /// Location of the finding.
     pub place: Place,
-    /// What it costs at most.
+    /// Upper bound of the cost.
     pub cost: Cost,
-    /// How sure that is.
+    /// Confidence of the finding.
     pub confidence: Confidence,
-    /// What to do, in the words of the program's framework.
+    /// Recommended action, in the terms of the program's framework.
     pub remedy: String,
 }
 
 impl Finding {
-    /// Whether it is more than a hint.
+    /// Returns `true` if the finding is more than a hint.
     pub fn is_advice(&self) -> bool {
         self.confidence > Confidence::Hint
     }
 }
 
-/// A number that a rule looked at.
+/// A number that supports a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Evidence {
-    /// What it is of.
+    /// Name of the quantity.
     pub what: String,
-    /// The number with its unit.
+    /// Value with its unit.
     pub value: String,
 }
 
 impl Evidence {
-    /// `what` is `value`.
+    /// Creates the evidence `what` with its `value`.
     pub fn new(what: impl Into<String>, value: impl Into<String>) -> Self {
         Self { what: what.into(), value: value.into() }
     }
 }
 
-/// Where a finding is: what is known of it.
+/// Location of a finding. Fields that are unknown are `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Place {
-    /// The action, by the name that its row has.
+    /// Action, named as in its row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// The path of the module.
+    /// Path of the module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module: Option<String>,
-    /// The place in the source, as `file:line`.
+    /// Source location, as `file:line`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The op.
+    /// Name of the op.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<String>,
-    /// The kernel, or the copy on a device.
+    /// Name of the kernel or of the copy on a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// The thread.
+    /// Name of the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
 }
 
 impl Place {
-    /// In an action.
+    /// Creates a location in an action.
     pub fn action(name: impl Into<String>) -> Self {
         Self { action: Some(name.into()), ..Self::default() }
     }
 
-    /// In an op.
+    /// Creates a location in an op.
     pub fn op(name: impl Into<String>) -> Self {
         Self { op: Some(name.into()), ..Self::default() }
     }
 
-    /// In a kernel, or a copy on a device.
+    /// Creates a location in a kernel or a copy on a device.
     pub fn kernel(name: impl Into<String>) -> Self {
         Self { kernel: Some(name.into()), ..Self::default() }
     }
 
-    /// What is known, each with what it is.
+    /// Returns the known parts of the location as pairs of a kind and a name.
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let parts = [
             ("action", &self.action),
@@ -103,25 +103,26 @@ impl Place {
     }
 }
 
-/// The most that mending something can save, of what the report covers: the whole stage, or the
-/// recorded steps of the Tensor profiler. Where that is not bounded by what was measured, about so much.
+/// Largest possible saving over the range that the report covers. This is the whole stage, or the
+/// recorded steps of the Tensor profiler. If the measurement gives no bound, it is an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Cost {
-    /// Of each training step, in seconds; `None` where the report knows of no steps.
+    /// Cost per training step, in seconds. `None` if the report contains no steps.
     pub seconds_per_step: Option<f64>,
-    /// Of all that the report covers, in seconds.
+    /// Cost over the whole range of the report, in seconds.
     pub seconds: f64,
-    /// The part that this is of the time that the report covers, 0 to 1.
+    /// Cost as a share of the report's time, 0 to 1.
     pub share: f64,
-    /// Memory that it takes at the end, in bytes, where it costs memory and not time.
+    /// Memory at the end of the report, in bytes, if the finding costs memory instead of time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Whether it is an estimate, and not a bound: it rests on what the like has saved in other programs, such as a
-    /// part of what was measured.
+    /// `true` if the cost is an estimate and not a bound. Estimates are based on savings in other
+    /// programs, for example as a part of the measured time.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_estimated: bool,
-    /// Whether it costs no time, but what the training learns: what is wrong with its numbers.
+    /// `true` if the finding affects the quality of the training, such as invalid numbers, and
+    /// costs no time.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_of_learning: bool,
 }
@@ -130,21 +131,21 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// How sure a finding is.
+/// Confidence of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// It may well be as it should be: worth a look. Not shown on the console.
+    /// The behaviour may be intended, so a check is recommended. The console does not show hints.
     Hint,
-    /// Mending it saves time, unless the program has reasons that no report knows of.
+    /// A fix saves time, unless the program has reasons that are not visible in the report.
     Likely,
     /// The numbers leave no other explanation.
     Certain,
 }
 
 impl Confidence {
-    /// The word that JSON has.
+    /// Returns the name used in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hint => "hint",

@@ -1,20 +1,22 @@
-//! Folded stacks, as flame graphs are made of.
+//! Folded stacks, the input format of flame graphs.
 //!
-//! *Limits*: every frame of a stack stands in the lines of all stacks below it, so that the text grows
-//! with the square of a recursion's depth. A stack has [`MOST_FRAMES`] frames at most, and there are
-//! [`MOST_STACKS`] with [`MOST_BYTES`] of text. What is further inside is one frame, [`CUT`].
+//! *Limits*: each frame appears in the lines of all stacks below it, so the text grows with the
+//! square of a recursion's depth. Therefore a stack has at most [`MOST_FRAMES`] frames. There are
+//! at most [`MOST_STACKS`] stacks with [`MOST_BYTES`] bytes of text. Frames beyond these limits are
+//! replaced by one frame, [`CUT`].
 
 #[cfg(feature = "flame")]
 use std::io::{self, BufWriter, Write};
 
 use super::label::is_mark;
 
-/// A name as a frame of folded stacks: `;` becomes `,`; control characters and marks of direction become
-/// spaces. Blanks at its ends would be lost to readers.
+/// Converts a name into a frame of folded stacks. `;` becomes `,`. Control characters and
+/// bidirectional control characters become spaces. Leading and trailing spaces are removed, because
+/// readers would lose them.
 pub fn frame_name(name: &str) -> String {
     let safe = name.chars().map(|character| match character {
         ';' => ',',
-        // Neither line breaks nor what XML does not allow.
+        // Line breaks and characters that XML does not allow are replaced.
         character if character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}') => ' ',
         character if is_mark(character) => ' ',
         character => character,
@@ -26,19 +28,19 @@ pub fn frame_name(name: &str) -> String {
     }
 }
 
-/// The longest stack, in frames.
+/// Maximum number of frames of a stack.
 pub const MOST_FRAMES: usize = 4096;
 
-/// How many different stacks there are. Those that are cut come on top of it.
+/// Maximum number of different stacks. Truncated stacks are not counted.
 pub const MOST_STACKS: usize = 1 << 18;
 
-/// All folded stacks of one metric together, in bytes. Those that are cut come on top of it.
+/// Maximum size of all folded stacks of one metric, in bytes. Truncated stacks are not counted.
 pub const MOST_BYTES: u64 = 32 << 20;
 
-/// The frame that stands for all that is further inside than the [limits](self) let stacks be.
+/// Frame that replaces all frames beyond the [limits](self).
 pub const CUT: &str = "[cut]";
 
-/// How long a stack is.
+/// Size of a stack.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extent {
     frames: usize,
@@ -46,14 +48,14 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// With one more frame, inside of the others.
+    /// Returns the size with one more inner frame.
     #[must_use]
     pub fn with(self, frame: &str) -> Self {
         Self { frames: self.frames + 1, bytes: self.bytes + frame.len() as u64 + 1 }
     }
 }
 
-/// What all stacks together may take of the [limits](self).
+/// Space that stacks have used of the [limits](self).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Room {
     stacks: usize,
@@ -61,7 +63,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Whether there is room for a new stack, which then is taken.
+    /// Reserves space for a new stack. Returns `false` if no space is left.
     #[must_use]
     pub fn take(&mut self, stack: Extent) -> bool {
         let bytes = self.bytes + stack.bytes;
@@ -74,12 +76,12 @@ impl Room {
     }
 }
 
-/// Draws folded stacks, lines of `outermost;…;innermost value`, as an SVG that browsers can zoom and
-/// search. `unit` is what one of a value is called.
+/// Draws folded stacks as an SVG with zoom and search for browsers. Each line has the form
+/// `outermost;…;innermost value`. `unit` is the name of one unit of the value.
 ///
 /// # Errors
 ///
-/// If there are no lines, or what `out` says.
+/// Returns an error if there are no lines or if writing to `out` fails.
 #[cfg(feature = "flame")]
 pub fn draw(lines: &[String], title: &str, unit: &str, out: impl Write) -> io::Result<()> {
     let mut options = inferno::flamegraph::Options::default();

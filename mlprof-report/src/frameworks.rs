@@ -1,4 +1,4 @@
-//! The frameworks that a program trains with, in words.
+//! Text about the frameworks that a program trains with.
 
 use std::fmt::Write;
 
@@ -7,7 +7,8 @@ use mlprof_events::Framework;
 use crate::number::grouped;
 use crate::{ReportHeader, label};
 
-/// `candle 0.11 (avx2, mkl), 4 threads, on cpu`, one behind the other; nothing where none is known.
+/// Returns the frameworks as text, such as `candle 0.11 (avx2, mkl), 4 threads, on cpu`. Several
+/// frameworks are separated by semicolons. Returns `None` if no framework is known.
 pub(crate) fn in_words(header: &ReportHeader) -> Option<String> {
     let all: Vec<_> = header.frameworks.iter().map(of_one).collect();
     (!all.is_empty()).then(|| all.join("; "))
@@ -18,7 +19,7 @@ fn of_one(framework: &Framework) -> String {
     let known: Vec<_> = known.into_iter().flatten().map(|name| label::shown(name)).collect();
     let mut text = known.join(" ");
     if !framework.features.is_empty() {
-        // Writing into a string cannot fail, here and below.
+        // Writing into a string cannot fail, so these results are ignored.
         let _ = write!(text, " ({})", label::shown(&framework.features.join(", ")));
     }
     if let Some(threads) = framework.threads {

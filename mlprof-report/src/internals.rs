@@ -1,4 +1,5 @@
-//! What mlprof's other crates make reports with. **Not for users**: it may change in any version.
+//! Internal items for mlprof's other crates that create reports. **Not for users**: they may change
+//! in any version.
 
 pub use crate::confidence::{SURE, median_shares};
 pub use crate::counted::{counted, counted_were};
@@ -7,20 +8,20 @@ pub use crate::markup::escape;
 pub use crate::missing::{Missing, note_missing, ops_remedy};
 pub use crate::no_numbers::{has_numbers, little_beside_stages, reason_for_nothing};
 #[cfg(feature = "html")]
-/// What a page shows besides reports: sections that another crate fills.
+/// Sections of a page that other crates provide.
 pub mod sections {
     pub use crate::page::sections::{COLOURS, Content, Section, Stretch, Strip, html, text};
 }
 pub use crate::output::{ClaimedName, deliver_together, tell_apart, tell_missing};
 pub use crate::ranks::text::stages_table;
 pub use crate::steps::log::{StepLog, StepPart, StepParts, StepTicks};
-/// Tables, which are described once.
+/// Declarative tables for text, JSON and HTML.
 pub mod table {
     pub use crate::table::{
         Cell, Column, Table, bytes, count, markup, number, seconds, share, table, words,
     };
 }
-/// Names of kernels for tables.
+/// Short forms of kernel names for tables.
 pub mod kernel_name {
     pub use crate::tensor::table::kernel_name::{function, short};
 }

@@ -1,28 +1,28 @@
 //! Indented JSON of reports.
 //!
-//! Reports have some 500 fields. serde_json's own functions write the punctuation around each of
-//! them in line, which takes the compiler several seconds. Here each kind of punctuation and of
-//! number is a function that is called.
+//! Reports have about 500 fields. serde_json inlines the code for the punctuation around each of
+//! them, which adds several seconds of compile time. Here each kind of punctuation and number is a
+//! function that is not inlined.
 
 use std::io::{Result, Write};
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
-/// Returns what [`serde_json::to_string_pretty`] returns.
+/// Returns the same text as [`serde_json::to_string_pretty`].
 ///
 /// # Errors
 ///
-/// Those of the value.
+/// Returns the errors of the value's `Serialize` implementation.
 pub(crate) fn to_string(value: &impl Serialize) -> serde_json::Result<String> {
     let mut text = Vec::new();
     let formatter = Outlined(PrettyFormatter::new());
     value.serialize(&mut Serializer::with_formatter(&mut text, formatter))?;
-    // It is UTF-8: serde_json writes nothing else.
+    // serde_json writes only valid UTF-8, so the conversion cannot fail.
     String::from_utf8(text).map_err(serde::ser::Error::custom)
 }
 
-/// Writes as the formatter inside does, by functions that are not inlined.
+/// Formatter that forwards to the inner one through functions that are not inlined.
 struct Outlined(PrettyFormatter<'static>);
 
 macro_rules! outlined {

@@ -1,15 +1,13 @@
-//! How names are shown in text: on one line, of bounded length, with the stage they belong to, and in
-//! the order in which they are written.
+//! Display of names in text: on one line, with limited length, and with the name of a nested stage.
 
 use mlprof_events::Stage;
 
 use crate::number::grouped;
 
-/// The longest name that a table shows, in characters; JSON and `.prof` files keep all of it.
+/// Maximum length of a name in a table, in characters. JSON and `.prof` files keep the full name.
 const LONGEST_SHOWN: usize = 200;
 
-/// The name of an action with the stage inside the reported one that it belongs to, as in
-/// `[SanityCheck]validation_step`.
+/// Prepends the nested stage to the name of an action, as in `[SanityCheck]validation_step`.
 pub(super) fn with_stage(sub_stage: Option<Stage>, action: &str) -> String {
     match sub_stage {
         Some(stage) => format!("[{stage:?}]{action}"),
@@ -17,7 +15,7 @@ pub(super) fn with_stage(sub_stage: Option<Stage>, action: &str) -> String {
     }
 }
 
-/// Returns a value of an enum as JSON has it.
+/// Returns the JSON name of an enum value.
 pub(crate) fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
@@ -25,24 +23,25 @@ pub(crate) fn word(value: &impl serde::Serialize) -> String {
     }
 }
 
-/// `name` fit for a line of text: control characters, line breaks and marks that change the direction
-/// of writing escaped, the end of an overlong name replaced by `…`.
+/// Escapes `name` for a line of text. Control characters, line breaks and bidirectional control
+/// characters are escaped. The end of a name that is too long is replaced by `…`.
 pub fn shown(name: &str) -> String {
     escaped(name, LONGEST_SHOWN)
 }
 
-/// `name` on one line, in at most `room` characters: the end of a longer name is replaced by `…`.
+/// Escapes `name` for one line with at most `room` characters. The end of a longer name is replaced
+/// by `…`.
 pub fn shown_within(name: &str, room: usize) -> String {
     escaped(name, room)
 }
 
-/// A whole sentence on one line, escaped in the same way.
+/// Escapes a whole sentence for one line, without a length limit.
 pub(super) fn one_line(sentence: &str) -> String {
     escaped(sentence, usize::MAX)
 }
 
-/// Behind the name of an async function that waited: calls alone would not tell what its times are made
-/// of.
+/// Returns the suffix for the name of an async function that was polled several times. The number
+/// of calls alone would not explain its times.
 pub(super) fn polls(polls: u64) -> String {
     match polls {
         0 => String::new(),
@@ -51,7 +50,7 @@ pub(super) fn polls(polls: u64) -> String {
     }
 }
 
-/// `a, b, c and 5 more`: so many of them by name.
+/// Lists the first `named` names and counts the others: `a, b, c and 5 more`.
 pub(crate) fn first_of(names: impl Iterator<Item = String>, named: usize) -> String {
     let mut names = names;
     let first: Vec<String> = names.by_ref().take(named).collect();
@@ -61,7 +60,7 @@ pub(crate) fn first_of(names: impl Iterator<Item = String>, named: usize) -> Str
     }
 }
 
-/// Notes below a report.
+/// Formats the notes below a report, one line each.
 pub fn notes(notes: &[String]) -> String {
     notes.iter().map(|note| format!("Note: {}\n", one_line(note))).collect()
 }
@@ -94,8 +93,8 @@ fn disturbs_lines(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') || is_mark(character)
 }
 
-/// Marks of Unicode that are not seen, but turn what stands beside them around: a terminal would show
-/// numbers of a row in another order.
+/// Returns `true` for invisible Unicode characters that change the direction of the surrounding
+/// text. A terminal would show the numbers of a row in another order.
 pub(crate) fn is_mark(character: char) -> bool {
     matches!(
         character,

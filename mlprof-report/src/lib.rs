@@ -1,16 +1,20 @@
-//! Finished numbers, how they are shown, and where they go.
+//! Report values, their presentation as text, HTML and JSON, and their output to consoles and
+//! files.
 //!
 //! The values in [`simple`], [`advanced`] and [`tensor`] are plain data in seconds that any program
-//! can read as JSON; the other modules turn them into text or into the formats of other
-//! tools: [`simple::lightning`] and [`simple::detailed`] paint a [`SimpleReport`],
-//! [`advanced::pstats`] and [`advanced::prof`] an [`AdvancedReport`], [`tensor::page`] and
-//! [`tensor::modules`] a [`TensorReport`]; [`page`] makes one HTML file of all of them. None of
-//! them reads a clock or writes a file: that is for [`output`].
+//! can read as JSON. The other modules convert them into text or into the formats of other tools:
+//!
+//! - [`simple::lightning`] and [`simple::detailed`] format a [`SimpleReport`].
+//! - [`advanced::pstats`] and [`advanced::prof`] format an [`AdvancedReport`].
+//! - [`tensor::page`] and [`tensor::modules`] format a [`TensorReport`].
+//! - [`page`] creates one HTML file with all reports.
+//!
+//! These modules read no clock and write no file. The module [`output`] writes the files.
 //!
 //! # The JSON layout
 //!
-//! [`Report::to_json`] writes one object. All times are **seconds** (fields that end in
-//! `_seconds`), all counts are integers, points in time are UTC in RFC 3339; what is not known is
+//! [`Report::to_json`] writes one object. All times are in **seconds** (fields that end in
+//! `_seconds`), and all counts are integers. Points in time are UTC in RFC 3339. Unknown values are
 //! `null`.
 //!
 //! ```json
@@ -42,52 +46,59 @@
 //! }
 //! ```
 //!
-//! * Simple: each of `actions`, and of `threads[i].actions`, has the fields of
-//!   [`ActionStatistics`](simple::ActionStatistics); `data_waiting` those of
-//!   [`DataWaiting`](simple::DataWaiting), or is `null`. Each of `actions` has a field `device` with the fields of
-//!   [`DeviceTime`](regions::DeviceTime) where device time was measured (`measure_devices`), and no such field
-//!   elsewhere; `actions` of Advanced have the same.
-//! * Advanced: each of `actions` has the fields of [`ActionProfile`](advanced::ActionProfile), a
-//!   table of functions with their callers; each of `threads` those of
-//!   [`ThreadCallTree`](advanced::ThreadCallTree), a call tree: `roots` down to 50 levels, and `deeper`
-//!   with what is below those.
-//! * Tensor: instead of `actions`, `threads` and `open` the fields of [`TensorReport`]: `schedule`,
-//!   `steps`, `recorded_steps`, `cycle_count`; `cycles`, each with the fields of
-//!   [`CycleSummary`](tensor::CycleSummary); `key_averages` with `group_by`, `device_name`,
-//!   `has_memory` and `rows`, each with the fields of [`KeyAverage`](tensor::KeyAverage); `modules`, a
-//!   tree of [`ModuleStatistics`](tensor::ModuleStatistics); `tuning`; `device_counters`, one
-//!   [`DeviceCounterStatistics`](tensor::DeviceCounterStatistics) per device; `dropped`; `files`. Memory is in
-//!   **bytes** (fields that end in `_bytes`), operations are counted (`flops`).
-//! * Memory: each of `actions`, and of `threads[i].actions`, has the fields of
-//!   [`ActionMemory`](memory::ActionMemory); `process` those of
-//!   [`ProcessMemory`](memory::ProcessMemory); `peak`, `alive` and `copies` are trees, each a
-//!   [`MemoryTree`](memory::MemoryTree). In **bytes**.
-//! * Samples: instead of `actions`, `threads` and `open` the field `samples`, with the fields of
-//!   [`Samples`](samples::Samples); the Advanced report has the same field, `null` where nothing was
-//!   sampled. Ticks are counted; `seconds_per_tick` says what one stands for.
-//! * Lines: instead of `actions`, `threads` and `open` one array `functions`, each with the fields of
-//!   [`FunctionLines`](lines::FunctionLines): `name`, `file`, `first_line`, `last_line`, `calls`,
-//!   `total_seconds`, `entry_memory`, `source` (an array of lines, or `null`), and `lines`, each with
-//!   `line`, `hits`, `seconds` and `memory` (`null`, or `max_bytes`, `increment_bytes` and
-//!   `occurrences`). A hit is a scope of `overhead`.
+//! * Simple: each element of `actions` and of `threads[i].actions` has the fields of
+//!   [`ActionStatistics`](simple::ActionStatistics). `data_waiting` has the fields of
+//!   [`DataWaiting`](simple::DataWaiting), or is `null`. If device time was measured
+//!   (`measure_devices`), each element of `actions` also has a field `device` with the fields of
+//!   [`DeviceTime`](regions::DeviceTime). The same applies to `actions` of Advanced.
+//! * Advanced: each element of `actions` has the fields of
+//!   [`ActionProfile`](advanced::ActionProfile), a table of functions with their callers. Each
+//!   element of `threads` has the fields of [`ThreadCallTree`](advanced::ThreadCallTree), a call
+//!   tree. `roots` holds its first 50 levels and `deeper` the levels below.
+//! * Tensor: the fields of [`TensorReport`] replace `actions`, `threads` and `open`. They are
+//!   `schedule`, `steps`, `recorded_steps`, `cycle_count`, `cycles`, `key_averages`, `modules`,
+//!   `tuning`, `device_counters`, `dropped` and `files`. Each of `cycles` has the fields of
+//!   [`CycleSummary`](tensor::CycleSummary). `key_averages` contains `group_by`, `device_name`,
+//!   `has_memory` and `rows`, each row with the fields of [`KeyAverage`](tensor::KeyAverage).
+//!   `modules` is a tree of [`ModuleStatistics`](tensor::ModuleStatistics). `device_counters` has
+//!   one [`DeviceCounterStatistics`](tensor::DeviceCounterStatistics) per device. Memory is in
+//!   **bytes** (fields that end in `_bytes`), and operations are counted (`flops`).
+//! * Memory: each element of `actions` and of `threads[i].actions` has the fields of
+//!   [`ActionMemory`](memory::ActionMemory). `process` has the fields of
+//!   [`ProcessMemory`](memory::ProcessMemory). `peak`, `alive` and `copies` are trees, each a
+//!   [`MemoryTree`](memory::MemoryTree). All sizes are in **bytes**.
+//! * Samples: the field `samples`, with the fields of [`Samples`](samples::Samples), replaces
+//!   `actions`, `threads` and `open`. The Advanced report has the same field, which is `null`
+//!   without sampling. Ticks are counts, and `seconds_per_tick` converts them to seconds.
+//! * Lines: one array `functions` replaces `actions`, `threads` and `open`. Each element has the
+//!   fields of [`FunctionLines`](lines::FunctionLines). They are `name`, `file`, `first_line`,
+//!   `last_line`, `calls`, `total_seconds`, `entry_memory`, `source` and `lines`. `source` is an
+//!   array of lines, or `null`. Each element of `lines` has `line`, `hits`, `seconds` and `memory`.
+//!   `memory` is `null`, or has `max_bytes`, `increment_bytes` and `occurrences`. Each hit counts
+//!   as a scope of `overhead`.
 //!
-//! * Numerics: instead of `actions`, `threads` and `open` the fields of [`NumericsReport`]: `steps`, `recorded_steps`,
-//!   `first_not_finite`, `tensors`, each with the fields of [`TensorRow`](numerics::TensorRow), and `troubles`.
+//! * Numerics: the fields of [`NumericsReport`] replace `actions`, `threads` and `open`. They
+//!   include `steps`, `recorded_steps`, `first_not_finite`, `tensors` and `troubles`. Each of
+//!   `tensors` has the fields of [`TensorRow`](numerics::TensorRow).
 //!
-//! All but Samples and Lines have an array `findings`, if there are any: what costs time that could be
-//! saved, in Numerics what is wrong with the numbers, each with the fields of [`Finding`](finding::Finding).
+//! All reports except Samples and Lines have an array `findings`, if there are any. They describe
+//! avoidable costs, or invalid numbers in Numerics. Each has the fields of
+//! [`Finding`](finding::Finding).
 //!
-//! Simple, Advanced and Tensor have an array `step_series` besides where a loop tells of its steps, one
-//! [`StepSeries`](steps::StepSeries) per stage: how long each step took, and what its time went into.
+//! Simple, Advanced and Tensor also have an array `step_series` if a training loop reports its
+//! steps. It has one [`StepSeries`](steps::StepSeries) per stage, with the duration of each step
+//! and its parts.
 //!
-//! Simple, Advanced and Tensor have an array `device_regions` besides: times by the device's clock, each
-//! with the fields of [`DeviceRegion`](regions::DeviceRegion). They are in no other number.
+//! Simple, Advanced and Tensor also have an array `device_regions`. It contains times by the
+//! device's clock, each with the fields of [`DeviceRegion`](regions::DeviceRegion). The other
+//! numbers do not include these times.
 //!
-//! Names are whole and unescaped but for what JSON itself escapes. Readers should ignore fields
-//! that they do not know: new ones do not raise the version.
+//! Names are complete, and only JSON's own escapes apply. Readers should ignore unknown fields,
+//! because new fields do not raise the version.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// What only rules, pages and comparisons use is not used without them; the compiler leaves it out.
+// Without the features for rules, pages and comparisons, some code is unused. The compiler removes
+// it.
 #![cfg_attr(not(all(feature = "comparison", feature = "html", feature = "read")), allow(dead_code))]
 
 pub mod advanced;
@@ -140,7 +151,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 pub use advanced::AdvancedReport;
-/// What [`to_record_batch`](tensor::KeyAverages::to_record_batch) makes a table of.
+/// The Arrow crate with the record batches of
+/// [`to_record_batch`](tensor::KeyAverages::to_record_batch).
 #[cfg(feature = "arrow")]
 pub use arrow_array;
 pub use build_settings::BuildSettings;
@@ -157,35 +169,35 @@ pub use setting::Setting;
 pub use simple::SimpleReport;
 pub use tensor::TensorReport;
 
-/// The version of the JSON layout of every [`Report`]. Raised when a field changes its meaning or
-/// goes away; new fields do not raise it.
+/// Version of the JSON layout of every [`Report`]. It is raised when a field is removed or changes
+/// its meaning. New fields do not raise it.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// The report of any profiler, as a value. In JSON the field `profiler` names the kind.
+/// Report of any profiler. In JSON, the field `profiler` contains the kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(tag = "profiler", rename_all = "snake_case")]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "a program has a few reports, one per stage")]
 pub enum Report {
-    /// Of the Simple profiler.
+    /// Report of the Simple profiler.
     Simple(SimpleReport),
-    /// Of the Advanced profiler.
+    /// Report of the Advanced profiler.
     Advanced(AdvancedReport),
-    /// Of the Tensor profiler.
+    /// Report of the Tensor profiler.
     Tensor(TensorReport),
-    /// Of the profiler of memory.
+    /// Report of the memory profiler.
     Memory(MemoryReport),
-    /// Of the line profiler.
+    /// Report of the line profiler.
     Lines(LinesReport),
-    /// Of a sampler that runs on its own.
+    /// Report of a standalone sampler.
     Samples(SamplesReport),
-    /// Of the numerics profiler.
+    /// Report of the numerics profiler.
     Numerics(NumericsReport),
 }
 
 impl Report {
-    /// What every report begins with.
+    /// Returns the header, which every report has.
     pub fn header(&self) -> &ReportHeader {
         match self {
             Self::Simple(report) => &report.header,
@@ -198,7 +210,7 @@ impl Report {
         }
     }
 
-    /// Of which kind it is, in a word for people.
+    /// Returns the kind of the report as a word for text output.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Simple(_) => "Simple",
@@ -211,7 +223,8 @@ impl Report {
         }
     }
 
-    /// How long each step took, by stage, where the profiler knows of steps.
+    /// Returns the step durations by stage. Returns an empty slice if the profiler records no
+    /// steps.
     pub fn step_series(&self) -> &[steps::StepSeries] {
         match self {
             Self::Simple(report) => &report.step_series,
@@ -221,7 +234,7 @@ impl Report {
         }
     }
 
-    /// What every report begins with, to add notes to it.
+    /// Returns the header for changes, for example to add notes.
     pub fn header_mut(&mut self) -> &mut ReportHeader {
         match self {
             Self::Simple(report) => &mut report.header,
@@ -234,7 +247,8 @@ impl Report {
         }
     }
 
-    /// Actions that were still running, where the profiler knows of such.
+    /// Returns the actions that were still running. Returns an empty slice if the profiler does not
+    /// record them.
     pub fn open(&self) -> &[OpenAction] {
         match self {
             Self::Simple(report) => &report.open,
@@ -244,8 +258,8 @@ impl Report {
         }
     }
 
-    /// What costs time that could be saved, as it was found when the report was delivered; what is
-    /// found now is for [`Rules::apply`](findings::Rules::apply).
+    /// Returns the findings that were stored when the report was delivered. Use
+    /// [`Rules::apply`](findings::Rules::apply) to compute them again.
     pub fn findings(&self) -> &[finding::Finding] {
         match self {
             Self::Simple(report) => &report.findings,
@@ -257,7 +271,7 @@ impl Report {
         }
     }
 
-    /// The report with these findings, if it is of a kind that has any.
+    /// Returns the report with these findings. Kinds of reports without findings are unchanged.
     #[must_use]
     pub fn with_findings(mut self, findings: Vec<finding::Finding>) -> Self {
         match &mut self {
@@ -271,35 +285,35 @@ impl Report {
         self
     }
 
-    /// The report as indented JSON, laid out as the [module](self) says.
+    /// Returns the report as indented JSON with the layout described in the [module](self).
     ///
     /// # Errors
     ///
-    /// None that a report of ours can cause; the error is the serializer's.
+    /// Returns the serializer's error. No report of mlprof can cause one.
     pub fn to_json(&self) -> serde_json::Result<String> {
         json::to_string(self)
     }
 
-    /// Reads what [`to_json`](Self::to_json) wrote. Needs the feature `read`.
+    /// Parses the JSON written by [`to_json`](Self::to_json). Requires the feature `read`.
     ///
     /// # Errors
     ///
-    /// When `json` is not JSON, is no report, or lacks a field (a later schema may have dropped
-    /// it); the error says which, and where.
+    /// Returns an error if `json` is invalid JSON, is not a report, or lacks a field. A later
+    /// schema may have removed a field. The error names the field and its position.
     #[cfg(feature = "read")]
     pub fn from_json(json: &str) -> serde_json::Result<Self> {
         serde_json::from_str(json)
     }
 }
 
-/// What the numbers of a report are counted in: always the same, said in the report itself for
-/// those who see nothing but the file.
+/// Units of a report's numbers. They are constant, and the file contains them for readers without
+/// this documentation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Units {
-    /// Of every field that ends in `_seconds`, and of `seconds_per_scope`.
+    /// Unit of every field that ends in `_seconds`, and of `seconds_per_scope`.
     pub time: Cow<'static, str>,
-    /// Of `started_at`.
+    /// Format of `started_at`.
     pub started_at: Cow<'static, str>,
 }
 
@@ -309,86 +323,87 @@ impl Default for Units {
     }
 }
 
-/// What every report says about the run it belongs to.
+/// Information about the run that every report contains.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ReportHeader {
-    /// [`SCHEMA_VERSION`].
+    /// Version of the JSON layout, [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// What times are counted in.
+    /// Units of the numbers.
     pub units: Units,
-    /// The stage, if a trainer said one.
+    /// Stage, if a trainer set one.
     pub stage: Option<mlprof_events::Stage>,
-    /// The number of this process among all of the run.
+    /// Rank of this process, from 0.
     pub rank: u32,
-    /// How many processes take part in the run.
+    /// Number of processes that take part in the run.
     pub world_size: u32,
-    /// When the stage began (UTC, RFC 3339).
+    /// Start of the stage (UTC, RFC 3339).
     pub started_at: mlprof_events::UtcTime,
-    /// From the beginning of the stage to its end, or until now, in seconds.
+    /// Time from the start of the stage to its end, or to now if it is running, in seconds.
     pub wall_seconds: f64,
-    /// How the program was built, where that is known.
+    /// Compiler settings of the program, if known.
     #[serde(default)]
     pub build: Option<BuildSettings>,
-    /// The file name of the program, where it is known.
+    /// File name of the program, if known.
     #[serde(default)]
     pub program: Option<String>,
-    /// What it ran on, where that is known.
+    /// Machine that the program ran on, if known.
     #[serde(default)]
     pub machine: Option<Machine>,
-    /// What it trains with, where hooks have said so.
+    /// Frameworks that the program trains with, if hooks reported them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frameworks: Vec<Framework>,
-    /// How long the process took to its first action, in the one report of the process that says
-    /// so; not part of the wall time.
+    /// Time from the start of the process to its first action. Only one report of the process
+    /// contains it. It is not part of the wall time.
     #[serde(default)]
     pub startup: Option<StartupDurations>,
-    /// What measuring itself cost, summed over all threads.
+    /// Measurement overhead, summed over all threads.
     pub overhead: Overhead,
-    /// What the profiler was asked for, in words; empty in files of versions that did not say it.
+    /// Settings of the profiler as text. Empty in files of versions that did not record them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<Setting>,
-    /// What a reader of the numbers must know: calls that could not be recorded, limits reached.
-    /// Empty when nothing was lost.
+    /// Notes that are needed to interpret the numbers, such as calls that could not be recorded or
+    /// limits that were reached. Empty if no data was lost.
     pub notes: Vec<String>,
 }
 
 impl ReportHeader {
-    /// The number of this process, where there are several.
+    /// Returns the rank if there are several processes.
     pub(crate) fn rank_of_several(&self) -> Option<u32> {
         (self.world_size > 1 || self.rank > 0).then_some(self.rank)
     }
 }
 
-/// From the start of the process to its first action; see [`startup`](mlprof_events::startup).
+/// Time from the start of the process to its first action. See [`startup`](mlprof_events::startup).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StartupDurations {
-    /// All of it, in seconds; from `main` where `before_main_seconds` is `None`.
+    /// Total start-up time in seconds. It begins at `main` if `before_main_seconds` is `None`.
     pub total_seconds: f64,
-    /// The part before `main`, in seconds; `None` where it is not known.
+    /// Time before `main` in seconds. `None` if it is unknown.
     pub before_main_seconds: Option<f64>,
 }
 
 impl StartupDurations {
-    /// `total_seconds` without the part before `main`.
+    /// Returns `total_seconds` without the part before `main`, in seconds.
     pub fn after_main_seconds(&self) -> f64 {
         self.total_seconds - self.before_main_seconds.unwrap_or(0.0)
     }
 }
 
-/// What the profiler itself cost: estimated from a calibration on this machine at report time.
+/// Estimated cost of the profiler itself, from a calibration on this machine when the report is
+/// made.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Overhead {
-    /// How many scopes were recorded.
+    /// Number of recorded scopes.
     pub scopes: u64,
-    /// What one scope (start and stop) costs, in seconds.
+    /// Cost of one scope (start and stop) in seconds.
     pub seconds_per_scope: f64,
 }
 
 impl Overhead {
-    /// All scopes together, in seconds of the threads that recorded them.
+    /// Returns the cost of all scopes in seconds, summed over the threads that recorded them.
     pub fn total_seconds(&self) -> f64 {
         self.scopes as f64 * self.seconds_per_scope
     }
@@ -398,10 +413,10 @@ impl Overhead {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct OpenAction {
-    /// Its name.
+    /// Name of the action.
     pub action: String,
-    /// The thread that started it.
+    /// Name of the thread that started the action.
     pub thread: String,
-    /// Since its start, in seconds.
+    /// Time since the start of the action, in seconds.
     pub elapsed_seconds: f64,
 }

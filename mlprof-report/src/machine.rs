@@ -1,20 +1,20 @@
-//! What a program ran on.
+//! Machine that a program ran on.
 
 use serde::Serialize;
 
-/// The machine that a program ran on, as far as it is known.
+/// Machine that a program ran on, with unknown parts as `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Machine {
-    /// The operating system and the kind of processor: `linux x86_64`.
+    /// Operating system and processor architecture: `linux x86_64`.
     pub system: String,
-    /// The processor, as the operating system names it.
+    /// Name of the processor, as reported by the operating system.
     pub cpu: Option<String>,
-    /// How many cores the program may use.
+    /// Number of cores that the program may use.
     pub cores: Option<u64>,
-    /// The machine's memory, in bytes.
+    /// Total memory of the machine in bytes.
     pub memory_bytes: Option<u64>,
-    /// Its accelerators, as far as hooks have said what they are.
+    /// Accelerators, if hooks reported them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<MachineDevice>,
 }
@@ -23,10 +23,10 @@ pub struct Machine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MachineDevice {
-    /// Its number, counted from 0.
+    /// Device number, from 0.
     pub number: u32,
-    /// As `NVIDIA H100 80GB HBM3`.
+    /// Name of the device, such as `NVIDIA H100 80GB HBM3`.
     pub name: String,
-    /// All of its memory, in bytes.
+    /// Total memory of the device in bytes.
     pub memory_bytes: u64,
 }

@@ -1,6 +1,6 @@
-//! Text in HTML and in SVG.
+//! Escaping of text in HTML and SVG.
 
-/// Text between tags or in an attribute between double quotes.
+/// Escapes text for use between tags or in an attribute with double quotes.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,7 +1,9 @@
-//! What was asked for and is not in a report: why, and what to do. The one table of all reasons.
+//! Diagnostics for data that was requested and is missing in a report: the reason and the remedy.
+//! This module contains all reasons.
 //!
-//! Whoever makes a report finds out what is missing; here is only how that is said: as a note of the
-//! report, in its text and as JSON, and once on standard error when the report is delivered.
+//! The code that makes a report detects the missing data. This module only provides the texts. They
+//! appear as a note in the report's text and JSON, and once on standard error when the report is
+//! delivered.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,101 +11,102 @@ use mlprof_events::Framework;
 
 use crate::number::grouped;
 
-/// Something that is missing, and why.
+/// Missing data and the reason for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
-    /// Everything: the profiler heard of nothing.
+    /// All data is missing, because the profiler received no events.
     Everything,
-    /// Everything: the platform has no clock.
+    /// All data is missing, because the platform has no clock.
     Clock,
-    /// Steps: `step()` was not called.
+    /// Steps are missing, because `step()` was not called.
     AnyStep {
-        /// The first step that was to be kept.
+        /// Number of the first step to keep, from 0.
         first_active: u64,
     },
-    /// The same in a program that need not know of steps: nothing to be told of.
+    /// Steps are missing in a program that need not report steps. No warning is printed.
     AnyStepOfProgram,
-    /// Active steps: there were fewer steps than the schedule asks for.
+    /// Active steps are missing, because the stage had fewer steps than the schedule requires.
     ActiveSteps {
-        /// The stage's name.
+        /// Name of the stage.
         stage: &'static str,
-        /// What the schedule asks for.
+        /// Number of steps that the schedule requires.
         asked: u64,
-        /// How many steps the stage had.
+        /// Number of steps of the stage.
         had: u64,
-        /// The first step that was to be kept.
+        /// Number of the first step to keep, from 0.
         first_active: u64,
-        /// The first step that is shown instead and how many there are, if any.
+        /// First step that is shown instead and the number of such steps, if any.
         shown: Option<(u64, u64)>,
     },
-    /// Some of the active steps of a cycle.
+    /// Some active steps of a cycle are missing.
     RestOfCycle {
-        /// Which cycle, counted from 0.
+        /// Index of the cycle, from 0.
         cycle: u64,
-        /// The stage's name.
+        /// Name of the stage.
         stage: &'static str,
-        /// How many steps the schedule asks for until the cycle's end.
+        /// Number of steps that the schedule requires until the end of the cycle.
         asked: u64,
-        /// How many steps the stage had.
+        /// Number of steps of the stage.
         had: u64,
-        /// How many of the cycle's active steps were recorded.
+        /// Number of the cycle's active steps that were recorded.
         recorded: u64,
-        /// How many active steps a cycle has.
+        /// Number of active steps in a cycle.
         active: u64,
     },
-    /// Ops, memory or both: hooks tell the active profiler, which this one never was.
+    /// Ops, memory or both are missing, because the profiler was never active. Hooks report only to
+    /// the active profiler.
     Activation {
-        /// Whether ops are missing.
+        /// `true` if ops are missing.
         ops: bool,
-        /// Whether memory is missing.
+        /// `true` if memory is missing.
         memory: bool,
     },
-    /// Ops: no hook reports any.
+    /// Ops are missing, because no hook reports any.
     SourceOfOps {
-        /// The frameworks that the program trains with, as far as hooks know them.
+        /// Frameworks of the program, as reported by hooks.
         frameworks: Vec<Framework>,
     },
-    /// Ops: the program uses a framework that gives no hook.
+    /// Ops are missing, because this framework provides no hook.
     OpsOf(&'static str),
-    /// Ops: the hook's own note gives the reason.
+    /// Ops are missing for the reason in the hook's note.
     OpsOfDevice(String),
-    /// Ops: somebody would have told of them, but there were none.
+    /// Ops are missing, although hooks for them exist. No op ran.
     Ops {
-        /// Who would have told of them.
+        /// Names of the hooks that report ops.
         sources: Vec<&'static str>,
     },
-    /// Memory, because nothing tells of it or because there was none.
+    /// Memory is missing, because no source reports it or no allocation happened.
     Memory {
-        /// Whether the program's allocator tells of it.
+        /// `true` if the program has a tracking allocator.
         has_allocator: bool,
     },
-    /// Kernels of devices that are there.
+    /// Kernels are missing, although devices exist.
     Kernels {
-        /// What the devices belong to.
+        /// Name of the devices' platform.
         platform: String,
     },
-    /// Flame graphs.
+    /// Flame graphs are missing, because no data was recorded for them.
     FlameGraphs,
-    /// Cycles as Parquet tables: nothing is in them.
+    /// Parquet tables of the cycles are missing, because no data was recorded for them.
     Tables,
-    /// The picture of memory over time.
+    /// The chart of memory over time is missing.
     MemoryTimeline,
-    /// Functions in the report of an Advanced profiler.
+    /// Functions are missing in the report of an Advanced profiler.
     Functions,
-    /// Lines: no code tells of any.
+    /// Lines are missing, because no function has hooks on its lines.
     Lines,
-    /// Allocations: nothing counts them.
+    /// Allocations are missing, because no allocator counts them.
     Allocator,
-    /// Actions whose allocations would be shown.
+    /// Actions are missing, so allocations have no row.
     ActionsWithMemory,
-    /// Samples, of a sampler that ran.
+    /// Samples are missing, although the sampler ran.
     Samples {
-        /// The rate that was asked for.
+        /// Requested sampling rate in hertz.
         hz: u64,
-        /// How long it ran.
+        /// Time that the sampler ran, in milliseconds.
         milliseconds: u64,
     },
-    /// Samples, of one that did not.
+    /// Samples are missing, because the sampler did not run for the given reason.
     Sampler(String),
 }
 
@@ -233,8 +236,9 @@ impl Display for Missing {
     }
 }
 
-/// Returns how the ops of a program become known: for its frameworks, or for all that there are
-/// where none of them is known. `options`: further options of the command, such as ` --numerics`.
+/// Returns instructions to record the ops of a program. They cover the given frameworks, or all
+/// frameworks if none is known. `options` contains further options of the command, such as `
+/// --numerics`.
 pub fn ops_remedy(frameworks: &[Framework], options: &str) -> String {
     let known = frameworks.iter().filter_map(|framework| {
         let remedy = remedy_for(&framework.name, &framework.devices, options)?;
@@ -257,12 +261,12 @@ pub fn ops_remedy(frameworks: &[Framework], options: &str) -> String {
     }
 }
 
-/// The presets that have hooks for burn's flex device, forward and backward.
+/// Presets with hooks for burn's flex device, for the forward and backward pass.
 const BURN_FLEX: &str = "burn-flex,burn-autodiff";
 const CUBECL: &str = "use `.profiler(…)` of mlprof-burn with its feature `cubecl` (wgpu, CUDA, …)";
 const TCH: &str = "link mlprof-tch (`use mlprof_tch as _;`)";
 
-/// `None` for a framework that is not known here.
+/// Returns the instructions for one framework, or `None` if it is unknown.
 fn remedy_for(framework: &str, devices: &[String], options: &str) -> Option<String> {
     let is_flex = |device: &String| device.starts_with("Flex");
     match framework {
@@ -288,7 +292,7 @@ fn steps(count: u64) -> String {
     }
 }
 
-/// Adds what is missing to the notes of a report, each reason once.
+/// Adds the missing data to the notes of a report, each reason once.
 pub fn note_missing(missing: &[Missing], notes: &mut Vec<String>) {
     for text in missing.iter().map(Missing::to_string) {
         if !notes.contains(&text) {

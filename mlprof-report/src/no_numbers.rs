@@ -1,11 +1,11 @@
-//! What was asked for and is not there.
+//! Detection of reports without the requested data.
 
 use crate::Report;
 use crate::tensor::device_seconds;
 use mlprof_events::ActionKind;
 
-/// Whether a report has any number of what `mlprof run` measures: rows of a training loop of the
-/// program's own are not what was asked for.
+/// Returns `true` if a report has any data that `mlprof run` records. Rows from the program's own
+/// training loop do not count.
 pub fn has_numbers(report: &Report) -> bool {
     match report {
         Report::Simple(report) => !report.actions.is_empty(),
@@ -23,8 +23,8 @@ pub fn has_numbers(report: &Report) -> bool {
     }
 }
 
-/// Returns the seconds that were recorded outside of all stages, where they are so few that a
-/// report of their own says nothing: less than a second, and than a twentieth of the time.
+/// Returns the recorded seconds outside of all stages if they are too few for a separate report.
+/// The limits are one second and 5 % of the wall time.
 pub fn little_beside_stages(report: &Report) -> Option<f64> {
     let Report::Tensor(tensor) = report else { return None };
     let rows = &tensor.key_averages.rows;
@@ -34,7 +34,8 @@ pub fn little_beside_stages(report: &Report) -> Option<f64> {
     (tensor.header.stage.is_none() && tensor.steps == 0 && is_little).then_some(seconds)
 }
 
-/// Why there are none, as far as the process itself can know; `None` where the report's own notes say.
+/// Returns the reason for the missing data, as far as the process knows it. Returns `None` if the
+/// report's own notes already explain it.
 pub fn reason_for_nothing(report: &Report) -> Option<String> {
     let says = |part: &str| report.header().notes.iter().any(|note| note.contains(part));
     Some(match report {
@@ -75,7 +76,7 @@ mod tests {
             (report.header.stage, report.steps) = (None, 0);
             Report::Tensor(report)
         };
-        // Of 20 seconds.
+        // The report covers 20 seconds.
         assert_eq!(little_beside_stages(&outside(0.0148)), Some(0.0148));
         assert_eq!(little_beside_stages(&outside(1.5)), None, "a prediction by hand");
         let mut short = outside(0.5);

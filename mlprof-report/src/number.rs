@@ -1,10 +1,11 @@
-//! How numbers are written in reports.
+//! Number formats of reports.
 //!
-//! [`five_digits`] writes them as Python's `format(x, '.5')` does, for the tables that Python users
-//! know; [`duration`], [`bytes`], [`share`] and [`grouped`] are made for reading.
+//! [`five_digits`] formats numbers as Python's `format(x, '.5')` does, for tables that Python users
+//! know. [`duration`], [`bytes`], [`share`] and [`grouped`] are designed for readability.
 
-/// `value` as Python's `format(value, '.5')` writes it: five significant digits, trailing zeros
-/// dropped but for one decimal, scientific from 10 000 up and below 0.0001.
+/// Formats `value` as Python's `format(value, '.5')` does. The result has five significant digits,
+/// and trailing zeros are dropped except for one decimal. The notation is scientific from 10 000 up
+/// and below 0.0001.
 ///
 /// ```
 /// use mlprof_core::report::number::five_digits;
@@ -17,19 +18,20 @@ pub fn five_digits(value: f64) -> String {
     python_layout(&format!("{value:.4e}"), 4)
 }
 
-/// `value` as Python's `repr` writes it: the shortest digits that read back as the same number.
+/// Formats `value` as Python's `repr` does, with the shortest digits that parse to the same number.
 pub(crate) fn shortest(value: f64) -> String {
     python_layout(&format!("{value:e}"), 16)
 }
 
-/// `value` as C and Python write it with `%.{significant}g`: so many digits, without trailing zeros.
+/// Formats `value` as `%.{significant}g` does in C and Python, with `significant` digits and
+/// without trailing zeros.
 pub(crate) fn general(value: f64, significant: usize) -> String {
     let scientific = format!("{value:.0$e}", significant.saturating_sub(1));
     let text = python_layout(&scientific, significant.max(1) as i32);
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// Rewrites Rust's `-1.2e-7` the way Python does. `last_fixed` is the largest number of digits
+/// Rewrites Rust's `-1.2e-7` in Python's notation. `last_fixed` is the maximum number of digits
 /// before the decimal point that Python writes without an exponent.
 fn python_layout(scientific: &str, last_fixed: i32) -> String {
     let (sign, unsigned) = match scientific.strip_prefix('-') {
@@ -75,8 +77,8 @@ fn without_exponent(digits: &str, before_point: i32) -> String {
     }
 }
 
-/// A duration in seconds with its unit, three significant digits: `45.0 ns`, `1.23 µs`, `12.3 ms`,
-/// `123 s`. From 1 000 s up whole seconds.
+/// Formats a duration in seconds with a unit and three significant digits: `45.0 ns`, `1.23 µs`,
+/// `12.3 ms`, `123 s`. Durations from 1 000 s up are in whole seconds.
 ///
 /// ```
 /// use mlprof_core::report::number::duration;
@@ -89,7 +91,8 @@ pub fn duration(seconds: f64) -> String {
     format!("{number} {unit}")
 }
 
-/// The number and the unit (`ns`, `µs`, `ms`, `s`) of [`duration`], with `significant` digits.
+/// Returns the number and the unit (`ns`, `µs`, `ms`, `s`) of [`duration`], with `significant`
+/// digits.
 pub(crate) fn duration_parts(seconds: f64, significant: usize) -> (String, &'static str) {
     let (unit, scale, power) = match rounded_exponent(seconds, significant) {
         Some(exponent) if exponent < -6 => ("ns", 1e9, exponent + 9),
@@ -103,21 +106,22 @@ pub(crate) fn duration_parts(seconds: f64, significant: usize) -> (String, &'sta
     (format!("{:.decimals$}", seconds * scale), unit)
 }
 
-/// A duration whose number ends in the same column of a table whether its unit is `s` or `ms`.
+/// Formats a duration for a table. The number ends in the same column for units of one and of two
+/// letters.
 pub(crate) fn time_cell(seconds: f64, significant: usize) -> String {
     let (number, unit) = duration_parts(seconds, significant);
     format!("{number} {unit:<2}")
 }
 
-/// The power of ten of the first digit, after rounding to so many digits; none for 0 (and inf,
-/// nan).
+/// Returns the power of ten of the first digit after rounding to `significant` digits. Returns
+/// `None` for 0, infinity and NaN.
 fn rounded_exponent(value: f64, significant: usize) -> Option<i32> {
     let scientific = format!("{value:.0$e}", significant.saturating_sub(1));
     let exponent = scientific.split_once('e')?.1.parse().ok()?;
     (value != 0.0).then_some(exponent)
 }
 
-/// A number of bytes with its unit, each 1,024 of the one before: `512 B`, `1.50 KiB`, `2.00 GiB`.
+/// Formats a number of bytes with a binary unit: `512 B`, `1.50 KiB`, `2.00 GiB`.
 ///
 /// ```
 /// use mlprof_core::report::number::bytes;
@@ -133,13 +137,14 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
-/// A part of a whole as a percentage with two decimals: `12.34 %`; `-` when there is no whole.
+/// Formats `part / whole` as a percentage with two decimals, such as `12.34 %`. Returns `-` if
+/// `whole` is 0.
 pub fn share(part: f64, whole: f64) -> String {
     let percent = 100.0 * part / whole;
     if percent.is_finite() { format!("{percent:.2} %") } else { "-".to_owned() }
 }
 
-/// A count with its thousands set apart: `1,234,567`.
+/// Formats a count with thousands separators: `1,234,567`.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,29 +1,29 @@
-//! Medians and quantiles, by one definition.
+//! Medians and quantiles with one common definition.
 
-/// Returns the median: of an even number of values the mean of the two in the middle, a half
-/// rounded up; 0 of no values.
+/// Returns the median. For an even number of values, it is the mean of the two middle ones, with
+/// halves rounded up. Returns 0 without values.
 pub fn median(values: Vec<i64>) -> i64 {
     quantile(values, 0.5)
 }
 
-/// Returns the quantile at `share` from 0 to 1; 0 of no values.
+/// Returns the quantile at `share` from 0 to 1. Returns 0 without values.
 ///
-/// Of n sorted values it is the one at the place `share * (n - 1)`, counted from 0. Between two
-/// places it is interpolated as NumPy does by default (the seventh definition of Hyndman and Fan),
-/// and rounded to the nearest whole number.
+/// The quantile of n sorted values is at the position `share * (n - 1)`, from 0. Between two
+/// positions it is interpolated linearly, as NumPy does by default (definition 7 of Hyndman and
+/// Fan). The result is rounded to the nearest integer.
 pub fn quantile(mut values: Vec<i64>, share: f64) -> i64 {
     let Some(last) = values.len().checked_sub(1) else { return 0 };
     let place = (share * last as f64).clamp(0.0, last as f64);
     let (_, below, above) = values.select_nth_unstable(place as usize);
     let below = *below;
     let above = above.iter().copied().min().unwrap_or(below);
-    // The difference of two numbers of either sign does not fit into 64 bits.
+    // The difference between two `i64` values can exceed 64 bits.
     let between = (i128::from(above) - i128::from(below)) as f64 * place.fract();
     (i128::from(below) + between.round() as i128) as i64 // it lies between two of them
 }
 
-/// Returns the median: of an even number of values the mean of the two in the middle; `None` of no
-/// values.
+/// Returns the median. For an even number of values, it is the mean of the two middle ones. Returns
+/// `None` without values.
 pub(crate) fn median_of_floats(mut values: Vec<f64>) -> Option<f64> {
     let middle = values.len().checked_sub(1)? / 2;
     let is_even = values.len().is_multiple_of(2);

@@ -1,5 +1,6 @@
-//! Regions of devices: what streams were busy with between two points of the program, by the devices' clocks
-//! (CUDA's events, the timestamps of burn's devices), and the same of actions.
+//! Device regions: the work of streams between two points of the program, measured by the devices'
+//! clocks. These are CUDA events or the timestamps of burn's devices. The device time of actions is
+//! measured in the same way.
 
 use std::fmt::Write;
 
@@ -7,59 +8,60 @@ use serde::Serialize;
 
 use super::table::{Table, count, digits, table, words};
 
-/// All regions of one action that have run. Times in seconds, by the device's clock: from when its
-/// stream came to the region until it had left it, with the pauses in which the stream had nothing
-/// to do. They are apart from host time: regions of several streams run side by side, and none of
-/// them is a part of the wall time of the thread that opened it.
+/// All finished regions of one action. Times are in seconds by the device's clock. A region lasts
+/// from when its stream reaches it until the stream has left it, including idle gaps. These times
+/// are separate from host time. Regions of several streams overlap, and they are not part of the
+/// wall time of the thread that opened them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceRegion {
-    /// The action's name.
+    /// Name of the action.
     pub action: String,
-    /// The stage inside the reported one that it belongs to, if any.
+    /// Nested stage that the action belongs to, if any.
     pub sub_stage: Option<mlprof_events::Stage>,
-    /// How many have run.
+    /// Number of finished regions.
     pub calls: u64,
-    /// All of them together; a region inside another one is in both.
+    /// Total time of all regions in seconds. A nested region counts in both.
     pub total_seconds: f64,
-    /// The shortest.
+    /// Duration of the shortest region in seconds.
     pub min_seconds: f64,
-    /// The longest.
+    /// Duration of the longest region in seconds.
     pub max_seconds: f64,
 }
 
 impl DeviceRegion {
-    /// The mean, in seconds.
+    /// Returns the mean duration in seconds.
     pub fn mean_seconds(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.total_seconds / self.calls as f64 }
     }
 
-    /// The name as reports show it beside those of actions: `training_step [device]`.
+    /// Returns the name with its nested stage. Reports append a mark to it: `training_step
+    /// [device]`.
     pub fn label(&self) -> String {
         super::label::with_stage(self.sub_stage, &self.action)
     }
 }
 
-/// Device time of an action, where it was measured (`measure_devices`). Times in seconds, by the device's
-/// clock: of each call from the first work that it handed to the device to the last, with the pauses
-/// between them and what ran in actions inside. They are no part of the host's time: the device may run
-/// the work of a call after the call has ended.
+/// Device time of an action, if it was measured (`measure_devices`). Times are in seconds by the
+/// device's clock. A call's time lasts from the first work that it submitted to the last, including
+/// gaps and nested actions. It is not part of the host time, because the device may run the work
+/// after the call has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceTime {
-    /// How many calls have a time: those that handed work to a device. Calls inside a call of the same action are
-    /// not counted once more.
+    /// Number of calls with a device time, which submitted work to a device. Recursive calls are
+    /// not counted again.
     pub calls: u64,
-    /// All of them together.
+    /// Total device time of all calls in seconds.
     pub total_seconds: f64,
-    /// The shortest.
+    /// Shortest device time of a call in seconds.
     pub min_seconds: f64,
-    /// The longest.
+    /// Longest device time of a call in seconds.
     pub max_seconds: f64,
 }
 
 impl DeviceTime {
-    /// Returns the times of a region as those of an action.
+    /// Converts the times of a region into the device time of an action.
     pub fn of(region: &DeviceRegion) -> Self {
         Self {
             calls: region.calls,
@@ -69,17 +71,17 @@ impl DeviceTime {
         }
     }
 
-    /// Returns the mean, in seconds.
+    /// Returns the mean device time in seconds.
     pub fn mean_seconds(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.total_seconds / self.calls as f64 }
     }
 }
 
-/// The explanation below tables with device time of actions.
+/// Legend below tables with the device time of actions.
 pub(super) const DEVICE_TIME: &str = "Device: time of the device's clock, from the first work that a call \
      handed to it to the last, with pauses; no part of the host's time.\n";
 
-/// Returns a table of the device time of actions, the longest first.
+/// Returns a table of the device time of actions, ordered by total time, longest first.
 pub(super) fn actions<'rows>(
     actions: impl Iterator<Item = (String, Option<&'rows DeviceTime>)>,
 ) -> Table {
@@ -107,23 +109,24 @@ fn of_times(title: &'static str, rows: Vec<(String, DeviceTime)>) -> Table {
     table.sorted_by("Total")
 }
 
-/// Appends a table of the device time of actions under a heading; nothing where none was measured.
+/// Appends a table of the device time of actions under a heading. Appends no text if none was
+/// measured.
 pub(super) fn append_actions<'rows>(
     text: &mut String,
     rows: impl Iterator<Item = (String, Option<&'rows DeviceTime>)>,
 ) {
     let table = actions(rows);
     if !table.is_empty() {
-        // Writing into a string cannot fail, here and below.
+        // Writing into a string cannot fail, so these results are ignored.
         let heading = "Device time of actions, longest first";
         let _ = write!(text, "\n{heading}\n{}{DEVICE_TIME}", table.text(usize::MAX));
     }
 }
 
-/// What rows of regions are marked with among rows of host time.
+/// Suffix that marks rows of regions among rows of host time.
 pub(super) const MARK: &str = " [device]";
 
-/// Appends a table of regions under a heading; nothing without regions.
+/// Appends a table of regions under a heading. Appends no text without regions.
 pub(super) fn append(text: &mut String, rows: &[DeviceRegion]) {
     let table = regions(rows);
     if !table.is_empty() {

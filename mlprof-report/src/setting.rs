@@ -1,24 +1,24 @@
-//! What a profiler was asked for.
+//! Settings of a profiler as text.
 
 use serde::Serialize;
 
-/// One setting of a profiler, in words.
+/// One setting of a profiler as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Setting {
-    /// What it is about: `shapes`.
+    /// Name of the setting: `shapes`.
     pub name: String,
-    /// What holds: `recorded`.
+    /// Value of the setting: `recorded`.
     pub value: String,
 }
 
 impl Setting {
-    /// The setting of this name.
+    /// Creates a setting from its name and value.
     pub fn new(name: &str, value: impl Into<String>) -> Self {
         Self { name: name.to_owned(), value: value.into() }
     }
 
-    /// Whether something is recorded.
+    /// Creates a setting with the value `recorded` or `not recorded`.
     pub fn recorded(name: &str, is_recorded: bool) -> Self {
         Self::new(name, if is_recorded { "recorded" } else { "not recorded" })
     }

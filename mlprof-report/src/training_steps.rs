@@ -1,12 +1,12 @@
-//! How many training steps a report covers.
+//! Number of training steps in a report.
 
 use mlprof_events::Stage;
 use mlprof_events::names::RUN_TRAINING_BATCH;
 
 use crate::Report;
 
-/// How many training steps a report covers, where it knows of any. Those of a stage inside the reported one
-/// are not its own.
+/// Returns the number of training steps that a report covers, if known. Steps of a nested stage do
+/// not count.
 pub(crate) fn training_steps(report: &Report) -> Option<u64> {
     let is_batch = |action: &str, sub_stage: Option<Stage>| {
         action == RUN_TRAINING_BATCH && sub_stage.is_none()

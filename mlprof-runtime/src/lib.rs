@@ -1,10 +1,11 @@
-//! The C interface of mlprof-core: what crates call that `mlprof run` has put hooks into.
+//! C interface of mlprof-core, which crates with hooks from `mlprof run` call.
 //!
-//! Every program built under `mlprof run` is linked with this library. It hands calls on to the
-//! [`Sink`] that registered last: its own copy of mlprof-core when it is loaded, and then, still
-//! before `main`, the copy that the program itself is built with, if it is.
+//! Every program built under `mlprof run` is linked with this library. It forwards calls to the
+//! [`Sink`] that was registered last. At load time this is the library's own copy of mlprof-core.
+//! If the program contains its own copy, that copy registers before `main`.
 
-// Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
+// Messages go through `output::say`, because `eprintln!` panics if standard error is full or
+// closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -14,20 +15,21 @@ use mlprof_core::lines::abi::{LineFrame, LineSite};
 use mlprof_core::output::say;
 use mlprof_core::spliced::{SINK_VERSION, Sink, Site, SplicedTensor, sink};
 
-/// What hooks look at before they call anything; see [`mlprof_core::spliced::wanted`].
+/// Bits that hooks check before any call; see [`mlprof_core::spliced::wanted`].
 #[unsafe(no_mangle)]
 pub static MLPROF_WANTED: AtomicU32 = AtomicU32::new(0);
 
-/// Null before the library is initialised; then a sink for the rest of the process.
+/// Active sink. Null until the library is initialised, and then valid for the rest of the process.
 static SINK: AtomicPtr<Sink> = AtomicPtr::new(std::ptr::null_mut());
 
 #[inline]
 fn current() -> Option<&'static Sink> {
-    // SAFETY: null, or a `'static` reference that was registered.
+    // SAFETY: the pointer is null, or `mlprof_register` created it from a `'static` reference.
     unsafe { SINK.load(Ordering::Acquire).as_ref() }
 }
 
-/// `sink` takes the calls from here on. One of another version is refused: the one before goes on.
+/// Registers a sink that receives all later calls. A sink of another version is refused, and the
+/// previous one stays active.
 #[unsafe(no_mangle)]
 pub extern "C" fn mlprof_register(sink: &'static Sink) {
     if sink.version != SINK_VERSION {
@@ -40,49 +42,52 @@ pub extern "C" fn mlprof_register(sink: &'static Sink) {
     if before == pointer {
         return;
     }
-    // SAFETY: null, or a `'static` reference that was registered.
+    // SAFETY: the pointer is null, or `mlprof_register` created it from a `'static` reference.
     if let Some(before) = unsafe { before.as_ref() } {
         (before.end)();
     }
     for site in DECLARED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        // SAFETY: by the contract of `mlprof_lines_declare`.
+        // SAFETY: the caller of `mlprof_lines_declare` guaranteed the validity of the stored site.
         unsafe { (sink.lines.declare)(site.0) };
     }
     (sink.begin)(&MLPROF_WANTED);
 }
 
-/// A function begins; see [`Sink::open`].
+/// Records the start of a function; see [`Sink::open`].
 ///
 /// # Safety
 ///
-/// `site` points to a site that lives for ever, `words` to `count` words or nowhere.
+/// `site` must point to a site that lives forever. `words` must point to `count` words, or be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlprof_open(site: *const Site, words: *const i64, count: usize) -> u64 {
     match current() {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller fulfils the contract of this function, which is that of
+        // [`Sink::open`].
         Some(sink) => unsafe { (sink.open)(site, words, count) },
         None => 0,
     }
 }
 
-/// It ends; see [`Sink::close`].
+/// Records the end of a function; see [`Sink::close`].
 ///
 /// # Safety
 ///
-/// `site` points to a site that lives for ever.
+/// `site` must point to a site that lives forever.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlprof_close(site: *const Site, opened: u64) {
     if let Some(sink) = current() {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller fulfils the contract of this function, which is that of
+        // [`Sink::close`].
         unsafe { (sink.close)(site, opened) };
     }
 }
 
-/// An op that is open returns; see [`Sink::returned`].
+/// Records the return of an open op; see [`Sink::returned`].
 ///
 /// # Safety
 ///
-/// `site` points to a site that lives for ever; so many outputs and inputs are there, as [`SplicedTensor`] says.
+/// `site` must point to a site that lives forever. `outputs` and `inputs` must point to as many
+/// valid [`SplicedTensor`]s as their counts state.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlprof_returned(
     site: *const Site,
@@ -92,39 +97,40 @@ pub unsafe extern "C" fn mlprof_returned(
     input_count: usize,
 ) {
     if let Some(sink) = current() {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller fulfils the contract of this function, which is that of
+        // [`Sink::returned`].
         unsafe { (sink.returned)(site, outputs, output_count, inputs, input_count) };
     }
 }
 
-/// Functions whose lines are profiled, for sinks that register later.
+/// Functions whose lines are profiled, stored for sinks that register later.
 static DECLARED: Mutex<Vec<DeclaredSite>> = Mutex::new(Vec::new());
 
 #[derive(Clone, Copy)]
 struct DeclaredSite(*const LineSite);
 
-// SAFETY: sites may be used by any thread, and live for ever.
+// SAFETY: a site lives forever and may be used by any thread.
 unsafe impl Send for DeclaredSite {}
 
-/// See [`mlprof_core::lines::abi::declare`].
+/// Registers a function whose lines are profiled; see [`mlprof_core::lines::abi::declare`].
 ///
 /// # Safety
 ///
-/// As there.
+/// The contract of [`mlprof_core::lines::abi::declare`] must be fulfilled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlprof_lines_declare(site: *const LineSite) {
     DECLARED.lock().unwrap_or_else(PoisonError::into_inner).push(DeclaredSite(site));
     if let Some(sink) = current() {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller fulfils the contract of this function.
         unsafe { (sink.lines.declare)(site) };
     }
 }
 
-/// See [`mlprof_core::lines::abi::enter`].
+/// Forwards to [`mlprof_core::lines::abi::enter`].
 ///
 /// # Safety
 ///
-/// As there.
+/// The contract of [`mlprof_core::lines::abi::enter`] must be fulfilled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlprof_lines_enter(
     site: *const LineSite,
@@ -132,77 +138,77 @@ pub unsafe extern "C" fn mlprof_lines_enter(
     kind: u32,
 ) {
     if let Some(sink) = current() {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller fulfils the contract of this function.
         unsafe { (sink.lines.enter)(site, frame, kind) };
     }
 }
 
-/// See [`mlprof_core::lines::abi::at`].
+/// Forwards to [`mlprof_core::lines::abi::at`].
 ///
 /// # Safety
 ///
-/// As there.
+/// The contract of [`mlprof_core::lines::abi::at`] must be fulfilled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlprof_lines_at(frame: *const LineFrame, point: u32) {
     if let Some(sink) = current() {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller fulfils the contract of this function.
         unsafe { (sink.lines.at)(frame, point) };
     }
 }
 
-/// See [`mlprof_core::lines::abi::back`].
+/// Forwards to [`mlprof_core::lines::abi::back`].
 ///
 /// # Safety
 ///
-/// As there.
+/// The contract of [`mlprof_core::lines::abi::back`] must be fulfilled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlprof_lines_back(frame: *const LineFrame, point: u32) {
     if let Some(sink) = current() {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller fulfils the contract of this function.
         unsafe { (sink.lines.back)(frame, point) };
     }
 }
 
-/// See [`mlprof_core::lines::abi::leave`].
+/// Forwards to [`mlprof_core::lines::abi::leave`].
 ///
 /// # Safety
 ///
-/// As there.
+/// The contract of [`mlprof_core::lines::abi::leave`] must be fulfilled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlprof_lines_leave(frame: *const LineFrame) {
     if let Some(sink) = current() {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller fulfils the contract of this function.
         unsafe { (sink.lines.leave)(frame) };
     }
 }
 
-/// See [`mlprof_core::lines::abi::suspend`].
+/// Forwards to [`mlprof_core::lines::abi::suspend`].
 ///
 /// # Safety
 ///
-/// As there.
+/// The contract of [`mlprof_core::lines::abi::suspend`] must be fulfilled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlprof_lines_suspend(frame: *const LineFrame) {
     if let Some(sink) = current() {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller fulfils the contract of this function.
         unsafe { (sink.lines.suspend)(frame) };
     }
 }
 
-/// See [`mlprof_core::lines::abi::resume`].
+/// Forwards to [`mlprof_core::lines::abi::resume`].
 ///
 /// # Safety
 ///
-/// As there.
+/// The contract of [`mlprof_core::lines::abi::resume`] must be fulfilled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mlprof_lines_resume(frame: *const LineFrame) {
     if let Some(sink) = current() {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller fulfils the contract of this function.
         unsafe { (sink.lines.resume)(frame) };
     }
 }
 
-/// See [`mlprof_core::allocation::allocated`].
+/// Forwards to [`mlprof_core::allocation::allocated`].
 #[unsafe(no_mangle)]
 pub extern "C" fn mlprof_allocated(address: usize, bytes: usize) {
     if let Some(sink) = current() {
@@ -210,7 +216,7 @@ pub extern "C" fn mlprof_allocated(address: usize, bytes: usize) {
     }
 }
 
-/// See [`mlprof_core::allocation::freed`].
+/// Forwards to [`mlprof_core::allocation::freed`].
 #[unsafe(no_mangle)]
 pub extern "C" fn mlprof_freed(address: usize, bytes: usize) {
     if let Some(sink) = current() {
@@ -218,7 +224,7 @@ pub extern "C" fn mlprof_freed(address: usize, bytes: usize) {
     }
 }
 
-/// See [`mlprof_core::allocation::kept`].
+/// Forwards to [`mlprof_core::allocation::kept`].
 #[unsafe(no_mangle)]
 pub extern "C" fn mlprof_kept(address: usize, bytes: usize) {
     if let Some(sink) = current() {
@@ -226,7 +232,7 @@ pub extern "C" fn mlprof_kept(address: usize, bytes: usize) {
     }
 }
 
-/// See [`mlprof_core::allocation::copied`].
+/// Forwards to [`mlprof_core::allocation::copied`].
 #[unsafe(no_mangle)]
 pub extern "C" fn mlprof_copied(bytes: usize) {
     if let Some(sink) = current() {
@@ -234,14 +240,14 @@ pub extern "C" fn mlprof_copied(bytes: usize) {
     }
 }
 
-/// Nobody listens by this library's copy of mlprof-live but where the run asks it to: the program
-/// may have one of its own.
+/// Links mlprof-live into this library. Its copy listens only if the run requests it, because the
+/// program may contain another copy.
 #[cfg(target_os = "linux")]
 use mlprof_live as _;
 
-/// Before anything else of this library looks at it.
+/// Marks this library's build settings as its own, before other code of the library reads them.
 fn at_first() {
-    // This library is built as `mlprof` says, whatever the program is.
+    // `mlprof` determines how this library is built, independently of the program.
     mlprof_core::build_settings::are_not_the_programs();
 }
 
@@ -249,10 +255,11 @@ fn at_load() {
     mlprof_register(sink());
 }
 
-// SAFETY: it only stores a number.
+// SAFETY: the function only stores a number, so it needs no state that `main` initialises.
 #[cfg(target_os = "linux")]
 mlprof_core::before_main!(unsafe first at_first);
 
-// SAFETY: it only stores an address.
+// SAFETY: the function only registers a static sink, which uses atomics and a lock. The standard
+// library supports this before `main`.
 #[cfg(target_os = "linux")]
 mlprof_core::before_main!(unsafe at_load);

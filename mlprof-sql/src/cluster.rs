@@ -1,24 +1,25 @@
-//! Questions that a cluster of Ballista answers: an engine of DataFusion's, with machines that read and compute
-//! (executors) and one that hands out work (a scheduler), again if one of the others is lost.
+//! Queries on a Ballista cluster. Ballista is a distributed engine based on DataFusion. Its
+//! executors read and compute, and its scheduler distributes the work and reassigns it if an
+//! executor is lost.
 
 use datafusion::prelude::SessionContext;
 
 use crate::Error;
 
-/// A session whose queries the cluster of this scheduler runs. Which files there are, and what their columns are, this
-/// machine looks at before.
+/// Returns a session that runs its queries on the cluster of this scheduler. This machine itself
+/// lists the files and reads their columns beforehand.
 ///
 /// # Errors
 ///
-/// If the address is none, or nobody answers there.
+/// Returns an error if the address is invalid or the scheduler does not respond.
 #[cfg(feature = "cluster")]
 pub(crate) async fn context(address: &str) -> Result<SessionContext, Error> {
     use ballista::prelude::{SessionConfigExt, SessionContextExt};
     use datafusion::execution::SessionStateBuilder;
 
-    /// Ballista 55 loses the order of rows where it plans again on the way.
+    /// Configuration key of adaptive planning. With it, Ballista 55 loses the order of rows.
     const ADAPTIVE: &str = "ballista.planner.adaptive.enabled";
-    /// How long to wait for the scheduler.
+    /// Time to wait for the scheduler.
     const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
     let (host, port) = host_and_port(address)?;
@@ -35,7 +36,7 @@ pub(crate) async fn context(address: &str) -> Result<SessionContext, Error> {
     Ok(SessionContext::remote_with_state(&format!("df://{host}:{port}"), state).await?)
 }
 
-/// Where a scheduler is, of `df://HOST:PORT`; Ballista's port if none is named.
+/// Parses the host and port of a scheduler from `df://HOST:PORT`. The default is Ballista's port.
 #[cfg(feature = "cluster")]
 fn host_and_port(address: &str) -> Result<(String, u16), Error> {
     const PORT: u16 = 50_050;
@@ -45,7 +46,7 @@ fn host_and_port(address: &str) -> Result<(String, u16), Error> {
     Ok((host.ok_or_else(none)?.to_owned(), url.port().unwrap_or(PORT)))
 }
 
-/// As the program was built it knows no clusters.
+/// Returns an error, because the program was built without cluster support.
 #[cfg(not(feature = "cluster"))]
 #[allow(clippy::unused_async, reason = "as with clusters")]
 pub(crate) async fn context(_address: &str) -> Result<SessionContext, Error> {

@@ -1,4 +1,4 @@
-//! Why there is no answer.
+//! Error type of this crate.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,166 +7,166 @@ use datafusion::error::DataFusionError;
 
 use crate::questions;
 
-/// Why there is no answer.
+/// Reason why a query has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A folder without tables.
+    /// The folder contains no tables.
     #[error(
         "there are no tables of traces in {folder}: `mlprof convert TRACE --to parquet -o {folder}` writes them"
     )]
     NoTables {
-        /// Which folder.
+        /// Path of the folder.
         folder: String,
     },
-    /// A query asks a table that is not there.
+    /// The query uses a table that does not exist.
     #[error("there is no table {name} in {folder}; there are {there}")]
     NoTable {
-        /// Which table.
+        /// Name of the table.
         name: String,
-        /// In which folder.
+        /// Path of the folder.
         folder: String,
-        /// Those that there are.
+        /// Names of the existing tables.
         there: String,
     },
-    /// The tables lack something that later versions of mlprof write.
+    /// The tables lack data that later versions of mlprof write.
     #[error(
         "cannot answer from the tables in {folder}: an earlier mlprof wrote them without {lacking}; convert the \
          traces again with `mlprof convert TRACE --to parquet -o {folder}`"
     )]
     Outdated {
-        /// The folder.
+        /// Path of the folder.
         folder: String,
-        /// The table or the column, such as `the column work`.
+        /// The missing table or column, such as `the column work`.
         lacking: String,
     },
-    /// Nothing of a table can be read.
+    /// No file of a table is readable.
     #[error("no file of the table {name} in {folder} can be read")]
     NoneReadable {
-        /// Which table.
+        /// Name of the table.
         name: String,
-        /// In which folder.
+        /// Path of the folder.
         folder: String,
     },
-    /// Files of a table do not fit together.
+    /// The files of a table have incompatible columns.
     #[error("the files of the table {name} in {folder} do not fit together: {reason}")]
     Mixed {
-        /// Which table.
+        /// Name of the table.
         name: String,
-        /// In which folder.
+        /// Path of the folder.
         folder: String,
-        /// What does not fit.
+        /// Description of the conflict.
         reason: String,
     },
-    /// A name that is none of a question.
+    /// The query name does not exist.
     #[error("there is no question {name}; there are {}", names())]
     NoQuestion {
-        /// The name.
+        /// The given name.
         name: String,
     },
-    /// An address of what cannot be read.
+    /// The address has an unsupported scheme.
     #[error(
         "{address} is neither a folder of this machine nor in S3 (s3://BUCKET/PREFIX), and others are not read"
     )]
     Remote {
-        /// The address.
+        /// The given address.
         address: String,
     },
-    /// Nothing says who asks an object store.
+    /// There are no credentials for the object store.
     #[error(
         "there are no credentials for {address}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or \
          AWS_SKIP_SIGNATURE=true for a bucket that anybody may read"
     )]
     NoCredentials {
-        /// The address.
+        /// The given address.
         address: String,
     },
-    /// An object store has no such bucket.
+    /// The object store does not have this bucket.
     #[error("there is no bucket for {address}, as {endpoint} says")]
     NoBucket {
-        /// The address.
+        /// The given address.
         address: String,
-        /// Who says so.
+        /// Endpoint of the object store.
         endpoint: String,
     },
-    /// An object store does not let this one read.
+    /// The object store denies access.
     #[error("{endpoint} does not allow that {address} is read: {reason}")]
     NotAllowed {
-        /// The address.
+        /// The given address.
         address: String,
-        /// Who says so.
+        /// Endpoint of the object store.
         endpoint: String,
-        /// Why.
+        /// Reason stated by the object store.
         reason: String,
     },
-    /// An object store cannot be asked, or its answer is no answer.
+    /// The object store cannot be reached, or its response is invalid.
     #[error("cannot read {address} from {endpoint}: {reason}")]
     Store {
-        /// The address.
+        /// The given address.
         address: String,
-        /// Whom it was asked of.
+        /// Endpoint of the object store.
         endpoint: String,
-        /// Why.
+        /// Cause of the error.
         reason: String,
     },
-    /// An address that cannot be understood.
+    /// The address cannot be parsed.
     #[error("{address} is no address of tables: {reason}")]
     Address {
-        /// The address.
+        /// The given address.
         address: String,
-        /// Why.
+        /// Cause of the error.
         reason: String,
     },
     /// A file or folder cannot be read.
     #[error("cannot read {path}")]
     Read {
-        /// Which one.
+        /// Path of the file or folder.
         path: String,
-        /// Why.
+        /// Cause of the error.
         #[source]
         error: io::Error,
     },
-    /// The answer cannot be written.
+    /// The result cannot be written.
     #[error("cannot write {path}", path = .path.display())]
     Write {
-        /// Where to.
+        /// Path of the output.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         #[source]
         error: io::Error,
     },
-    /// The name of the output does not tell what is to be written.
+    /// The extension of the output file does not determine a format.
     #[error("{path}: the name must end in .csv, .json, .parquet or .txt, or --format say it", path = .path.display())]
     Output {
-        /// Which file.
+        /// Path of the output file.
         path: PathBuf,
     },
-    /// Parquet is for files.
+    /// Parquet output requires a file.
     #[error("Parquet is written into a file: --output FILE")]
     NoFile,
-    /// A cluster is asked, and the program was built without what asks one.
+    /// A cluster was requested, but the program was built without cluster support.
     #[error(
         "this mlprof-sql was built without clusters: `cargo install mlprof-sql --features cluster` builds one with them"
     )]
     NoClusters,
-    /// An address of no scheduler.
+    /// The address is not that of a scheduler.
     #[error("{address} is no scheduler of a cluster: its address is df://HOST:PORT")]
     Scheduler {
-        /// The address.
+        /// The given address.
         address: String,
     },
-    /// A cluster's scheduler does not answer.
+    /// The scheduler of the cluster does not respond.
     #[error("cannot reach the cluster at {address}: {reason}")]
     Cluster {
-        /// Where its scheduler should be.
+        /// Address of the scheduler.
         address: String,
-        /// Why.
+        /// Cause of the error.
         reason: String,
     },
-    /// Threads cannot be started.
+    /// The threads of the runtime cannot be started.
     #[error("cannot start: {0}")]
     Start(io::Error),
-    /// The query is wrong, or cannot be run.
+    /// The query is invalid or cannot be executed.
     #[error("{}", in_one_line(.0))]
     Query(#[from] DataFusionError),
 }

@@ -1,9 +1,10 @@
-//! SQL over traces as tables (`mlprof convert --to parquet`): of one rank, or of a fleet.
+//! SQL queries over traces as tables (`mlprof convert --to parquet`), for one rank or a whole
+//! fleet.
 //!
-//! A crate of its own, and a workspace of its own: DataFusion's crates are built by those who want them. What it knows of
-//! traces is the schema of their files, as any other engine does.
+//! This is a separate crate and workspace, so that only users of SQL need to build DataFusion's
+//! crates. It knows traces only through the schema of their files, as any other engine does.
 
-// Where standard output or standard error is closed, `println!` panics.
+// `println!` panics if standard output is closed, and `eprintln!` does so for standard error.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod cluster;
@@ -64,23 +65,24 @@ pub struct Arguments {
     pub questions: bool,
 }
 
-/// Answers as the program does: why there is no answer is a line on standard error.
+/// Runs the program. An error is printed as one line on standard error.
 pub fn answer(arguments: &Arguments) -> ExitCode {
     match run(arguments) {
         Ok(end) => end,
         Err(error) => {
-            // Where standard error is closed there is nobody to tell.
+            // If standard error is closed, the message cannot be printed.
             let _ = print(StandardStream::Error, format!("error: {}\n", Chain(&error)).as_bytes());
             ExitCode::from(2)
         }
     }
 }
 
-/// Answers. How the program is to end: files that cannot be read are said, and the others are asked.
+/// Runs a query and returns the exit code. Unreadable files are reported and skipped.
 ///
 /// # Errors
 ///
-/// If there are no tables, the query is no SQL that can be run, or the answer cannot be written.
+/// Returns an error if there are no tables, the query cannot be executed, or the result cannot be
+/// written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     if arguments.questions {
         return list(arguments.query.as_deref().or(arguments.folder.as_deref()));
@@ -116,7 +118,7 @@ fn context(memory: Option<NonZeroUsize>) -> Result<SessionContext, Error> {
     Ok(SessionContext::new_with_config_rt(config, builder.build_arc()?))
 }
 
-/// The SQL of a question, of a file, or what was given itself.
+/// Returns the SQL of a named query or of a file. Any other text is returned unchanged.
 fn sql(query: &str) -> Result<String, Error> {
     if Path::new(query).extension().is_some_and(|extension| extension == "sql") {
         let unreadable = |error| Error::Read { path: query.to_owned(), error };
@@ -133,7 +135,7 @@ fn sql(query: &str) -> Result<String, Error> {
     }
 }
 
-/// Prints all questions, or the SQL of one.
+/// Prints the list of all named queries, or the SQL of one.
 fn list(name: Option<&str>) -> Result<ExitCode, Error> {
     let text = match name {
         Some(name) => sql(name)?,

@@ -1,4 +1,4 @@
-//! The program `mlprof-sql`, which `mlprof sql` runs.
+//! The program `mlprof-sql`, which `mlprof sql` starts.
 
 use std::process::ExitCode;
 

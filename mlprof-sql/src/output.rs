@@ -1,4 +1,4 @@
-//! Answers as tables, CSV, JSON and Parquet.
+//! Output of results as tables, CSV, JSON and Parquet.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -34,7 +34,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The one that is asked for, or that the name of the output tells.
+    /// Returns the requested format, or the format of the output file's extension.
     pub(crate) fn of(asked: Option<Self>, output: Option<&Path>) -> Result<Self, Error> {
         if let (Some(Self::Parquet), None) = (asked, output) {
             return Err(Error::NoFile);
@@ -52,8 +52,8 @@ impl Format {
     }
 }
 
-/// Writes an answer as it comes; a table for a console when all of it is there, as its columns are as wide as what is in
-/// them. A file has its name when it is whole.
+/// Writes a result incrementally. A console table is written after all rows are known, because they
+/// determine the column widths. A file gets its final name when it is complete.
 pub(crate) async fn write(
     answer: DataFrame,
     format: Format,
@@ -68,7 +68,7 @@ pub(crate) async fn write(
         };
     };
     let unwritable = |error| Error::Write { path: path.to_owned(), error };
-    // A misspelt path creates no folders.
+    // The parent folder must exist, so that a misspelt path does not create folders.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.map_or(Ok(()), |folder| folder.metadata().map(drop)).map_err(unwritable)?;
     let mut file = WholeFile::create(path).map_err(unwritable)?;
@@ -80,7 +80,7 @@ pub(crate) async fn write(
     }
 }
 
-/// A reader that has gone (`… | head`) has seen enough.
+/// Ignores a closed pipe, because a reader such as `head` may stop early.
 pub(crate) fn heard(written: io::Result<()>) -> Result<(), Error> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -90,7 +90,7 @@ pub(crate) fn heard(written: io::Result<()>) -> Result<(), Error> {
     }
 }
 
-/// Whose fault it is.
+/// Cause of a failed output.
 enum Failure {
     Query(DataFusionError),
     Write(io::Error),
@@ -136,7 +136,7 @@ async fn rows<W: Write + Send>(
     let mut stream = answer.execute_stream().await?;
     match format {
         Format::Csv => {
-            // Without a row there is a header all the same.
+            // A result without rows still has a header.
             let empty = RecordBatch::new_empty(stream.schema());
             let mut writer = CsvWriter::new(&mut out);
             writer.write(&empty)?;

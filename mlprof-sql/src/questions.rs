@@ -1,16 +1,16 @@
-//! Questions that a fleet has, as plain SQL that other engines run as well.
+//! Named queries for a fleet, in plain SQL that other engines also execute.
 
-/// A question.
+/// Named query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question {
-    /// What it is called, as its file is.
+    /// Name of the query, which is also the name of its file.
     pub name: &'static str,
-    /// The text of its file.
+    /// SQL text of its file.
     pub sql: &'static str,
 }
 
 impl Question {
-    /// What it answers: its first line.
+    /// Returns the description, which is the first line of the file.
     pub fn about(&self) -> &'static str {
         let first = self.sql.lines().next().unwrap_or_default();
         first.strip_prefix("-- ").unwrap_or(first)
@@ -23,7 +23,7 @@ macro_rules! questions {
     };
 }
 
-/// All of them: of ranks, of steps, of what is in them, of devices.
+/// All named queries: about ranks, steps, their contents, and devices.
 pub const ALL: [Question; 19] = questions![
     "recorded",
     "straggler",
@@ -46,7 +46,7 @@ pub const ALL: [Question; 19] = questions![
     "memory",
 ];
 
-/// The one of this name.
+/// Returns the query with this name.
 pub fn find(name: &str) -> Option<&'static Question> {
     ALL.iter().find(|question| question.name == name)
 }

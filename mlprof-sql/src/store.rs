@@ -1,4 +1,4 @@
-//! Tables in S3, and in what speaks its protocol.
+//! Tables in S3 and compatible object stores.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -11,19 +11,21 @@ use url::Url;
 
 use crate::Error;
 
-/// How often, and for how long, an answer is asked for again. By default it would be ten times and three minutes.
+/// Retry limits for requests. The defaults would be ten retries and three minutes.
 const RETRIES: usize = 3;
 const RETRY_SECONDS: u64 = 20;
 
-/// An object store, as far as errors name it.
+/// Properties of an object store for error messages.
 pub(crate) struct Remote {
     address: String,
     endpoint: String,
-    /// Whether anything says who asks. If not, that is what is wrong where the machine has no role either.
+    /// `true` if credentials are configured. Otherwise their absence is reported as the cause if
+    /// the machine has no role either.
     has_credentials: bool,
 }
 
-/// Makes the bucket of an address known to queries. Who asks, where, and how, say the variables `AWS_*`.
+/// Registers the bucket of an address for queries. The `AWS_*` variables set the credentials, the
+/// endpoint and the options.
 pub(crate) fn register(context: &SessionContext, name: &str) -> Result<(Url, Remote), Error> {
     let no_address = |reason: String| Error::Address { address: name.to_owned(), reason };
     let mut address = Url::parse(name).map_err(|error| no_address(error.to_string()))?;
@@ -40,7 +42,7 @@ pub(crate) fn register(context: &SessionContext, name: &str) -> Result<(Url, Rem
     });
     let value = |key| builder.get_config_value(&key);
     let is_set = |key| value(key).is_some_and(|value| !value.is_empty() && value != "false");
-    // Else the machine's role decides, which a machine of Amazon has and no other.
+    // Without these, the role of the machine is used, which only Amazon's machines have.
     let may_ask = [
         AmazonS3ConfigKey::AccessKeyId,
         AmazonS3ConfigKey::SkipSignature,
@@ -52,14 +54,14 @@ pub(crate) fn register(context: &SessionContext, name: &str) -> Result<(Url, Rem
     let region = value(AmazonS3ConfigKey::Region).unwrap_or_else(|| "us-east-1".to_owned());
     let named = value(AmazonS3ConfigKey::S3Endpoint).or_else(|| value(AmazonS3ConfigKey::Endpoint));
     let endpoint = named.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
-    // Whoever names an endpoint without encryption means it.
+    // An explicit endpoint without encryption is intended, so HTTP is allowed.
     let builder = match endpoint.starts_with("http://") {
         true => builder.with_allow_http(true),
         false => builder,
     };
     let remote = Remote { address: name.to_owned(), endpoint, has_credentials };
     let store = builder.build().map_err(|error| remote.error(&error))?;
-    // Its last part is a folder, too.
+    // The trailing slash marks the last path segment as a folder.
     if let Ok(mut segments) = address.path_segments_mut() {
         segments.pop_if_empty().push("");
     }
@@ -68,7 +70,7 @@ pub(crate) fn register(context: &SessionContext, name: &str) -> Result<(Url, Rem
 }
 
 impl Remote {
-    /// What an object store's error means.
+    /// Converts an error of the object store.
     pub(crate) fn error(&self, error: &object_store::Error) -> Error {
         let (address, endpoint) = (self.address.clone(), self.endpoint.clone());
         let reason = innermost(error);
@@ -89,8 +91,8 @@ enum Meaning {
     Other,
 }
 
-/// Of what went wrong while files were listed the crate has no kinds, and the status that was answered stands in a
-/// type of its own that it keeps to itself: only its text has it.
+/// Classifies an error. The `object_store` crate has no error kinds for failed listings and keeps
+/// the HTTP status in a private type, so only the error text contains it.
 fn meaning(error: &object_store::Error, reason: &str) -> Meaning {
     use object_store::Error as Of;
     let status = reason.strip_prefix("Server returned non-2xx status code: ");
@@ -102,7 +104,8 @@ fn meaning(error: &object_store::Error, reason: &str) -> Meaning {
     }
 }
 
-/// What is behind an error, on one line: those around it say what was tried.
+/// Returns the message of the innermost error in one line. The outer errors only describe the
+/// attempted operation.
 fn innermost(error: &object_store::Error) -> String {
     let mut last: &dyn std::error::Error = error;
     let mut source = error.source();

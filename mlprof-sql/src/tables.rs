@@ -1,4 +1,4 @@
-//! Where tables lie, and which of their files can be read.
+//! Location of tables, and selection of their readable files.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -22,30 +22,30 @@ use url::Url;
 use crate::Error;
 use crate::store::register;
 
-/// The newest version of the schema that the questions know.
+/// Newest schema version that the named queries support.
 const SCHEMA_VERSION: u32 = 2;
-/// Under this name the version stands in files.
+/// Metadata key of the schema version.
 const VERSION_KEY: &str = "mlprof.schema";
-/// Tables that earlier versions did not write. Each trace has a file of each of them.
+/// Tables that earlier versions did not write. Each trace has one file per table.
 const LATER_TABLES: [&str; 5] = ["clocks", "modules", "pauses", "step_parts", "windows"];
-/// Columns that earlier versions did not write, after their tables.
+/// Columns that earlier versions did not write, with their tables.
 const LATER_COLUMNS: [(&str, &str); 3] =
     [("slices", "work"), ("slices", "collective"), ("ops", "work")];
-/// How many files are looked at at once.
+/// Number of files that are inspected concurrently.
 const AT_ONCE: usize = 16;
 
-/// A folder of tables, of this machine or in an object store.
+/// Folder of tables, on this machine or in an object store.
 pub(crate) struct Folder {
     name: String,
     address: Url,
     store: Arc<dyn ObjectStore>,
-    /// Where it is in the store.
+    /// Path of the folder in the store.
     prefix: StorePath,
     tables: BTreeSet<String>,
 }
 
 impl Folder {
-    /// Looks which tables there are.
+    /// Opens a folder and lists its tables.
     pub(crate) async fn open(context: &SessionContext, name: &str) -> Result<Self, Error> {
         let (address, remote) = match name.contains("://") {
             true => {
@@ -72,7 +72,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Makes the tables known that a query asks. How many files were left out because they cannot be read.
+    /// Registers the tables that a query uses. Returns the number of unreadable files that were
+    /// skipped.
     pub(crate) async fn register_for(
         &self,
         context: &SessionContext,
@@ -105,7 +106,7 @@ impl Folder {
         Ok(left_out)
     }
 
-    /// Returns the files of a table in the order of their names.
+    /// Returns the files of a table in order of their names.
     async fn files(&self, table: &str) -> Result<Vec<ObjectMeta>, Error> {
         let listed = self.store.list_with_delimiter(Some(&self.prefix.clone().join(table))).await;
         let mut files = listed.map_err(datafusion::error::DataFusionError::from)?.objects;
@@ -114,7 +115,7 @@ impl Folder {
         Ok(files)
     }
 
-    /// Registers the readable files of a table. Returns the number of files that it leaves out.
+    /// Registers the readable files of a table. Returns the number of skipped files.
     async fn register(
         &self,
         context: &SessionContext,
@@ -179,7 +180,7 @@ impl Folder {
         if urls.is_empty() {
             return Err(Error::NoneReadable { name, folder });
         }
-        // Columns of a later version are NULL in files of an earlier one.
+        // Columns added by a later version are NULL in files of an earlier one.
         let schema = Schema::try_merge(schemas).map_err(|error| Error::Mixed {
             name,
             folder,
@@ -201,13 +202,13 @@ impl Folder {
         Ok(ListingTableUrl::try_new(url, None)?)
     }
 
-    /// The columns of a file, or why it cannot be read.
+    /// Returns the columns of a file, or the reason why it cannot be read.
     async fn schema(
         &self,
         file: &ObjectMeta,
         cache: Arc<FileMetadataCache>,
     ) -> Result<Schema, String> {
-        // What is read of it stays in the cache from which the query takes it.
+        // The metadata stays in the cache that the query uses.
         let metadata = DFParquetMetadata::new(self.store.as_ref(), file)
             .with_file_metadata_cache(Some(cache))
             .fetch_metadata()
@@ -232,7 +233,7 @@ impl Folder {
         let schema = parquet_to_arrow_schema(metadata.schema_descr(), None);
         let schema = schema.map_err(|error| error.to_string())?;
         let fields = schema.fields().iter().map(|field| {
-            // Texts as DataFusion compares them fastest.
+            // DataFusion compares strings of this type fastest.
             let kind = match field.data_type() {
                 DataType::Utf8 => DataType::Utf8View,
                 other => other.clone(),
@@ -243,7 +244,7 @@ impl Folder {
     }
 }
 
-/// Whether a word occurs in SQL.
+/// Returns `true` if a word occurs in SQL text.
 fn mentions(sql: &str, word: &str) -> bool {
     sql.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|it| it == word)
 }

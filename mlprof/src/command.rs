@@ -41,13 +41,14 @@ fn succeeded<E: Error + 'static>(done: Result<(), E>) -> Result<ExitCode, Box<dy
     done.map(|()| ExitCode::SUCCESS).map_err(Into::into)
 }
 
-/// What the programs `mlprof` and `cargo-mlprof` do. Cargo calls it, too, as its compiler.
+/// Runs the programs `mlprof` and `cargo-mlprof`. Cargo also calls this program as its compiler
+/// wrapper.
 pub fn main() -> ExitCode {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
     if let Some(tool) = arguments.first().and_then(|program| Tool::of_process(program)) {
         return wrapper::run(tool, arguments.split_off(1));
     }
-    // `cargo mlprof …` calls `cargo-mlprof mlprof …`.
+    // `cargo mlprof …` runs `cargo-mlprof mlprof …`.
     if arguments.get(1).is_some_and(|first| first == "mlprof") {
         arguments.remove(1);
     }

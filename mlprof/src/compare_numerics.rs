@@ -1,4 +1,4 @@
-//! `mlprof compare-numerics`: where two runs part.
+//! `mlprof compare-numerics`: finds the first difference between the numbers of two runs.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader};
@@ -60,40 +60,40 @@ fn part(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Why records cannot be compared.
+/// Error that prevents the comparison.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A record cannot be read.
     #[error("cannot read {path}: {error}", path = .path.display())]
     Read {
-        /// Which file.
+        /// Path of the record.
         path: PathBuf,
-        /// Why.
+        /// Read error.
         error: mlprof_analysis::Error,
     },
-    /// The names cannot be read.
+    /// The file with names cannot be read.
     #[error("cannot read {path}", path = .path.display())]
     Names {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// I/O error.
         #[source]
         error: io::Error,
     },
     /// The page cannot be written.
     #[error(transparent)]
     Page(#[from] report::Error),
-    /// It cannot be printed.
+    /// The result cannot be printed.
     #[error(transparent)]
     Print(#[from] io::Error),
 }
 
-/// Compares the records, prints the result, and says how the command is to end.
+/// Compares the records, prints the result, and returns the exit code.
 ///
 /// # Errors
 ///
-/// If a file cannot be read.
+/// Returns an error if a file cannot be read, or if the result cannot be printed or written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let (reference, other) = (record(&arguments.reference)?, record(&arguments.other)?);
     let again: Vec<_> =
@@ -114,7 +114,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     Ok(if comparison.is_equal() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A reader that wants no more is no error.
+/// Prints to standard output. A closed pipe does not count as an error.
 fn print(text: &str) -> io::Result<()> {
     match print_to(StandardStream::Output, text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

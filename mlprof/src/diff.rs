@@ -1,4 +1,4 @@
-//! `mlprof diff`: traces before and after a change.
+//! `mlprof diff`: compares traces from before and after a change.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,7 +53,7 @@ pub struct Arguments {
     pub fail_above: Option<FailAbove>,
 }
 
-/// Why traces cannot be compared.
+/// Error that prevents the comparison.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -63,16 +63,16 @@ pub enum Error {
     /// A trace cannot be read, or the result cannot be written.
     #[error(transparent)]
     Report(#[from] report::Error),
-    /// The sides have nothing in common.
+    /// The two sides have no comparable data.
     #[error("{}", .0.to_string().replace("reports of one kind of profiler,", "traces of"))]
     Compare(#[from] mlprof_report::Error),
 }
 
-/// Compares the sides, prints or writes the result, and says how the command is to end.
+/// Compares both sides, prints or writes the result, and returns the exit code.
 ///
 /// # Errors
 ///
-/// If a trace cannot be read, or the sides have nothing in common.
+/// Returns an error if a trace cannot be read, or if the sides have no comparable data.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let (before, after) = (side(&arguments.before)?, side(&arguments.after)?);
     let comparison = diff::compare(&before, &after)?;

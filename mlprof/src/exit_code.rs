@@ -1,8 +1,8 @@
-//! How a program ended, as a command says it.
+//! Exit codes that the commands pass on from profiled programs.
 
 use std::process::{ExitCode, ExitStatus};
 
-/// The program's own exit code, or 128 and its signal as shells give it.
+/// Returns the program's exit code, or 128 plus the signal number, as shells do.
 pub fn exit_code(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);

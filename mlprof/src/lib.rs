@@ -1,6 +1,7 @@
-//! What the `mlprof` command is made of.
+//! Implementation of the `mlprof` command.
 
-// Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
+// Messages go through `output::say`, because `eprintln!` panics if standard error is full or
+// closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod analyze;

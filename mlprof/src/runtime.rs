@@ -1,4 +1,4 @@
-//! The library that programs built under `mlprof run` are linked with, carried by the command.
+//! Runtime library for programs built under `mlprof run`. The command contains its bytes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,21 +7,21 @@ use mlprof_report::output::write_file;
 
 use mlprof_instrument::Fingerprint;
 
-/// Empty where [`run`](crate::run::run) is not for.
+/// Bytes of the library. They are empty on platforms without [`run`](crate::run::run).
 static LIBRARY: &[u8] = include_bytes!(env!("MLPROF_RUNTIME_LIBRARY"));
 
-/// Puts the library into `folder`, if it is not there yet; where it is. Each version has a name of
-/// its own, so that programs built with another one keep theirs.
+/// Writes the library into `folder` if it is missing, and returns its path. Each version has its
+/// own file name, so existing programs keep their version.
 ///
 /// # Errors
 ///
-/// Those of the file system.
+/// Returns an error if the file cannot be written.
 pub fn install(folder: &Path) -> io::Result<PathBuf> {
     let hash = Fingerprint::default().with(LIBRARY).number();
     let path = folder.join(format!("libmlprof_runtime-{hash:016x}.so"));
     let is_there = std::fs::metadata(&path).is_ok_and(|there| there.len() == LIBRARY.len() as u64);
     if !is_there {
-        // Whole or not at all, also when two of us do it at once.
+        // The file is replaced atomically, so two runs can install it at the same time.
         write_file(&path, |file| file.write_all(LIBRARY))?;
     }
     Ok(path)

@@ -1,4 +1,4 @@
-//! What the command says besides its results.
+//! Messages of the command to the user, apart from results.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,13 +7,13 @@ use mlprof_analysis::Trace;
 
 use crate::traces;
 
-/// A line for the user, on standard error; cargo hands it on, as it is no message of a compiler.
+/// Prints a line for the user on standard error. Cargo forwards it, because it is not a JSON
+/// message of the compiler.
 pub(crate) fn say(text: &str) {
     mlprof_report::output::say(format_args!("mlprof: {text}"));
 }
 
-/// Prints what of a trace is missing, if something is. Returns the status that the command ends
-/// with.
+/// Prints notes about missing parts of a trace. Returns the exit code for the command.
 pub(crate) fn losses(trace: &Trace, file: &Path) -> ExitCode {
     if let Some(reason) = &trace.info.cut_short {
         mlprof_report::output::say(format_args!(

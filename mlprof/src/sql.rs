@@ -1,4 +1,4 @@
-//! `mlprof sql`: runs the program `mlprof-sql`, which is installed by those who want it.
+//! `mlprof sql`: runs the program `mlprof-sql`, which is installed separately.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use crate::exit_code::exit_code;
 
-/// What the program is called.
+/// Name of the program.
 const PROGRAM: &str = "mlprof-sql";
 
 /// Asks traces as tables in SQL: of one rank, or of a fleet.
@@ -24,32 +24,32 @@ pub struct Arguments {
     pub arguments: Vec<OsString>,
 }
 
-/// Why it cannot be asked.
+/// Error that prevents the query.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The program is not there.
+    /// The program is not installed.
     #[error(
         "mlprof sql needs the program mlprof-sql, which is neither beside mlprof nor on the PATH: `cargo install \
          mlprof-sql` builds it, with the database engine DataFusion"
     )]
     NotInstalled,
-    /// It cannot be started.
+    /// The program cannot be started.
     #[error("cannot run {program}", program = .program.display())]
     Start {
-        /// Which program.
+        /// Path of the program.
         program: PathBuf,
-        /// Why.
+        /// I/O error.
         #[source]
         error: io::Error,
     },
 }
 
-/// Runs the program and ends as it does.
+/// Runs the program and returns its exit code.
 ///
 /// # Errors
 ///
-/// If it is not there, or cannot be started.
+/// Returns an error if the program is not installed or cannot be started.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let program = beside_this_one().unwrap_or_else(|| PROGRAM.into());
     match Command::new(&program).args(&arguments.arguments).status() {

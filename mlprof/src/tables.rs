@@ -1,4 +1,4 @@
-//! Traces as Parquet tables, where the command is built with them (feature `parquet`).
+//! Traces as Parquet tables, if the command is built with the feature `parquet`.
 
 use std::path::{Path, PathBuf};
 
@@ -17,32 +17,32 @@ mod built {
 
     pub(crate) use columns::TraceFiles;
 
-    /// The traces of a folder.
+    /// Returns the traces in a folder.
     pub(crate) fn find(folder: &Path) -> Result<Vec<TraceFiles>, Error> {
         Ok(columns::find(folder)?)
     }
 
-    /// The traces of a folder of which there are sums.
+    /// Returns the traces in a folder that have rollup tables.
     pub(crate) fn find_rollups(folder: &Path) -> Result<Vec<TraceFiles>, Error> {
         Ok(columns::find_rollups(folder)?)
     }
 
-    /// The sums of a trace of a folder.
+    /// Reads the rollups of a trace.
     pub(crate) fn read_rollups(files: &TraceFiles) -> Result<Rollups, Error> {
         Ok(columns::read_rollups(files)?)
     }
 
-    /// A trace of a folder.
+    /// Reads a trace.
     pub(crate) fn read(files: &TraceFiles) -> Result<Trace, Error> {
         Ok(columns::read(files)?)
     }
 
-    /// Where its slices are.
+    /// Returns the path of the trace's table of slices.
     pub(crate) fn path(files: &TraceFiles) -> PathBuf {
         files.of(&columns::TABLES[0])
     }
 
-    /// Writes a trace's tables.
+    /// Writes the tables of a trace.
     pub(crate) fn write(trace: &Trace, folder: &Path) -> Result<(), Error> {
         columns::write(trace, folder)
             .map_err(|error| Error::Write { path: folder.to_owned(), error })?;
@@ -50,7 +50,7 @@ mod built {
         Ok(())
     }
 
-    /// What is in the tables.
+    /// Returns a description of the tables.
     pub(crate) fn schema() -> Result<String, Error> {
         Ok(columns::text_of_schema())
     }
@@ -60,7 +60,7 @@ mod built {
 mod built {
     use super::{Error, Path, PathBuf, Rollups, Trace};
 
-    /// There are none.
+    /// Uninhabited: without the feature `parquet` there are no tables.
     #[derive(Debug, Clone)]
     pub(crate) enum TraceFiles {}
 
@@ -95,12 +95,12 @@ mod built {
 
 pub(crate) use built::*;
 
-/// Whether a folder has traces as tables.
+/// Returns `true` if the folder contains traces as tables.
 pub(crate) fn is_folder_of_tables(folder: &Path) -> bool {
     folder.join("slices").is_dir()
 }
 
-/// Whether a folder has sums of traces as tables.
+/// Returns `true` if the folder contains rollups of traces as tables.
 pub(crate) fn is_folder_of_rollups(folder: &Path) -> bool {
     folder.join("ops").is_dir()
 }
@@ -112,11 +112,12 @@ pub(crate) fn is_folder_of_rollups(folder: &Path) -> bool {
 #[derive(Debug, Clone, clap::Args)]
 pub struct SchemaArguments {}
 
-/// Prints the schema.
+/// Prints the schema of the tables.
 ///
 /// # Errors
 ///
-/// If the command was built without tables, or nothing can be printed.
+/// Returns an error if the command was built without Parquet support, or if the schema cannot be
+/// printed.
 pub fn print_schema(_: &SchemaArguments) -> Result<(), Error> {
     crate::report::heard(print(StandardStream::Output, schema()?.as_bytes()))
 }

@@ -1,4 +1,4 @@
-//! Which traces a command is to read, and reading them.
+//! Finds and reads the traces that the command line names.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,24 +11,24 @@ use mlprof_report::output::say;
 use crate::report::{self, unpack};
 use crate::tables::{self, TraceFiles};
 
-/// Why traces cannot be found.
+/// Error that prevents finding or reading traces.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A folder without traces.
+    /// The folder contains no traces.
     #[error("there is no trace in {path}: no file whose name ends in .json or .json.gz",
         path = .path.display())]
     NoTraces {
-        /// Which folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// A rank was given for tables.
+    /// A rank was given for a folder of tables.
     #[error("{path} is a folder of tables, which state their ranks: leave RANK= out", path = .path.display())]
     RankOfTables {
-        /// Which folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// Most of a trace is lost.
+    /// Most of the trace cannot be read.
     #[error("{0}")]
     Unreadable(String),
     /// A folder or a trace cannot be read.
@@ -36,21 +36,21 @@ pub enum Error {
     Read(#[from] report::Error),
 }
 
-/// Where a trace is.
+/// Location of a trace.
 pub(crate) enum Source {
-    /// In a file.
+    /// Trace in a JSON file.
     Json {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its rank, if that was given.
+        /// Rank given on the command line, if any.
         rank: Option<u32>,
     },
-    /// In tables.
+    /// Trace in tables.
     Tables(TraceFiles),
 }
 
 impl Source {
-    /// What is said to name it.
+    /// Returns the path shown in messages.
     pub(crate) fn path(&self) -> PathBuf {
         match self {
             Self::Json { path, .. } => path.clone(),
@@ -59,7 +59,7 @@ impl Source {
     }
 }
 
-/// The files that are named, and those in the folders that are, by their names. `3=FILE` gives the
+/// Returns the named files, and the traces in the named folders, sorted by name. `3=FILE` gives the
 /// rank.
 pub(crate) fn of(named: &[PathBuf]) -> Result<Vec<Source>, Error> {
     let mut sources = Vec::new();
@@ -74,7 +74,7 @@ pub(crate) fn of(named: &[PathBuf]) -> Result<Vec<Source>, Error> {
     Ok(sources)
 }
 
-/// Splits `3=FILE`, unless a file has that name.
+/// Splits `3=FILE` into rank and path, unless a file has that name.
 fn given_rank(named: &Path) -> (Option<u32>, &Path) {
     let split = named.to_str().and_then(|text| text.split_once('='));
     match split.map(|(rank, path)| (rank.parse::<u32>(), Path::new(path))) {
@@ -83,7 +83,8 @@ fn given_rank(named: &Path) -> (Option<u32>, &Path) {
     }
 }
 
-/// The traces in a file or a folder of which the sums are wanted: slices may be missing.
+/// Returns the traces in a file or folder for reading their rollups. The tables of slices may be
+/// missing.
 pub(crate) fn of_rollups(path: &Path) -> Result<Vec<Source>, Error> {
     match tables::is_folder_of_rollups(path) {
         true => Ok(tables::find_rollups(path)?.into_iter().map(Source::Tables).collect()),
@@ -109,7 +110,8 @@ fn inside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
             files.push(path);
         }
     }
-    // Reports lie beside traces: where there are traces by their names, it is those.
+    // Reports may lie beside the traces. If some file names identify traces, only those files are
+    // used.
     let is_trace = |path: &PathBuf| path.to_string_lossy().contains(".trace.json");
     if files.iter().any(is_trace) {
         files.retain(is_trace);
@@ -121,8 +123,8 @@ fn inside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// The trace itself. Its rank is the one that was given, that of the file, or that of the file's
-/// name.
+/// Reads a trace. Its rank is the given one, otherwise the one stored in the file, otherwise the
+/// one in the file name.
 pub(crate) fn read(source: &Source) -> Result<Trace, report::Error> {
     let (path, rank) = match source {
         Source::Tables(files) => return tables::read(files),
@@ -138,8 +140,8 @@ pub(crate) fn read(source: &Source) -> Result<Trace, report::Error> {
     Ok(trace)
 }
 
-/// The rank in the name of a file, such as `rank3.json` and `trace_rank-3.json.gz`, or of its
-/// folder.
+/// Returns the rank in the name of a file or its folder, such as `rank3.json` and
+/// `trace_rank-3.json.gz`.
 fn rank_in_name(path: &Path) -> Option<u32> {
     let folder = path.parent().and_then(Path::file_name);
     let names = [path.file_name(), folder].into_iter().flatten();
@@ -154,10 +156,10 @@ fn rank_in_name(path: &Path) -> Option<u32> {
     })
 }
 
-/// The exit status where most events of a file cannot be read, and where a file cannot be read.
+/// Exit code for a file that cannot be read, or whose events mostly cannot be read.
 const MOST_IS_LOST: u8 = 2;
 
-/// A sentence on a trace that is mostly not there.
+/// Returns an error message if most of the trace cannot be read.
 fn mostly_unreadable(info: &Info, path: &Path) -> Option<String> {
     info.is_mostly_unreadable().then(|| {
         format!(
@@ -169,15 +171,15 @@ fn mostly_unreadable(info: &Info, path: &Path) -> Option<String> {
     })
 }
 
-/// Prints an error if most of a trace is lost, and returns the status that the command ends with
-/// then. `others`: what happens to the events that were read.
+/// Prints an error if most of a trace is lost, and returns the resulting exit code. `others`
+/// describes what happens to the readable events.
 pub(crate) fn end_after_losses(trace: &Trace, path: &Path, others: &str) -> Option<ExitCode> {
     let reason = mostly_unreadable(&trace.info, path)?;
     say(format_args!("error: {reason}; the others are {others}"));
     Some(ExitCode::from(MOST_IS_LOST))
 }
 
-/// The sums of a trace.
+/// Reads the rollups of a trace.
 pub(crate) fn read_rollups(source: &Source) -> Result<Rollups, Error> {
     let sums = match source {
         Source::Tables(files) => tables::read_rollups(files)?,

@@ -1,4 +1,4 @@
-//! `mlprof compare-numerics` as its users call it.
+//! Tests `mlprof compare-numerics` as a command.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -131,8 +131,8 @@ fn bad_input_is_named_in_a_sentence() {
     assert_eq!((status, err.starts_with("error: cannot read ")), (Some(2), true), "{err}");
 }
 
-/// A record of the first version, with these tensors: fields that differ from a matrix of six
-/// numbers.
+/// Writes a record in format version 1. `tensors` contains the fields that differ from a matrix of
+/// six numbers.
 fn old_record(folder: &Path, name: &str, tensors: &[Value]) -> PathBuf {
     let header = r#"{"numerics_version": 1, "stage": null, "rank": 0, "program": "p", "frameworks": [],
         "started_at": "2026-01-02T03:04:05Z", "seed": 1, "element_types": ["f32"]}"#;
@@ -178,7 +178,8 @@ fn records_of_the_first_version_are_no_more_equal_than_they_prove() {
         (Some(1), true),
         "{out}"
     );
-    // An infinite number of which no sign is known, and NaN at other positions.
+    // The first case is an infinite number with unknown sign, and the second is a NaN at another
+    // position.
     let infinite = json!({"infinities": 1, "sample": [1.0, null, 3.0, 4.0, 5.0, 6.0]});
     let (status, out) = compare(std::slice::from_ref(&infinite), std::slice::from_ref(&infinite));
     assert_eq!((status, out.contains("is not recorded")), (Some(1), true), "{out}");
@@ -194,11 +195,11 @@ fn records_of_the_first_version_are_no_more_equal_than_they_prove() {
     let told = "Not equal: only the other run has 5 steps (5 to 9), which cannot be compared.";
     assert_eq!((status, out.contains(told)), (Some(1), true), "{out}");
     assert_eq!(compare(&steps, &steps).0, Some(0));
-    // Hashes are of numbers that no sample has.
+    // Hashes also cover numbers that are not in the sample.
     let hashed = |hash: &str| json!({"count": 600, "shape": [600], "hash": hash});
     assert_eq!(compare(&[hashed("a")], &[hashed("b")]).0, Some(1));
     assert_eq!(compare(&[hashed("a")], &[hashed("a")]).0, Some(0));
-    // A run of the reference that has NaN says nothing of what varies.
+    // A repeated reference run with NaN gives no information about run-to-run variation.
     let reference = old_record(folder.path(), "reference", &[matrix]);
     let other =
         json!({"minimum": -900.0, "maximum": 500.0, "sample": [500.0, -900.0, 3.0, 4.0, 5.0, 6.0]});

@@ -1,25 +1,27 @@
-//! How the program was built that this crate is part of. **Not for users**: it may change in any
+//! Build settings of the program that contains this crate. **Not public API**: it may change in any
 //! version.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::report::BuildSettings;
 
-/// Whether this copy of the crate was built apart from the program.
+/// Set when this copy of the crate was built separately from the program.
 static IS_APART: AtomicBool = AtomicBool::new(false);
 
-/// This copy of the crate is built with settings of its own: of those of the program it knows nothing.
+/// Marks this copy of the crate as built separately from the program, so its build settings do not
+/// describe the program.
 pub fn are_not_the_programs() {
     IS_APART.store(true, Ordering::Relaxed);
 }
 
-/// Whether that was said: this copy of the crate is in the library of `mlprof run`.
+/// Returns `true` if this copy of the crate was built separately, as in the library of `mlprof
+/// run`.
 pub fn is_apart() -> bool {
     IS_APART.load(Ordering::Relaxed)
 }
 
-/// Those of this crate, which the program's other dependencies have, too, unless it says otherwise for
-/// one of them.
+/// Returns the build settings of this crate, or `None` if it was built separately. The program's
+/// other dependencies have the same settings unless the program overrides them.
 pub(crate) fn of_program() -> Option<BuildSettings> {
     (!is_apart()).then(|| BuildSettings {
         debug_assertions: cfg!(debug_assertions),
@@ -41,7 +43,7 @@ fn target_features() -> Vec<String> {
     ])
 }
 
-/// Of the processor that this runs on.
+/// Returns the features of the current processor.
 #[cfg(target_arch = "x86_64")]
 fn processor_features() -> Vec<String> {
     use std::is_x86_feature_detected as has;
@@ -55,7 +57,8 @@ fn processor_features() -> Vec<String> {
     ])
 }
 
-/// AMD's first Zen does what is 32 bytes wide as twice 16 (family 17h, models up to 2Fh), so it is no quicker for it.
+/// Returns `true` on AMD's first Zen (family 17h, models up to 2Fh). It splits each 32-byte AVX2
+/// operation into two 16-byte ones, so AVX2 is not faster there.
 #[cfg(target_arch = "x86_64")]
 fn does_avx2_in_halves() -> bool {
     use std::arch::x86_64::__cpuid as cpuid;
@@ -68,7 +71,7 @@ fn does_avx2_in_halves() -> bool {
     is_amd && family == 0x17 && model < 0x30
 }
 
-/// Of the processor that this runs on.
+/// Returns the features of the current processor.
 #[cfg(target_arch = "aarch64")]
 fn processor_features() -> Vec<String> {
     use std::arch::is_aarch64_feature_detected as has;
@@ -97,7 +100,8 @@ mod tests {
         let build = build.expect("it is built with the program");
         assert_eq!(build.debug_assertions, cfg!(debug_assertions));
         assert!(["0", "1", "2", "3", "s", "z"].contains(&&*build.opt_level), "{build:?}");
-        // Else it would not run.
+        // The processor must have every target feature, because otherwise this test program would
+        // not run.
         let is_known = |feature| build.processor_features.contains(feature);
         assert!(build.target_features.iter().all(is_known), "{build:?}");
         assert_eq!(

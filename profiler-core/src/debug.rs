@@ -1,4 +1,4 @@
-//! `Debug` of profilers: the name of the type, without what it has measured.
+//! `Debug` for profilers prints the type name without any measurements.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::{
 };
 use mlprof_events::names::short_name_of;
 
-/// Prints the name of the profiler's type, and its parts if it has some. So a model that keeps its
-/// profiler can derive `Debug`.
+/// Prints the name of the profiler's type and its parts, if any. A model that keeps its profiler
+/// can therefore derive `Debug`.
 ///
 /// # Examples
 ///

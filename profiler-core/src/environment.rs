@@ -1,4 +1,5 @@
-//! Profilers without recompiling: where a stage's profiler is chosen, the environment is asked first.
+//! Profiler selection through environment variables, which take precedence over the program's
+//! choice.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
@@ -9,16 +10,18 @@ use crate::{Profiler, ProfilerExt};
 use mlprof_events::environment::Environment;
 use mlprof_events::forking::{Mutex, made_once};
 
-/// A profiler of the program, and the one that measures in its place.
+/// A profiler of the program and its replacement.
 struct Replacement {
     own: Weak<dyn Profiler>,
     by: Weak<dyn Profiler>,
 }
 
-/// So that a profiler that is passed on, or used in several stages, is replaced once.
+/// Known replacements, so that a profiler that is shared or used in several stages is replaced only
+/// once.
 static REPLACEMENTS: Mutex<Vec<Replacement>> = Mutex::new(Vec::new());
 
-/// What measures where the program has chosen `own`: that, unless the environment names another.
+/// Returns the profiler that measures when the program has chosen `own`: a replacement if the
+/// environment names one, otherwise `own`.
 pub(crate) fn over(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     let environment = Environment::get();
     if environment.is_silent() {
@@ -37,7 +40,8 @@ fn replace(own: &Arc<dyn Profiler>, name: &str) -> Arc<dyn Profiler> {
     if let Some(known) = find(own) {
         return known;
     }
-    // Outside of the lock; of two threads that come here at once the first one's is taken.
+    // The profiler is created outside the lock. If two threads arrive concurrently, the first
+    // result is used.
     let Ok(by) = by_name(name) else { return own.clone() };
     let mut replacements = REPLACEMENTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = find_in(&replacements, own) {
@@ -53,12 +57,13 @@ fn find(own: &Arc<dyn Profiler>) -> Option<Arc<dyn Profiler>> {
     find_in(&replacements, own)
 }
 
-/// The one that has taken its place, which is itself if it has taken another's.
+/// Returns the known replacement of `own`, or `own` itself if it already is a replacement.
 fn find_in(replacements: &[Replacement], own: &Arc<dyn Profiler>) -> Option<Arc<dyn Profiler>> {
     let is = |known: &Weak<dyn Profiler>, it: &Arc<dyn Profiler>| {
         std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(it))
     };
-    // That of a run may be beside it, and who watches from outside.
+    // A profiler of `mlprof run` or an external watcher may have been attached, so the profiler
+    // inside is searched.
     let mut lone = own;
     while let [inner] = lone.parts() {
         lone = inner;
@@ -70,10 +75,10 @@ fn find_in(replacements: &[Replacement], own: &Arc<dyn Profiler>) -> Option<Arc<
     replacements.iter().find(|one| is(&one.own, own)).and_then(|one| one.by.upgrade())
 }
 
-/// What the variables say, once it is known whether it means anything.
+/// Settings read from the environment variables, and the messages about them.
 struct Names {
     profiler: Option<&'static str>,
-    /// In one line.
+    /// Active settings as one line of text.
     effect: String,
     problems: Vec<String>,
     is_effect_said: AtomicBool,

@@ -1,22 +1,22 @@
-//! The error of this crate.
+//! Error type of this crate.
 
 use std::fmt;
 
 use mlprof_events::ScheduleError;
 
-/// The names that a profiler can be selected by, in any mixture of upper and lower case.
-/// `"pytorch"` is Lightning's name for `"tensor"`. Several are joined by `+`: `"simple+nvtx"`.
+/// Names that select a profiler, case-insensitive. `"pytorch"` is Lightning's name for `"tensor"`.
+/// Join several names with `+`: `"simple+nvtx"`.
 pub const PROFILER_NAMES: [&str; 7] =
     ["simple", "advanced", "tensor", "pytorch", "numerics", "nvtx", "none"];
 
-/// The error of a setting of this crate: a profiler that cannot be chosen or configured.
+/// Error for a profiler that cannot be selected or configured.
 ///
-/// Measuring itself does not fail. The one other error is [`NeverStarted`](crate::NeverStarted),
+/// Measuring itself does not fail. The only other error is [`NeverStarted`](crate::NeverStarted),
 /// which [`stop`](crate::Profiler::stop) returns on the hot path.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No profiler has this name.
+    /// The name does not match any profiler.
     #[error(
         "there is no profiler named {name:?}{}: use one of {}, several joined by '+', None, or a \
          profiler of your own", Within { name, text }, Choices
@@ -24,30 +24,30 @@ pub enum Error {
     UnknownProfiler {
         /// The unknown name.
         name: String,
-        /// The whole text that was passed, which may name several profilers.
+        /// The full text that was passed, which may name several profilers.
         text: String,
     },
-    /// A text or a list names one profiler twice.
+    /// The text or list names one profiler twice.
     #[error(
         "{name:?} names a profiler that was named before{}: name each one once; there are {}",
         Within { name, text }, Choices
     )]
     RepeatedProfiler {
-        /// The second name of the profiler.
+        /// The repeated name.
         name: String,
-        /// The whole text that was passed.
+        /// The full text that was passed.
         text: String,
     },
-    /// This program is built without the profiler.
+    /// This program was built without the profiler.
     #[error(
         "this program is built without the profiler {profiler:?}: turn on the feature `{profiler}` \
          of its mlprof plugin, or of mlprof-core"
     )]
     NotBuilt {
-        /// The name of the profiler, and of its feature.
+        /// Name of the profiler, which is also the name of its Cargo feature.
         profiler: &'static str,
     },
-    /// A schedule of steps cannot be followed.
+    /// The schedule cannot be used.
     #[error("cannot follow the schedule")]
     Schedule(#[from] ScheduleError),
     /// Metadata cannot be added to a trace.
@@ -58,7 +58,7 @@ pub enum Error {
 
 mlprof_events::debug_as_display!(Error);
 
-/// The text around a name, if there is more than the name.
+/// Displays the full text around a name. It displays nothing if the text is only the name.
 struct Within<'error> {
     name: &'error str,
     text: &'error str,
@@ -70,7 +70,7 @@ impl fmt::Display for Within<'_> {
     }
 }
 
-/// The names that there are.
+/// Displays the list of valid profiler names.
 struct Choices;
 
 impl fmt::Display for Choices {

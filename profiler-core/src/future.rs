@@ -1,4 +1,4 @@
-//! Futures whose polls are measured, and futures that are bound to a training.
+//! Futures with measured polls, and futures bound to one training.
 
 use std::fmt;
 use std::future::Future;
@@ -9,16 +9,17 @@ use crate::{Action, ActiveScope, Binding, Callsite, Interest};
 
 #[derive(Clone, Copy)]
 enum Site {
-    /// Made by `#[profiled]`: not even resolved before a profiler wants it.
+    /// Created by `#[profiled]`. The call site is not resolved until a profiler wants it.
     Function(&'static Callsite),
     Action(Action),
 }
 
-/// A future whose polls are measured by the active profiler: the work done in it, and not the
-/// time it waits. Of an async function the first poll that is measured counts as the call, and
-/// reports show the polls beside the calls; of an action each poll is one.
+/// Future whose polls are measured by the active profiler. The measured time is the work in the
+/// polls, without the time spent waiting. For an async function, the first measured poll counts as
+/// the call, and reports show the polls beside the calls. For an action, each poll counts as one
+/// call.
 ///
-/// `#[profiled]` on an `async fn` makes one. By hand, for futures of other makes:
+/// `#[profiled]` on an `async fn` creates one. Other futures can be wrapped by hand:
 ///
 /// ```
 /// use mlprof_core::future::ProfiledFuture;
@@ -27,24 +28,24 @@ enum Site {
 /// let batch = ProfiledFuture::new("download", download());
 /// ```
 ///
-/// *Cost*: one relaxed load per poll when no profiler is active; some 24 bytes. It may move
-/// between threads from poll to poll if the future may.
+/// *Cost*: one relaxed load per poll when no profiler is active, and about 24 bytes. It may move
+/// between threads from poll to poll if the inner future is `Send`.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct ProfiledFuture<F> {
     site: Site,
-    // What polls are after the first of an async function.
+    // Action of the polls after the first one of an async function.
     resumption: Option<Action>,
-    // Pinned where this is.
+    // Structurally pinned: pinning the whole value also pins this field.
     future: F,
 }
 
 impl<F> ProfiledFuture<F> {
-    /// Measures the polls of `future` as `action`.
+    /// Wraps `future` so that its polls are measured as `action`.
     pub fn new(action: impl Into<Action>, future: F) -> Self {
         Self { site: Site::Action(action.into()), resumption: None, future }
     }
 
-    /// Measures the polls of the body of an `async fn`.
+    /// Wraps the body of an `async fn` so that its polls are measured.
     #[doc(hidden)]
     #[inline(always)]
     pub const fn at(callsite: &'static Callsite, future: F) -> Self {
@@ -57,8 +58,11 @@ impl<F: Future> Future for ProfiledFuture<F> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: `future` is never moved: it is pinned here and nowhere else, the type has no
-        // `Drop`, and it is `Unpin` only if `F` is. The other fields are never pinned.
+        // SAFETY: pinning `future` is structural:
+        //
+        // - `future` is never moved out. This projection is the only access and returns it pinned.
+        // - `ProfiledFuture` has no `Drop` implementation and is `Unpin` only if `F` is.
+        // - The other fields are `Copy` and are never pinned.
         let (site, resumption, future) = unsafe {
             let this = self.get_unchecked_mut();
             (this.site, &mut this.resumption, Pin::new_unchecked(&mut this.future))
@@ -90,22 +94,25 @@ impl<F: fmt::Debug> fmt::Debug for ProfiledFuture<F> {
     }
 }
 
-/// A future whose scopes belong to one training, on whatever thread it is polled and dropped;
-/// made by [`BindFutureExt::bound_to`].
+/// Future whose scopes belong to one training, on any thread that polls or drops it.
+/// [`BindFutureExt::bound_to`] creates it.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct BoundFuture<F> {
     binding: Binding,
-    // Pinned where this is; `None` only while it is being dropped.
+    // Structurally pinned: pinning the whole value also pins this field. `None` only while it is
+    // being dropped.
     future: Option<F>,
 }
 
 impl<F> BoundFuture<F> {
-    /// Returns the fields; the future is pinned as the whole is.
+    /// Returns both fields, with the future pinned like the whole value.
     #[inline]
     fn project(self: Pin<&mut Self>) -> (&Binding, Pin<&mut Option<F>>) {
-        // SAFETY: `future` is never moved: it is handed out pinned here and nowhere else, `drop`
-        // sets it to `None` in place, and the type is `Unpin` only if `F` is. `binding` is never
-        // pinned.
+        // SAFETY: pinning `future` is structural:
+        //
+        // - `future` is never moved. This projection is the only access and returns it pinned.
+        // - `drop` replaces it with `None` in place, and the type is `Unpin` only if `F` is.
+        // - `binding` is never pinned.
         unsafe {
             let this = self.get_unchecked_mut();
             (&this.binding, Pin::new_unchecked(&mut this.future))
@@ -115,7 +122,8 @@ impl<F> BoundFuture<F> {
 
 impl<F> Drop for BoundFuture<F> {
     fn drop(&mut self) {
-        // SAFETY: what is being dropped is not moved before, nor used afterwards.
+        // SAFETY: `self` is being dropped, so it is not moved before its fields are dropped and not
+        // used afterwards.
         let (binding, mut future) = unsafe { Pin::new_unchecked(self) }.project();
         let _bound = binding.bind();
         future.set(None);
@@ -144,11 +152,11 @@ impl<F: fmt::Debug> fmt::Debug for BoundFuture<F> {
 
 /// Adds [`bound_to`](Self::bound_to) to all futures.
 pub trait BindFutureExt: Future + Sized + sealed::Sealed {
-    /// Binds this future to `training`: its scopes belong to that training, on whatever thread an
-    /// executor polls it, between all awaits and when it is dropped.
+    /// Binds this future to `training`. Its scopes then belong to that training on any executor
+    /// thread, across all awaits and when it is dropped.
     ///
-    /// Trainings that run as tasks get a [`Binding::new`] each, or those that are polled on one
-    /// thread could not be told apart. What such a training spawns is bound to
+    /// Trainings that run as tasks need one [`Binding::new`] each, because otherwise several of
+    /// them on one thread cannot be distinguished. Tasks that such a training spawns are bound to
     /// [`Binding::current`].
     ///
     /// ```standalone_crate
@@ -158,7 +166,7 @@ pub trait BindFutureExt: Future + Sized + sealed::Sealed {
     /// async fn train(profiler: Arc<SimpleProfiler>) {
     ///     let _active = activate(profiler);
     ///     let loader = async { drop(profile!("load")) };
-    ///     loader.bound_to(&Binding::current()).await; // as it would be given to `spawn`
+    ///     loader.bound_to(&Binding::current()).await; // a spawned task is bound in the same way
     ///     drop(profile!("run_training_batch"));
     /// }
     ///
@@ -172,8 +180,8 @@ pub trait BindFutureExt: Future + Sized + sealed::Sealed {
     /// # assert_eq!(own.count(), 2);
     /// ```
     ///
-    /// *Cost*: each poll binds its thread; while a profiler is active the first scope of a poll then looks up whose
-    /// it is, under a lock.
+    /// *Cost*: each poll binds its thread. While a profiler is active, the first scope of a poll
+    /// also looks up its profiler under a lock.
     fn bound_to(self, training: &Binding) -> BoundFuture<Self> {
         BoundFuture { binding: training.clone(), future: Some(self) }
     }
@@ -181,13 +189,13 @@ pub trait BindFutureExt: Future + Sized + sealed::Sealed {
 
 impl<F: Future> BindFutureExt for F {}
 
-/// Keeps other crates from implementing the extension trait.
+/// Prevents other crates from implementing the extension trait.
 mod sealed {
     pub trait Sealed {}
     impl<F: Future> Sealed for F {}
 }
 
-/// Stands for the value of an `async fn` in a branch that is never taken.
+/// Provides a value with the return type of an `async fn` in a branch that never runs.
 #[doc(hidden)]
 #[cold]
 pub fn never_called<T>() -> T {

@@ -1,4 +1,5 @@
-//! A profiler of the program's own, whose panics do not reach the program.
+//! Guard around a profiler written by the program, which keeps its panics from reaching the
+//! program.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
@@ -14,10 +15,10 @@ use mlprof_events::{
     note_interest_change, uncounted,
 };
 
-/// `profiler`, or a profiler around it that stops calling it after its first panic. Hooks call
-/// profilers in the program's allocator, in callbacks of C and in the middle of the program's own
-/// code, none of which may be unwound by them. Profilers of mlprof's are as they are: they cost
-/// nothing more. Of one profiler there is one guard at a time.
+/// Returns a guard that stops calling `profiler` after its first panic. Hooks call profilers inside
+/// the program's allocator, in C callbacks and in the middle of the program's own code. A panic
+/// must not unwind through any of these. mlprof's own profilers are returned unchanged, so they
+/// have no extra cost. Each profiler has at most one guard at a time.
 pub(crate) fn guarded(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     if contain(|| has_internals(&*profiler)).unwrap_or_default() {
         return profiler;
@@ -38,7 +39,7 @@ pub(crate) fn guarded(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     })
 }
 
-/// Those that somebody has.
+/// Guards that are still in use.
 static GUARDS: Mutex<Vec<Weak<Guarded>>> = Mutex::new(Vec::new());
 
 struct Guarded {
@@ -48,12 +49,12 @@ struct Guarded {
 
 struct State {
     name: &'static str,
-    /// It has panicked.
+    /// Set when the profiler has panicked.
     is_disabled: AtomicBool,
 }
 
 impl State {
-    /// What `call` returns; `otherwise` if it panics, or something has before.
+    /// Returns the result of `call`, or `otherwise` if this call or an earlier one panicked.
     #[inline]
     fn call<T>(&self, method: &str, otherwise: T, call: impl FnOnce() -> T) -> T {
         if self.is_disabled.load(Ordering::Relaxed) {
@@ -69,7 +70,7 @@ impl State {
     fn disable(&self, method: &str, message: &str) {
         if !self.is_disabled.swap(true, Ordering::Relaxed) {
             note_interest_change();
-            // This may be inside of the program's allocator.
+            // This code may run inside the program's allocator.
             uncounted(|| {
                 say(format_args!(
                     "mlprof: cannot go on with the profiler {}: its `{method}` panicked: {message}; it is disabled, and the program \
@@ -177,7 +178,7 @@ impl crate::profiler::Internals for Guarded {
     }
 }
 
-/// Where regions of a device go, with the same promise.
+/// Sink for device regions with the same protection against panics.
 struct GuardedSink {
     sink: Arc<dyn RegionSink>,
     state: Arc<State>,
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
     use crate::SimpleProfiler;
 
-    /// Panics in the method of this name.
+    /// Panics in the method with this name.
     #[derive(Default)]
     struct Panics {
         method: &'static str,

@@ -1,13 +1,14 @@
-//! What the plugins of frameworks whose layers are traits have in common: `.profile_layer(path)`.
+//! Shared code for plugins of frameworks whose layers are traits: `.profile_layer(path)`.
 
-/// Makes `ModulePath`, the traits with `.profile_layer(path)`, and the layers that they return,
-/// `ProfiledLayer` and `ProfiledLayerT`. For plugins, not for programs.
+/// Defines `ModulePath`, the traits with `.profile_layer(path)`, and the layers that these return:
+/// `ProfiledLayer` and `ProfiledLayerT`. This macro is for plugins, not for programs.
 ///
-/// A macro, because a plugin may give its framework's traits only to types of its own: it says which
-/// traits these are, what to call when a layer is wrapped, and how a type is named, and then writes the
-/// forwards, which differ from framework to framework, by `ProfiledLayer::measure`.
+/// It is a macro because a plugin may implement its framework's traits only for its own types. The
+/// plugin passes the traits, an expression to run when a layer is wrapped, and a function that
+/// names a type. It then implements the framework's forward methods itself, using
+/// `ProfiledLayer::measure`.
 ///
-/// The documentation comes from the plugin, for its examples are in the framework's words.
+/// The plugin supplies the documentation, because the examples depend on the framework.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! layer_wrappers {
@@ -17,10 +18,10 @@ macro_rules! layer_wrappers {
         $(#[$rnn_doc:meta])* ProfileRnnExt for $Rnn:ident;
         $(#[$profiled_doc:meta])* ProfiledLayer, announced by $announce:expr, named by $type_name:ident;
     ) => {
-        /// Where a layer is in its model: a text such as `"encoder.head"`, or what the framework made
-        /// the layer's variables with.
+        /// Location of a layer in its model. It is a text such as `"encoder.head"`, or the
+        /// framework's value from which the layer's variables were created.
         pub trait ModulePath {
-            /// The names along the way, joined by dots as in the names of variables.
+            /// Returns the path as names joined by dots, as in variable names.
             fn path(&self) -> String;
         }
 
@@ -42,7 +43,7 @@ macro_rules! layer_wrappers {
             }
         }
 
-        /// Keeps other crates from implementing the extension traits.
+        /// Prevents other crates from implementing the extension traits.
         mod sealed {
             use super::{$Module, $ModuleT, $Rnn};
 
@@ -56,8 +57,8 @@ macro_rules! layer_wrappers {
 
         $(#[$module_doc])*
         pub trait ProfileLayerExt: $Module + Sized + sealed::Layer {
-            /// The same layer, each of its forwards measured as `[module]{type}: {path}` by the active
-            /// profiler.
+            /// Wraps the layer so that the active profiler measures each forward pass as
+            /// `[module]{type}: {path}`.
             #[track_caller]
             fn profile_layer(self, path: impl ModulePath) -> ProfiledLayer<Self> {
                 ProfiledLayer::new(self, path)
@@ -68,8 +69,8 @@ macro_rules! layer_wrappers {
 
         $(#[$module_t_doc])*
         pub trait ProfileLayerTExt: $ModuleT + Sized + sealed::LayerT {
-            /// The same layer, each of its forwards measured as `[module]{type}: {path}` by the active
-            /// profiler.
+            /// Wraps the layer so that the active profiler measures each forward pass as
+            /// `[module]{type}: {path}`.
             #[track_caller]
             fn profile_layer_t(self, path: impl ModulePath) -> ProfiledLayerT<Self> {
                 ProfiledLayerT(ProfiledLayer::new(self, path))
@@ -80,8 +81,8 @@ macro_rules! layer_wrappers {
 
         $(#[$rnn_doc])*
         pub trait ProfileRnnExt: $Rnn + Sized + sealed::Recurrent {
-            /// The same layer, each of its forwards measured as `[module]{type}: {path}` by the active
-            /// profiler.
+            /// Wraps the layer so that the active profiler measures each forward pass as
+            /// `[module]{type}: {path}`.
             #[track_caller]
             fn profile_layer(self, path: impl ModulePath) -> ProfiledLayer<Self> {
                 ProfiledLayer::new(self, path)
@@ -98,8 +99,8 @@ macro_rules! layer_wrappers {
         }
 
         impl<M> ProfiledLayer<M> {
-            /// A layer of any kind at `path`: use [`measure`](Self::measure) if none of the framework's
-            /// traits has its forward.
+            /// Wraps a layer of any kind at `path`. Use [`measure`](Self::measure) if its forward
+            /// method is not part of one of the framework's traits.
             #[track_caller]
             pub fn new(layer: M, path: impl ModulePath) -> Self {
                 $announce;
@@ -108,14 +109,14 @@ macro_rules! layer_wrappers {
                 Self { layer, action }
             }
 
-            /// Runs a forward of any form under this layer's name.
+            /// Runs `forward` on the layer and measures it under the layer's name.
             #[inline]
             pub fn measure<T>(&self, forward: impl FnOnce(&M) -> T) -> T {
                 let _scope = $crate::ActiveScope::open(|| self.action, $crate::Interest::ACTIONS);
                 forward(&self.layer)
             }
 
-            /// The layer inside.
+            /// Returns the wrapped layer.
             pub fn into_inner(self) -> M {
                 self.layer
             }
@@ -135,14 +136,14 @@ macro_rules! layer_wrappers {
             }
         }
 
-        /// A layer that differs between training and evaluation, measured: what
-        /// [`profile_layer_t`](ProfileLayerTExt::profile_layer_t) makes. A type of its own, since a
-        /// layer's type may have both traits.
+        /// Measured layer that behaves differently in training and evaluation, returned by
+        /// [`profile_layer_t`](ProfileLayerTExt::profile_layer_t). It is a separate type because a
+        /// layer may implement both traits.
         #[derive(Debug, Clone)]
         pub struct ProfiledLayerT<M>(ProfiledLayer<M>);
 
         impl<M> ProfiledLayerT<M> {
-            /// The layer inside.
+            /// Returns the wrapped layer.
             pub fn into_inner(self) -> M {
                 self.0.into_inner()
             }

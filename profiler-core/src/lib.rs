@@ -1,7 +1,10 @@
-//! The heart of **mlprof**: what is measured, who measures it, and how it is reported.
+//! The core of **mlprof**: profilers, the hooks that feed them, and the reports they produce.
 //!
-//! A *hook* starts and stops [`Action`]s through the [`Profiler`] trait. A *profiler* aggregates.
-//! A *report* formats finished numbers. This crate knows no ML framework.
+//! - A *hook* starts and stops [`Action`]s through the [`Profiler`] trait.
+//! - A *profiler* aggregates these measurements.
+//! - A *report* holds and formats the final numbers.
+//!
+//! This crate does not depend on any ML framework.
 //!
 //! ```
 //! use mlprof_core::{Profiler, ProfilerExt, SimpleProfiler};
@@ -11,36 +14,37 @@
 //!     let _step = profiler.profile("run_training_batch");
 //!     std::hint::black_box(batch);
 //! }
-//! profiler.describe(); // prints how often each action ran, and how long
+//! profiler.describe(); // prints the calls and times of each action
 //! # let report = profiler.snapshot();
 //! # let calls = |name| report.actions.iter().find(|row| row.action == name).map(|row| row.calls);
 //! # assert_eq!(calls("train_dataloader_next"), Some(4));
 //! # assert_eq!(calls("run_training_batch"), Some(3));
 //! ```
 //!
-//! | to | use |
+//! | task | API |
 //! |---|---|
 //! | count and time actions | [`SimpleProfiler`] |
-//! | see how many bytes each action read and wrote | [`SimpleProfiler::measure_io`] |
-//! | tell working from waiting by CPU time | [`SimpleProfiler::measure_cpu`] |
-//! | see which functions an action's time went to | [`AdvancedProfiler`], with [`prelude::profiled`] on functions or the layer of the feature `tracing` |
-//! | see where code goes that nothing instruments | the feature `sampling`: [`AdvancedProfiler`]'s `sampled`, `sampler::Sampler` |
-//! | see every op of a few training steps, with shapes, memory and a trace | [`TensorProfiler`] |
-//! | see what every action allocates, and who allocated what is alive | [`allocation::AllocationProfiler`] |
+//! | count the bytes that each action reads and writes | [`SimpleProfiler::measure_io`] |
+//! | distinguish work from waiting by CPU time | [`SimpleProfiler::measure_cpu`] |
+//! | find the functions in which an action spends its time | [`AdvancedProfiler`], with [`prelude::profiled`] on functions or the `tracing` layer (feature `tracing`) |
+//! | sample code that is not instrumented | [`AdvancedProfiler`]'s `sampled` and `sampler::Sampler` (feature `sampling`) |
+//! | record every op of a few training steps, with shapes, memory and a trace | [`TensorProfiler`] |
+//! | measure the allocations of each action, and find the origin of live memory | [`allocation::AllocationProfiler`] |
 //! | measure without passing a profiler around | [`activate`] and [`profile!`] |
-//! | run several trainings at once, each with its profiler | [`Binding`], [`bound`], [`BindFutureExt`] |
-//! | let a user choose by name | [`IntoProfiler`] |
-//! | measure with several profilers at once | [`MultiProfiler`], `"simple+tensor"` |
+//! | run several trainings concurrently, each with its own profiler | [`Binding`], [`bound`], [`BindFutureExt`] |
+//! | select a profiler by name | [`IntoProfiler`] |
+//! | use several profilers at once | [`MultiProfiler`], `"simple+tensor"` |
 //! | write reports to files | [`Output`], through the profilers' `dirpath` and `filename` |
-//! | read the numbers in a program | [`Profiler::report`] and the module [`report`] |
-//! | write a profiler | [`Profiler`] |
-//! | write a hook for a framework's ops | the module [`hook`] |
-//! | measure functions and ops that nobody instrumented | the command `mlprof run` |
-//! | know what Ctrl-C does to a program that is measured, or end politely | the module [`interrupt`] |
-//! | have a profiled training loop | the crate `mlprof-train`, through a framework's plugin |
+//! | read the results in a program | [`Profiler::report`] and the module [`report`] |
+//! | implement a profiler | [`Profiler`] |
+//! | implement a hook for a framework's ops | the module [`hook`] |
+//! | instrument functions and ops without changing the source | the command `mlprof run` |
+//! | handle Ctrl-C in a profiled program | the module [`interrupt`] |
+//! | use a profiled training loop | the crate `mlprof-train`, through a framework's plugin |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Lines go through `output::say`: `eprintln!` panics where standard error is full or closed.
+// Messages go through `output::say`, because `eprintln!` panics if standard error is full or
+// closed.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod activate;
@@ -128,7 +132,7 @@ pub use simple::{SimpleCountersProfiler, SimpleIoProfiler, SimpleProfiler};
 #[cfg(feature = "tensor")]
 pub use tensor::TensorProfiler;
 
-/// The examples of the guide and of the package's page, run as tests.
+/// Examples of the guide and of the crate's README, compiled and run as doctests.
 #[cfg(doctest)]
 mod guide {
     #[doc = include_str!("../README.md")]

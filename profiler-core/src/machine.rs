@@ -1,4 +1,5 @@
-//! What the program runs on: read once, when the first report is made, but for what hooks say of devices.
+//! Description of the machine. It is read once, for the first report, except for the devices, which
+//! hooks report.
 
 use std::sync::OnceLock;
 
@@ -6,10 +7,10 @@ use crate::report::{Machine, MachineDevice};
 use mlprof_events::descriptions;
 use mlprof_events::forking::made_once;
 
-/// What this process runs on.
+/// Returns the description of the machine that runs this process.
 pub(crate) fn of_process() -> Option<Machine> {
     static KNOWN: OnceLock<Machine> = OnceLock::new();
-    // Miri has no machine.
+    // Miri cannot read the machine's properties.
     let known = (!cfg!(miri)).then(|| made_once(&KNOWN, read).clone());
     known.map(|machine| Machine { devices: devices(), ..machine })
 }
@@ -37,7 +38,7 @@ fn read() -> Machine {
     }
 }
 
-/// The first value of a key in lines of `key : value`.
+/// Returns the first value of `key` in lines of the form `key : value`.
 fn value_of(text: &str, key: &str) -> Option<String> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = lines.find(|(name, _)| name.trim() == key)?;

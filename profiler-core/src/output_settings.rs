@@ -1,7 +1,8 @@
-//! Where a profiler's reports go: the settings that all profilers have.
+//! Settings for the destination of reports, shared by all profilers.
 
-/// The settings of a profiler's field `output`, among its own. `$kind`: the profiler in one word.
-/// `$beside`: what else goes to the directory. `$output`: the path of the field.
+/// Generates the output settings of a profiler with an `Output` field. `$kind` is the profiler's
+/// kind in one word. `$beside` describes other files in the directory. `$output` is the path of the
+/// field.
 macro_rules! output_settings {
     ($kind:literal, $beside:literal) => {
         crate::output_settings::output_settings!($kind, $beside, output);
@@ -18,16 +19,16 @@ macro_rules! output_settings {
             self
         }
 
-        /// Writes reports to `{stage}-{filename}[-{rank}].txt`; see [`Output`](crate::Output).
+        /// Writes reports to `{stage}-{filename}[-{rank}].txt`: see [`Output`](crate::Output).
         #[must_use]
         pub fn filename(mut self, filename: impl Into<String>) -> Self {
             self.$($output).+ = self.$($output).+.filename(filename);
             self
         }
 
-        /// Whether what costs time that could be saved is looked for at the end and told, as it is
-        /// unless this says `false`; see [`Output::findings`](crate::Output::findings). Needs the
-        /// feature `findings`.
+        /// Enables or disables the search for avoidable time costs at the end of the stage. It is
+        /// enabled by default: see [`Output::findings`](crate::Output::findings). Needs the feature
+        /// `findings`.
         #[cfg(feature = "findings")]
         #[must_use]
         pub fn findings(mut self, looks_for_them: bool) -> Self {
@@ -35,8 +36,8 @@ macro_rules! output_settings {
             self
         }
 
-        /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html` in
-        /// the directory of the report files. It is one file that needs no network; see
+        /// Enables or disables an HTML page for every report: `{stage}-{filename}[-{rank}].html` in
+        /// the directory of the report files. It is a single file that needs no network: see
         /// [`page`](crate::report::page). Needs the feature `html`.
         #[cfg(feature = "html")]
         #[must_use]
@@ -45,15 +46,15 @@ macro_rules! output_settings {
             self
         }
 
-        /// Whether the console shows all rows of a table; by default it leaves out those below 0.1
-        /// % of the wall time and counts them. See [`Output::all_rows`](crate::Output::all_rows).
+        /// Shows or hides table rows below 0.1 % of the wall time on the console. By default these
+        /// rows are hidden and counted. See [`Output::all_rows`](crate::Output::all_rows).
         #[must_use]
         pub fn all_rows(mut self, prints_all: bool) -> Self {
             self.$($output).+ = self.$($output).+.all_rows(prints_all);
             self
         }
 
-        /// Replaces all that was set about where reports go.
+        /// Replaces all previous output settings.
         #[must_use]
         pub fn output_to(mut self, output: crate::Output) -> Self {
             self.$($output).+ = output.of_kind($kind);
@@ -70,7 +71,7 @@ mod tests {
         AdvancedProfiler, NumericsProfiler, Output, Profiler, SimpleProfiler, TensorProfiler,
     };
 
-    /// Compiles each pair of settings in both orders, and hands the profilers on.
+    /// Compiles each pair of settings in both orders and passes the profilers to `$check`.
     macro_rules! in_both_orders {
         ($new:expr, $check:expr, [$($method:ident $arguments:tt),+]) => {
             in_both_orders!(@each $new, $check, [$($method $arguments),+], [$($method $arguments),+])
@@ -105,7 +106,7 @@ mod tests {
                 output_to(Output::new())
             ]
         );
-        // All of them after those that change the type.
+        // All settings are also available after the methods that change the type.
         has_a_report(
             &SimpleProfiler::new()
                 .measure_io()

@@ -1,15 +1,15 @@
-//! The profiler that measures nothing.
+//! A profiler that does no measuring.
 
 use crate::profiler::{Inner, Internals};
 use crate::{Action, Interest, NeverStarted, Profiler};
 
-/// Measures nothing and reports nothing; what `None` selects. While it is active, hooks cost what
-/// they cost without any profiler.
+/// Profiler without measurements or reports, selected by `None`. While it is active, hooks cost as
+/// much as without a profiler.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PassThroughProfiler;
 
 impl PassThroughProfiler {
-    /// The only one there is.
+    /// Creates the profiler.
     pub const fn new() -> Self {
         Self
     }

@@ -1,9 +1,11 @@
-//! What a program that measures itself usually needs, for `use mlprof_core::prelude::*;`.
+//! Common imports for programs that profile themselves: `use mlprof_core::prelude::*;`.
 //!
-//! [`profile!`](crate::profile!) measures a scope, [`#[profiled]`](macro@profiled) a function, a
-//! method or all methods of an `impl` block. They have two names because a `use` can import only
-//! one macro of a name. A program that depends on a plugin finds both in the plugin's prelude:
-//! `use mlprof_candle::prelude::*;`.
+//! [`profile!`](crate::profile!) measures a scope. [`#[profiled]`](macro@profiled) measures a
+//! function, a method or all methods of an `impl` block. The two have different names because one
+//! `use` cannot import two macros of the same name.
+//!
+//! A program that depends on a plugin finds both in the plugin's prelude: `use
+//! mlprof_candle::prelude::*;`.
 
 #[cfg(feature = "numerics")]
 pub use crate::numerics::NumericsProfiler;

@@ -1,4 +1,4 @@
-//! The names that profilers are selected by, and texts of several.
+//! Profiler names, and texts that join several of them.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use crate::multi::MultiProfiler;
 use crate::nvtx::{EmitNvtxExt, NvtxProfiler};
 use crate::{AdvancedProfiler, Error, PassThroughProfiler, Profiler, SimpleProfiler};
 
-/// What stands between several names.
+/// Separator between names.
 const JOINED_BY: char = '+';
 
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     text.split(JOINED_BY).map(str::trim)
 }
 
-/// What the names say.
+/// Profiler that a name selects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Named {
     Simple,
@@ -37,7 +37,7 @@ impl Named {
         }
     }
 
-    /// Returns the feature that a profiler is left out without.
+    /// Returns the Cargo feature that the profiler requires, if any.
     fn feature(self) -> Option<&'static str> {
         match self {
             Self::Tensor => Some("tensor"),
@@ -46,7 +46,7 @@ impl Named {
         }
     }
 
-    /// Whether this program has the profiler.
+    /// Returns `true` if this program was built with the profiler.
     fn is_built(self) -> bool {
         match self {
             Self::Tensor => cfg!(feature = "tensor"),
@@ -63,7 +63,7 @@ impl Named {
             Self::Tensor => Arc::new(crate::TensorProfiler::new()),
             #[cfg(feature = "numerics")]
             Self::Numerics => Arc::new(crate::NumericsProfiler::new()),
-            // `check` refuses a profiler that is not built.
+            // `check` has already rejected profilers that were not built.
             #[cfg(not(feature = "tensor"))]
             Self::Tensor => Arc::new(PassThroughProfiler::new()),
             #[cfg(not(feature = "numerics"))]
@@ -74,12 +74,12 @@ impl Named {
     }
 }
 
-/// Checks a name, or several joined by `+`.
+/// Checks a name, or several names joined by `+`.
 pub(crate) fn check(text: &str) -> Result<(), Error> {
     check_in(text, Named::is_built)
 }
 
-/// The same in a program that has the profilers for which `is_built` is true.
+/// Checks the names against the profilers for which `is_built` returns `true`.
 fn check_in(text: &str, is_built: fn(Named) -> bool) -> Result<(), Error> {
     check_parts(text, |name| {
         Err(Error::UnknownProfiler { name: name.to_owned(), text: text.to_owned() })
@@ -89,7 +89,7 @@ fn check_in(text: &str, is_built: fn(Named) -> bool) -> Result<(), Error> {
     feature.map_or(Ok(()), |profiler| Err(Error::NotBuilt { profiler }))
 }
 
-/// Refuses several names joined by `+` of which two name one profiler. Unknown names pass.
+/// Rejects joined names if two of them select the same profiler. Unknown names are accepted.
 pub(crate) fn check_repeated(text: &str) -> Result<(), Error> {
     check_parts(text, |_unknown| Ok(()))
 }
@@ -111,7 +111,7 @@ fn check_parts(text: &str, unknown: impl Fn(&str) -> Result<(), Error>) -> Resul
     Ok(())
 }
 
-/// The profiler of a name, or of several that are joined by `+`.
+/// Creates the profiler for a name, or for several names joined by `+`.
 pub(crate) fn by_name(text: &str) -> Result<Arc<dyn Profiler>, Error> {
     check(text)?;
     let named = || parts(text).filter_map(Named::of);

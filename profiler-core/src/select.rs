@@ -1,4 +1,4 @@
-//! From what a user passes to `.profiler(…)` to a profiler.
+//! Conversion of the values that `.profiler(…)` accepts into a profiler.
 
 use std::sync::Arc;
 
@@ -11,20 +11,28 @@ use crate::spliced::with_run;
 use crate::watcher::with_watcher;
 use crate::{Error, PassThroughProfiler, Profiler};
 
-/// Whatever can be passed to `.profiler(…)` of a trainer: a name (`&str`, `String`), a profiler
-/// (owned, in an `Arc` or as a `Box<dyn Profiler>`), an `Option` of any of these, of which `None`
-/// measures nothing, or several of them: names joined by `+`, an array, a `Vec`, or a tuple.
-/// [`MultiProfiler`] says how they go together.
+/// A value that can be passed to `.profiler(…)` of a trainer:
 ///
-/// Converting reads nothing but the argument. Trainers and [`Session`](crate::Session) then read
-/// the environment: `MLPROF_PROFILER=simple`, or any other name or names, measures in place of
-/// whatever was passed, `None` included; `MLPROF_PROFILER=none` turns measuring off.
-/// `MLPROF_DIRPATH`, `MLPROF_FILENAME` and `MLPROF_SCHEDULE`
-/// (`wait=1,warmup=1,active=3,repeat=2,skip_first=10`) take the place of the profilers' settings of
-/// these names. A line on standard error reports it, once in a process. For a value that cannot be
-/// read, a line on standard error says so and the program's own choice holds. A profiler that the
-/// program [activates](crate::activate) itself is left alone. In a process of `mlprof run` the
-/// profiler of that run measures, too.
+/// - a name (`&str` or `String`)
+/// - a profiler, owned, in an `Arc` or as a `Box<dyn Profiler>`
+/// - an `Option` of any of these, where `None` measures nothing
+/// - several of them: names joined by `+`, an array, a `Vec` or a tuple
+///
+/// [`MultiProfiler`] documents how several profilers work together.
+///
+/// The conversion uses only the argument. Trainers and [`Session`](crate::Session) then read the
+/// environment, which overrides the program:
+///
+/// - `MLPROF_PROFILER=simple`, or any other names, replaces the passed profiler, including `None`.
+/// - `MLPROF_PROFILER=none` turns measuring off.
+/// - `MLPROF_DIRPATH`, `MLPROF_FILENAME` and `MLPROF_SCHEDULE`
+///   (`wait=1,warmup=1,active=3,repeat=2,skip_first=10`) override the profilers' settings of these
+///   names.
+///
+/// One line on standard error reports the override, once per process. An invalid value is reported
+/// on standard error, and the program's own choice applies. The environment does not affect a
+/// profiler that the program [activates](crate::activate) itself. In a process started by `mlprof
+/// run`, the profiler of that run also measures.
 ///
 /// ```
 /// use mlprof_core::{IntoProfiler, SimpleProfiler};
@@ -41,33 +49,35 @@ use crate::{Error, PassThroughProfiler, Profiler};
 /// # Ok::<(), mlprof_core::Error>(())
 /// ```
 ///
-/// A bare `None` does not say what it is an option of; the compiler wants `None::<&str>`. The name
-/// `"none"` says the same.
+/// A bare `None` does not have a known type, so write `None::<&str>`, or use the name `"none"`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a profiler nor the name of one",
     note = "pass a name (`&str`, `String`), a profiler (`P`, `Box<dyn Profiler>`, `Arc<P>`, `Arc<dyn Profiler>`), \
             an `Option` of one of these, or several: an array, a `Vec` or a tuple"
 )]
 pub trait IntoProfiler {
-    /// The profiler.
+    /// Converts the value into a profiler.
     ///
     /// # Errors
     ///
-    /// [`Error`] for a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES), or that
-    /// is there twice, and for a profiler with a schedule that would never record a step.
+    /// [`Error`] in three cases:
+    ///
+    /// - The name is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES).
+    /// - The name occurs twice.
+    /// - The profiler has a schedule that would never record a step.
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error>;
 
-    /// Adds the names that this selects profilers by, so that a list can refuse one that is there
-    /// twice.
+    /// Adds the profiler names in this value to `names`, so that a list can reject duplicates.
     #[doc(hidden)]
     fn add_names(&self, names: &mut Vec<String>) {
         let _ = names;
     }
 }
 
-/// Returns the profiler that measures where the program has chosen `own`: what the environment
-/// names in its place, and besides the profilers of `mlprof run` and of watchers from outside.
-/// Sessions call it, and plugins whose frameworks ask for the profiler before a session begins.
+/// Returns the profiler that measures when the program has chosen `own`. The environment may
+/// replace it, and the profilers of `mlprof run` and of external watchers may be added to it.
+/// Sessions call this. Plugins call it if their framework needs the profiler before a session
+/// begins.
 #[doc(hidden)]
 pub fn resolve(own: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     let chosen = with_run(guarded(environment::over(own)));
@@ -142,7 +152,7 @@ impl<P: IntoProfiler> IntoProfiler for Option<P> {
     }
 }
 
-/// All of them; an empty one measures nothing. A name may be there once.
+/// Measures with all of them. An empty list measures nothing, and duplicate names are rejected.
 impl<P: IntoProfiler> IntoProfiler for Vec<P> {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
         refuse_repeated_names(&self)?;
@@ -155,7 +165,7 @@ impl<P: IntoProfiler> IntoProfiler for Vec<P> {
     }
 }
 
-/// All of them; an empty one measures nothing. A name may be there once.
+/// Measures with all of them. An empty array measures nothing, and duplicate names are rejected.
 impl<P: IntoProfiler, const N: usize> IntoProfiler for [P; N] {
     fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
         Vec::from(self).into_profiler()
@@ -166,17 +176,17 @@ impl<P: IntoProfiler, const N: usize> IntoProfiler for [P; N] {
     }
 }
 
-/// Refuses a list with a name that is there twice, as the names joined by `+` would be.
+/// Rejects duplicate names, exactly as for names joined by `+`.
 fn refuse_repeated_names(profilers: &impl IntoProfiler) -> Result<(), Error> {
     let mut names = Vec::new();
     profilers.add_names(&mut names);
     check_repeated(&names.join("+"))
 }
 
-/// Profilers of several types.
+/// Implements [`IntoProfiler`] for tuples of different profiler types.
 macro_rules! several_types {
     ($($type:ident $part:ident),+) => {
-        /// All of them. A name may be there once.
+        /// Measures with all of them. Duplicate names are rejected.
         impl<$($type: IntoProfiler),+> IntoProfiler for ($($type,)+) {
             fn into_profiler(self) -> Result<Arc<dyn Profiler>, Error> {
                 refuse_repeated_names(&self)?;
@@ -202,7 +212,7 @@ mod tests {
     use crate::nvtx::EmitNvtxExt;
     use crate::{AdvancedProfiler, Interest, ProfilerExt, SimpleProfiler};
 
-    /// What was chosen, told by what it is interested in, or what keeps it from being a profiler.
+    /// Returns the interest of the chosen profiler, or the error.
     fn chosen(profiler: impl IntoProfiler) -> Result<Interest, Error> {
         profiler.into_profiler().map(|profiler| profiler.interest())
     }

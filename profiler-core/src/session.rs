@@ -1,4 +1,4 @@
-//! The life of a profiler during one stage: set up, active, described, whatever happens.
+//! The lifecycle of a profiler during one stage: setup, activation and report.
 
 use std::sync::Arc;
 
@@ -8,9 +8,8 @@ use crate::select::resolve;
 use crate::watcher::{self, with_watcher};
 use crate::{Activated, Error, IntoProfiler, Profiler, ProfilerExt, RunContext, Stage, activate};
 
-/// Keeps a profiler active for a stage and delivers its report when dropped, also while a panic
-/// unwinds, and before a signal ends the process. What a training loop holds from the beginning of
-/// a stage to its end.
+/// RAII guard that keeps a profiler active for one stage of a training loop. It delivers the report
+/// when dropped, including while a panic unwinds, and also before a signal ends the process.
 ///
 /// ```
 /// use mlprof_core::{RunContext, Session, Stage, profile};
@@ -19,12 +18,13 @@ use crate::{Activated, Error, IntoProfiler, Profiler, ProfilerExt, RunContext, S
 /// {
 ///     let _scope = profile!("run_training_batch");
 /// }
-/// drop(session); // prints FIT Profiler Report
+/// drop(session); // prints the FIT Profiler Report
 /// # Ok::<(), mlprof_core::Error>(())
 /// ```
 ///
-/// Ctrl-C, SIGTERM and SIGHUP end the process as they do without a profiler, but the report comes
-/// first; see the module [`interrupt`]. Who wants to go on says so:
+/// Ctrl-C, SIGTERM and SIGHUP end the process as they do without a profiler, but only after the
+/// report has been delivered. See the module [`interrupt`]. With [`Interrupt::Return`] the program
+/// continues after such a signal:
 ///
 /// ```
 /// # use mlprof_core::{Interrupt, RunContext, Session, SimpleProfiler, Stage};
@@ -48,17 +48,17 @@ pub struct Session {
     activated: Option<Activated>,
     report: Arc<PendingReport>,
     on_signal: OnSignal,
-    /// Of a profiler that is enabled.
+    /// Marks a running training loop. `None` if the profiler is disabled.
     running: Option<RunningLoop>,
-    /// Whether there will be a report: who only watches has none.
+    /// `true` if the stage produces a report. An external watcher alone does not produce one.
     reports: bool,
 }
 mlprof_events::debug_as_name!([] Session);
 
-/// What its fields hold lasts until the report is there: a report must not be cut short by the
-/// signal that asked for it.
+/// Response to a request to end. Its guards are held until the report is delivered, so that the
+/// signal which requested the end does not cut the report short.
 enum OnSignal {
-    /// Without a profiler nothing is changed.
+    /// Signal handling stays unchanged because there is no profiler.
     Nothing,
     Terminate {
         _part: Terminating,
@@ -67,8 +67,8 @@ enum OnSignal {
 }
 
 impl Session {
-    /// Sets a profiler up for `stage` and makes it the active one. It may be whatever a trainer's
-    /// `.profiler(…)` takes: see [`IntoProfiler`].
+    /// Sets up a profiler for `stage` and makes it the active one. It accepts the same values as
+    /// `.profiler(…)` of a trainer: see [`IntoProfiler`].
     ///
     /// ```
     /// use mlprof_core::{RunContext, Session, Stage};
@@ -80,8 +80,10 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`Error`] for a name that is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES), and for a
-    /// profiler with a schedule that would never record a step.
+    /// [`Error`] in two cases:
+    ///
+    /// - The name is not one of [`PROFILER_NAMES`](crate::PROFILER_NAMES).
+    /// - The profiler has a schedule that would never record a step.
     pub fn begin(
         profiler: impl IntoProfiler,
         stage: Stage,
@@ -90,7 +92,8 @@ impl Session {
         Ok(Self::with(profiler.into_profiler()?, stage, run))
     }
 
-    /// [`begin`](Self::begin) for a profiler that [`IntoProfiler`] has accepted.
+    /// Begins a session, like [`begin`](Self::begin), with a profiler that [`IntoProfiler`] has
+    /// already accepted.
     #[doc(hidden)]
     pub fn with(profiler: Arc<dyn Profiler>, stage: Stage, run: &RunContext) -> Self {
         let profiler = resolve(profiler);
@@ -109,17 +112,18 @@ impl Session {
         Self { profiler, stage, run, activated, report, on_signal, running, reports }
     }
 
-    /// Who measures: the profiler that was chosen, or what the environment or `mlprof run` have put in
-    /// its place or beside it; see [`IntoProfiler`].
+    /// Returns the profiler that measures this stage. The environment or `mlprof run` may have
+    /// replaced the chosen profiler or added others to it: see [`IntoProfiler`].
     pub fn profiler(&self) -> &Arc<dyn Profiler> {
         &self.profiler
     }
 
-    /// Whether the process listens to `mlprof ps`, `mlprof top` and `mlprof record` from here on,
-    /// to its end, as with `MLPROF_LIVE=1` in its environment; this stage is the first that they
-    /// see. `false` leaves that to the environment, and `MLPROF_LIVE=0` forbids it. It takes one of
-    /// mlprof's plugins, or the crate `mlprof-live`; what is in the way is said on standard error,
-    /// and the stage goes on.
+    /// Makes the process accept `mlprof ps`, `mlprof top` and `mlprof record` until it exits, like
+    /// `MLPROF_LIVE=1` in the environment. This stage is the first that they can see.
+    ///
+    /// - `false` leaves the choice to the environment, and `MLPROF_LIVE=0` disables it in any case.
+    /// - It requires one of mlprof's plugins or the crate `mlprof-live`.
+    /// - A failure is reported on standard error, and the stage continues.
     ///
     /// ```
     /// use mlprof_core::{ProfilerExt, RunContext, Session, Stage, profile};
@@ -133,10 +137,11 @@ impl Session {
     /// # Ok::<(), mlprof_core::Error>(())
     /// ```
     ///
-    /// Steps are counted by telling [`profiler`](Self::profiler) of them, as above: the profiler that the session was
-    /// begun with does not know who looks in.
+    /// To count steps, call `step` on the profiler that [`profiler`](Self::profiler) returns, as in
+    /// the example. Calls on the profiler passed to [`begin`](Self::begin) do not reach the
+    /// watching commands.
     ///
-    /// *Cost*: some nanoseconds per action, and a lock that nobody else holds per step.
+    /// *Cost*: a few nanoseconds per action, and one uncontended lock per step.
     pub fn live(mut self, listens: bool) -> Self {
         if listens {
             watcher::listen();
@@ -145,22 +150,25 @@ impl Session {
         self
     }
 
-    /// Has whoever watches from outside hear of this stage, if that is not so already.
+    /// Registers this stage with external watchers, unless that has already happened.
     fn is_watched(&mut self) {
         let Some(profiler) = with_watcher(&self.profiler) else { return };
-        // What is active is told together with it since it began to watch.
+        // The stage had no running loop if its own profiler is disabled. With a watcher it needs
+        // one.
         self.running.get_or_insert_with(RunningLoop::begin);
         watcher::stage_began(self.stage, &self.run);
         self.report.set_profiler(profiler.clone());
         self.profiler = profiler;
     }
 
-    /// What Ctrl-C and other requests to end do during this stage, also without a profiler.
+    /// Sets the response to Ctrl-C and other termination signals during this stage. It also works
+    /// without a profiler.
     pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
         let is_returning = matches!(self.on_signal, OnSignal::Return(_));
         match interrupt {
             Interrupt::Return if !is_returning => {
-                // The new one begins before the old one ends, so that no signal slips through.
+                // The new watch begins before the old guard is dropped, so that no signal is missed
+                // in between.
                 self.on_signal = OnSignal::Return(interrupt::watch());
                 self.report.delist();
             }
@@ -174,7 +182,8 @@ impl Session {
         self
     }
 
-    /// Whether a signal has asked for the end of this stage: only with [`Interrupt::Return`].
+    /// Returns `true` if a signal has requested the end of this stage. It requires
+    /// [`Interrupt::Return`].
     ///
     /// *Cost*: one relaxed load.
     #[inline]
@@ -182,15 +191,17 @@ impl Session {
         matches!(&self.on_signal, OnSignal::Return(watch) if watch.requested())
     }
 
-    /// Has `around` called with what delivers the report, at the end or before a signal ends the
-    /// process: for what has to be done before and after it is printed.
+    /// Sets a wrapper around the delivery of the report, at the end of the stage or before a signal
+    /// ends the process. `around` receives the delivery as a function. Use it for work that must
+    /// happen before or after printing.
     pub fn around_report(self, around: fn(&dyn Fn())) -> Self {
         self.report.set_around(around);
         self
     }
 }
 
-/// Whether it is enabled for itself: without who is beside it, and sees to its own reports.
+/// Returns `true` if the profiler itself is enabled. Attached profilers that deliver their own
+/// reports do not count.
 fn has_report(profiler: &Arc<dyn Profiler>) -> bool {
     match profiler.parts() {
         [] => profiler.is_enabled(),
@@ -200,8 +211,8 @@ fn has_report(profiler: &Arc<dyn Profiler>) -> bool {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // First nobody adds to the report any more. In a forked child the stage is its parent's:
-        // nothing is delivered.
+        // The profiler is deactivated first, so that no thread adds to the report any more. A
+        // forked child delivers nothing, because the stage belongs to its parent.
         self.activated.take();
         self.report.deliver();
         interrupt::end_of_stage();

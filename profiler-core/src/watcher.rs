@@ -1,8 +1,9 @@
-//! Who watches all trainings of the process from outside, beside what measures them: `mlprof-live`.
+//! Attachment point of an external watcher, such as `mlprof-live`, to all trainings of the process.
 //!
-//! A watcher is a profiler that wants nothing until somebody asks: it counts steps, and may want something
-//! later. It is part of whatever a training was given, so it hears of stages and steps, and is told of
-//! everything that is active, so it hears of the rest as soon as it wants to.
+//! A watcher is a profiler. Initially it only counts steps, and it requests further events on
+//! demand. It is attached to the profiler of each training, so it receives that training's stages
+//! and steps. It is also activated for the whole process, so it receives other events as soon as
+//! its interest changes.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -16,11 +17,11 @@ use crate::multi::MultiProfiler;
 use crate::{Activated, Profiler, ProfilerExt, RunContext, Stage};
 
 static WATCHER: OnceLock<Arc<dyn Profiler>> = OnceLock::new();
-/// Kept for the rest of the process.
+/// Activation of the watcher, kept until the process ends.
 static ACTIVATED: Mutex<Option<Activated>> = Mutex::new(None);
 
-/// Has `watcher` hear of all trainings that begin from here on, for the rest of the process. There is one: whether
-/// it is this one.
+/// Attaches `watcher` to all trainings that begin from now on, for the rest of the process. A
+/// process has at most one watcher. Returns `false` if another one is already attached.
 pub fn watch_all(watcher: Arc<dyn Profiler>) -> bool {
     if WATCHER.set(watcher.clone()).is_err() {
         return false;
@@ -30,26 +31,27 @@ pub fn watch_all(watcher: Arc<dyn Profiler>) -> bool {
     true
 }
 
-/// What makes the process listen, or says why it cannot, and what has it listen no more.
+/// Functions that make the process accept watchers and stop accepting them.
 #[derive(Debug, Clone, Copy)]
 pub struct Listening {
-    /// Begins, unless it has begun.
+    /// Starts listening, unless it has already started. Returns the reason on failure.
     pub begin: fn() -> Result<(), String>,
-    /// Ends.
+    /// Stops listening.
     pub end: fn(),
 }
 
 static LISTENING: OnceLock<Listening> = OnceLock::new();
 
-/// Has `.live(true)` of trainers and sessions, and `mlprof run --live`, begin this. To be called once, by the crate that
-/// can, before any other function that runs before `main`.
+/// Registers the listener that `.live(true)` of trainers and sessions, and `mlprof run --live`,
+/// start. The crate that provides it must call this once, before any other function that runs
+/// before `main`.
 pub fn can_listen(listening: Listening) {
-    // Whoever came first can do it as well.
+    // An earlier registration works equally well.
     let _ = LISTENING.set(listening);
 }
 
-/// Has the process listen, as `.live(true)` of a trainer or a session asks, unless `MLPROF_LIVE=0` says that it shall not.
-/// What is in the way is said on standard error, and is no reason not to train.
+/// Makes the process accept watchers, for `.live(true)` of a trainer or session. `MLPROF_LIVE=0`
+/// disables it. A failure is printed on standard error and does not stop the training.
 pub fn listen() {
     if Environment::get().live == Some(Switch::Off) {
         return;
@@ -67,8 +69,8 @@ pub fn listen() {
 const NOT_BUILT: &str = "the program is built without that: turn on the feature `live` of its mlprof plugin, or add the \
                          crate mlprof-live";
 
-/// Prints which variables of the environment ask for something that only `mlprof-live` can do,
-/// where the program is built without it.
+/// Prints the environment variables that have no effect because the program was built without
+/// `mlprof-live`.
 fn explain_unheeded_variables() {
     if LISTENING.get().is_some() || crate::build_settings::is_apart() {
         return;
@@ -84,28 +86,30 @@ fn explain_unheeded_variables() {
     }
 }
 
-// SAFETY: it reads the environment and may write a line, which the standard library needs no `main`
-// for.
+// SAFETY: the function only reads the environment and may write a line. The standard library
+// supports both before `main`.
 mlprof_events::before_main!(unsafe explain_unheeded_variables);
 
-/// What says what devices show at this moment.
+/// Function that samples the current counters of all devices.
 type Devices = fn() -> Vec<CounterSample>;
 
 static DEVICES: OnceLock<Devices> = OnceLock::new();
 
-/// Has [`devices_now`] call `devices`. To be called once, by the crate that can.
+/// Registers the function that [`devices_now`] calls. The crate that provides it must call this
+/// once.
 pub fn can_tell_of_devices(devices: Devices) {
-    // Whoever came first can do it as well.
+    // An earlier registration works equally well.
     let _ = DEVICES.set(devices);
 }
 
-/// What devices show at this moment, each of their counters once; nothing where nobody knows. *Cost*: some milliseconds for
-/// each device, and none for other threads.
+/// Returns one current sample for each device counter. The result is empty if no sampler is
+/// registered. *Cost*: some milliseconds per device, without delaying other threads.
 pub fn devices_now() -> Vec<CounterSample> {
     DEVICES.get().map(|devices| devices()).unwrap_or_default()
 }
 
-/// Another copy of this crate listens instead, before anything has run.
+/// Stops listening, because another copy of this crate listens instead. Called before any training
+/// runs.
 pub(crate) fn stop_listening() {
     let Some(listening) = LISTENING.get() else { return };
     (listening.end)();
@@ -113,28 +117,30 @@ pub(crate) fn stop_listening() {
     drop(activated);
 }
 
-/// A training step is over that no loop tells of: spliced code does.
+/// Reports the end of a training step to the watcher. Instrumented code calls it for steps that no
+/// training loop reports.
 pub(crate) fn step() {
     if let Some(watcher) = WATCHER.get() {
         watcher.observe(&Observation::StepEnd);
     }
 }
 
-/// A profiler that was chosen, and the watcher besides; `None` where nobody watches, or the profiler hands on to the watcher
-/// already.
+/// Returns `profiler` combined with the watcher. Returns `None` if there is no watcher or
+/// `profiler` already forwards events to it.
 pub(crate) fn with_watcher(profiler: &Arc<dyn Profiler>) -> Option<Arc<dyn Profiler>> {
     let watcher = WATCHER.get().filter(|watcher| !hands_on(profiler, watcher))?;
     Some(MultiProfiler::beside(profiler.clone(), watcher.clone()))
 }
 
-/// Tells the watcher, if there is one, of a stage that began before it watched.
+/// Reports a stage to the watcher that began before the watcher was attached.
 pub(crate) fn stage_began(stage: Stage, run: &RunContext) {
     if let Some(watcher) = WATCHER.get() {
         watcher.setup(stage, run);
     }
 }
 
-/// The profilers that measure trainings now, one for each training that runs at once; without those beside them.
+/// Returns the profilers of all current trainings, one per concurrent training, without attached
+/// profilers.
 pub fn measuring() -> Vec<Arc<dyn Profiler>> {
     let mut all = Vec::new();
     crate::active::tops().iter().for_each(|top| add(top, &mut all));

@@ -1,4 +1,5 @@
-//! The active profiler under load: activated and deactivated while other threads open scopes.
+//! Stress tests of the active profiler: it is activated and deactivated while other threads open
+//! scopes.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,7 +12,7 @@ use mlprof_core::{
     profile_dynamic,
 };
 
-/// Fails where a thread stops what is not its innermost open action.
+/// Profiler that counts a mistake when a thread stops an action that is not its innermost open one.
 #[derive(Default)]
 struct Checker {
     open: Mutex<HashMap<ThreadId, Vec<Action>>>,
@@ -56,7 +57,7 @@ impl Profiler for Checker {
     }
 }
 
-/// The active profiler belongs to the whole process: these tests take turns.
+/// Serialises the tests, because the active profiler belongs to the whole process.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -94,7 +95,7 @@ fn activations_come_and_go_while_threads_open_scopes() {
                 let profiler = Arc::new(Checker::default());
                 let activated = activate(profiler.clone());
                 if round % 2 == 0 {
-                    // A second one on top, ended after the first or before it.
+                    // A second profiler is activated on top. It ends before or after the first.
                     let inner = Arc::new(Checker::default());
                     let activated_inner = activate(inner.clone());
                     nested(1);
@@ -121,7 +122,8 @@ fn activations_come_and_go_while_threads_open_scopes() {
             seen.extend(activator.join().expect("no panic"));
         }
         is_over.store(true, Ordering::Relaxed);
-        // By hand: the end of the scope does not wait for the destructors of thread-locals.
+        // The threads are joined explicitly, because the end of the scope does not wait for
+        // thread-local destructors.
         workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
     });
     assert!(active().is_none());
@@ -166,7 +168,7 @@ fn a_nested_activation_gives_back_what_was_open() {
     assert_eq!((outer.mistakes(), inner.mistakes()), (0, 0));
 }
 
-/// Measures itself.
+/// Profiler that measures itself.
 #[derive(Default)]
 struct Narcissus {
     starts: AtomicUsize,
@@ -195,7 +197,7 @@ impl Profiler for Narcissus {
 fn a_profiler_that_measures_itself_does_not_recurse() {
     let _turn = turn();
     let narcissus = Arc::new(Narcissus::default());
-    // Below another, so that the scope in its `interest` is really opened.
+    // A second active profiler makes sure that the scope in `interest` is really opened.
     let checker = Arc::new(Checker::default());
     let _outer = activate(checker.clone());
     let _activated = activate(narcissus.clone());
@@ -207,7 +209,7 @@ fn a_profiler_that_measures_itself_does_not_recurse() {
     assert_eq!(counts, (12, 12), "its own scopes are not opened");
 }
 
-/// Activates another profiler while it is being dropped, asked or called.
+/// Profiler that activates another profiler during its drop, interest query and calls.
 struct Meddler {
     inner: Arc<Checker>,
     calls: AtomicUsize,
@@ -267,7 +269,8 @@ fn scopes_that_end_with_their_thread_do_no_harm() {
     let activated = activate(checker.clone());
     for _ in 0..50 {
         let thread = std::thread::spawn(|| {
-            // Touched before the first scope or after it: thread-locals go in either order.
+            // The thread-local may be initialised before or after the profiler's own ones. Both
+            // orders of destruction must work.
             LAST_WORDS.with(|words| words.borrow_mut().push(profile!("last words")));
         });
         thread.join().expect("no panic");

@@ -1,4 +1,5 @@
-//! The same run counted by dhat: total bytes and blocks, what is alive, and the most that was.
+//! Compares mlprof's counts with those of dhat for the same run: total bytes and blocks, live
+//! memory, and the peak.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -9,15 +10,16 @@ use mlprof_core::allocation::{
     self, Counting, FLUSH_BYTES, Tallies, live_bytes, peak_bytes, process_tallies,
 };
 
-/// dhat, and beside it the functions that an allocator which is not ours calls. What dhat allocates
-/// for itself is counted by neither.
+/// Allocator that reports to dhat and also calls the functions for third-party allocators.
+/// Allocations of dhat itself are not counted by either.
 struct Both;
 
 thread_local! {
     static IN_DHAT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls dhat; whether it is the program that calls, not dhat itself.
+/// Runs `call`, which calls dhat. The flag is `true` if the program makes the call and not dhat
+/// itself.
 fn in_dhat<T>(call: impl FnOnce() -> T) -> (T, bool) {
     let was_in = IN_DHAT.replace(true);
     let result = call();
@@ -25,10 +27,10 @@ fn in_dhat<T>(call: impl FnOnce() -> T) -> (T, bool) {
     (result, !was_in)
 }
 
-// SAFETY: every call is handed to dhat's allocator, which hands it to the system's.
+// SAFETY: each call is passed to dhat's allocator, which passes it to the system's.
 unsafe impl GlobalAlloc for Both {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         let (memory, is_programs) = in_dhat(|| unsafe { dhat::Alloc.alloc(layout) });
         if is_programs {
             allocation::allocated(memory.addr(), layout.size());
@@ -40,7 +42,7 @@ unsafe impl GlobalAlloc for Both {
         if !IN_DHAT.get() {
             allocation::freed(memory.addr(), layout.size());
         }
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         in_dhat(|| unsafe { dhat::Alloc.dealloc(memory, layout) });
     }
 
@@ -49,7 +51,7 @@ unsafe impl GlobalAlloc for Both {
         if !IN_DHAT.get() {
             allocation::freed(old, layout.size());
         }
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         let (new, is_programs) =
             in_dhat(|| unsafe { dhat::Alloc.realloc(memory, layout, new_size) });
         if is_programs {
@@ -62,7 +64,7 @@ unsafe impl GlobalAlloc for Both {
 #[global_allocator]
 static ALLOCATOR: Both = Both;
 
-/// Grows, shrinks and frees things of many sizes, and keeps some. Nothing in it is left to chance.
+/// Allocates, resizes and frees data of many sizes deterministically, and keeps some of it.
 fn work(seed: u64) -> (Vec<String>, BTreeMap<u64, Vec<u8>>) {
     let mut state = seed;
     let mut next = move || {
@@ -88,7 +90,7 @@ fn work(seed: u64) -> (Vec<String>, BTreeMap<u64, Vec<u8>>) {
     (strings, tree)
 }
 
-/// What both say; the peak separately.
+/// Compares both counts. Returns the two peaks, which are compared separately.
 fn compare(before: &Tallies, live_before: i64) -> (i64, i64) {
     let (stats, _) = in_dhat(dhat::HeapStats::get);
     let counted = process_tallies().since(before);
@@ -100,7 +102,7 @@ fn compare(before: &Tallies, live_before: i64) -> (i64, i64) {
     (peak_bytes() - live_before, stats.max_bytes as i64)
 }
 
-/// Without a test harness, whose own thread would allocate meanwhile.
+/// Runs without a test harness, because the harness's thread would also allocate.
 fn main() {
     let _counting = Counting::start();
     a_short_peak();
@@ -109,7 +111,7 @@ fn main() {
     println!("dhat and the tracking allocator agree");
 }
 
-/// A block that is gone before the thread tells the others of it.
+/// Checks a block that is freed before the thread flushes its counts.
 fn a_short_peak() {
     let (before, live_before) = (process_tallies(), live_bytes());
     let (profiler, _) = in_dhat(|| dhat::Profiler::builder().testing().build());
@@ -126,7 +128,7 @@ fn one_thread() {
     let (profiler, _) = in_dhat(|| dhat::Profiler::builder().testing().build());
     let kept = work(1);
     let (ours, dhats) = compare(&before, live_before);
-    // dhat makes its peak out of what it sees; we see each change at once, too.
+    // dhat's peak covers every change. In this single-threaded run, mlprof's peak does too.
     assert_eq!(ours, dhats);
     assert!(ours > 1_000_000, "{ours}");
     drop(kept);
@@ -135,7 +137,7 @@ fn one_thread() {
     in_dhat(|| drop(profiler));
 }
 
-/// 16 threads, each of which keeps what it made until all have, and has another one free half of it.
+/// Runs 16 threads. Each keeps its data until all are done and lets another thread free half of it.
 fn many_threads() {
     const THREADS: usize = 16;
     let (before, live_before) = (process_tallies(), live_bytes());

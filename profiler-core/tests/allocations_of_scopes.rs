@@ -1,6 +1,7 @@
-//! What scopes take from the program's allocator after their first time: nothing. One may end in a signal
-//! handler that has interrupted the allocator on the same thread, whose lock would never be free. Nor does
-//! a scope wait for another thread that allocates.
+//! Checks that scopes make no calls of the program's allocator after their first use. A scope may
+//! end in a signal handler that has interrupted the allocator on the same thread. The allocator's
+//! lock would then never be released. A scope also must not wait for another thread that is
+//! allocating.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -13,12 +14,12 @@ use mlprof_core::{
     activate, profile,
 };
 
-/// The system's allocator, with a count of how often this thread calls it.
+/// System allocator that counts the calls of each thread.
 struct Counting;
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
-    /// Whether each call of this thread waits until the other one has had a scope.
+    /// Set while each allocator call of this thread waits until another thread has run a scope.
     static WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -29,7 +30,8 @@ fn count() {
     }
 }
 
-/// How many scopes were asked for, how many there have been, and whether one did not come.
+/// Number of requested scopes, number of completed ones, and a flag that is set if one did not
+/// complete.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
 static HANGS: AtomicBool = AtomicBool::new(false);
@@ -45,18 +47,18 @@ fn wait_for_a_scope() {
     }
 }
 
-// SAFETY: every call is handed to the system's allocator unchanged; counting touches a thread-local
+// SAFETY: every call is passed unchanged to the system's allocator. Counting uses a thread-local
 // that needs no allocation.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count();
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -64,10 +66,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// An activation on another thread is news for this one, which it needs memory to take in.
+/// Serialises the tests. After an activation on any thread, this thread would have to allocate to
+/// update its cache.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// How often `work` calls the allocator.
+/// Returns the number of allocator calls made by `work`.
 fn calls_of(work: impl FnOnce()) -> u64 {
     let before = CALLS.get();
     work();
@@ -78,7 +81,7 @@ fn profilers() -> [(&'static str, Arc<dyn Profiler>); 2] {
     [("Simple", Arc::new(SimpleProfiler::new())), ("Advanced", Arc::new(AdvancedProfiler::new()))]
 }
 
-/// Ten names inside each other, and in themselves.
+/// Opens ten names inside each other, recursively up to `depth`.
 fn scopes_inside_each_other(names: &[Action], depth: usize) {
     if depth > 0 {
         let name = names[depth % names.len()];
@@ -87,7 +90,7 @@ fn scopes_inside_each_other(names: &[Action], depth: usize) {
     }
 }
 
-/// From the first duration in another power of two on, up to 33 ms.
+/// Covers the first duration in every other power of two, up to 33 ms.
 #[test]
 #[cfg_attr(not(unix), ignore = "where no signal handler interrupts the allocator, it is used")]
 fn a_duration_unlike_all_others_takes_nothing_from_the_allocator() {
@@ -118,7 +121,7 @@ fn deeper_nesting_takes_nothing_from_the_allocator() {
     let names: Vec<Action> = (0..10).map(|name| Action::new(&format!("n{name}"))).collect();
     for (name, profiler) in profilers() {
         let _active = activate(profiler);
-        // Each name inside each that it can be inside of.
+        // This opens each name inside every name that can enclose it.
         scopes_inside_each_other(&names, 40);
         for depth in [100, 200, 3000, 150, 3000] {
             let calls = calls_of(|| scopes_inside_each_other(&names, depth));
@@ -127,7 +130,7 @@ fn deeper_nesting_takes_nothing_from_the_allocator() {
     }
 }
 
-/// So is what was started while nothing could be recorded: its end is looked for everywhere.
+/// Checks that the end of a lost scope also does not allocate. It is searched for in all tables.
 #[test]
 fn the_end_of_a_scope_that_was_lost_takes_nothing_from_the_allocator() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +147,8 @@ fn the_end_of_a_scope_that_was_lost_takes_nothing_from_the_allocator() {
     }
 }
 
-/// A report allocates; a scope that ends at that moment may have interrupted the allocator.
+/// Checks a scope that ends while a report allocates. The scope may be in a signal handler that has
+/// interrupted the allocator.
 #[test]
 fn no_scope_waits_while_a_report_takes_from_the_allocator() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +159,7 @@ fn no_scope_waits_while_a_report_takes_from_the_allocator() {
             threads.spawn(|| {
                 let _active = activate(profiler.clone());
                 let recursive = || profile!("recursive, which a thread looks for among its own");
-                // What comes is measured in more than one of the pieces that open scopes are kept in.
+                // The open scopes fill more than one chunk of the stack.
                 let around: Vec<_> = (0..200).map(|_| recursive()).collect();
                 drop(recursive());
                 opened.send(()).expect("heard");

@@ -1,4 +1,4 @@
-//! Trainings that run as tasks: each has its own scopes, on whatever thread an executor polls it.
+//! Tests of trainings that run as tasks. Each has its own scopes, on any thread that polls it.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -10,13 +10,13 @@ use mlprof_core::{
     BindFutureExt, Binding, RunContext, Session, SimpleProfiler, Stage, activate, profile,
 };
 
-/// What is active belongs to the whole process: these tests take turns.
+/// Serialises the tests, because active profilers belong to the whole process.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Is ready when it is polled a second time.
+/// Future that is ready at its second poll.
 struct Later(bool);
 
 impl Future for Later {
@@ -45,7 +45,7 @@ async fn train(profiler: Arc<SimpleProfiler>, number: usize) {
     drop(session);
 }
 
-/// A profiler whose report goes to a file.
+/// Returns a profiler that writes its report to a file.
 fn quiet(folder: &tempfile::TempDir) -> Arc<SimpleProfiler> {
     Arc::new(SimpleProfiler::new().dirpath(folder.path()).filename("report"))
 }
@@ -59,7 +59,7 @@ fn notes(profiler: &SimpleProfiler) -> Vec<String> {
     profiler.snapshot().header.notes
 }
 
-/// Polls both in turn, as an executor with one thread does.
+/// Polls both futures in turn, like a single-threaded executor.
 fn run_both(first: impl Future, second: impl Future) {
     let (mut first, mut second) = (pin!(first), pin!(second));
     let (mut one, mut two) = (false, false);
@@ -73,7 +73,7 @@ fn run_both(first: impl Future, second: impl Future) {
 fn tasks_on_one_thread_have_their_own_scopes_when_they_are_bound() {
     let _turn = turn();
     let folder = tempfile::tempdir().expect("a folder");
-    // The first ends before the second, and after it.
+    // The first training ends before the second, or after it.
     for (one, two) in [(10, 20), (20, 10)] {
         let (first, second) = (quiet(&folder), quiet(&folder));
         run_both(
@@ -98,7 +98,7 @@ fn tasks_that_cannot_be_told_apart_say_so() {
         let [note] = said.as_slice() else { panic!("{said:?}") };
         assert!(note.contains("overlapped") && note.contains("bound_to"), "{note}");
     }
-    // One that is replaced by the next has no scopes in common with it.
+    // The first training ends before any scope is opened, so the two have no scopes in common.
     let folder = tempfile::tempdir().expect("a folder");
     let (first, second) = (quiet(&folder), quiet(&folder));
     let begin = |profiler: &Arc<SimpleProfiler>| {
@@ -138,7 +138,7 @@ fn what_a_task_spawns_is_its_own_on_any_thread() {
     let (_active, mut loader) = begun(pin!(one));
     let (_other, mut other) = begun(pin!(two));
     std::thread::spawn(move || {
-        // By turns on one thread that is neither's, as a pool polls them.
+        // A third thread polls both in turn, like a thread pool.
         let (mut one, mut two) = (false, false);
         while !(one && two) {
             one = one || is_ready(loader.as_mut());
@@ -159,7 +159,7 @@ impl Drop for Measured {
     }
 }
 
-/// A task that is cancelled is dropped by whatever thread cancels it.
+/// Checks a cancelled task, which may be dropped on any thread.
 #[test]
 fn a_future_that_is_dropped_early_belongs_to_its_training() {
     let _turn = turn();

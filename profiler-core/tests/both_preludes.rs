@@ -1,4 +1,4 @@
-//! A module that imports everything, from the crate's root and from its prelude.
+//! Checks a module with glob imports of both the crate root and the prelude.
 
 use std::sync::Arc;
 

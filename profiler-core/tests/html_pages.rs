@@ -1,4 +1,4 @@
-//! Every profiler that has a report writes it as a page.
+//! Checks that every profiler with a report writes it as an HTML page.
 
 use mlprof_core::allocation::AllocationProfiler;
 use mlprof_core::{

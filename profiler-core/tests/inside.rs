@@ -1,7 +1,9 @@
-//! `profile!` where a profiler may be at work already: in a signal handler, in the program's
-//! allocator, and in destructors of a thread that ends. Nothing hangs, and what is lost is counted.
+//! Tests of `profile!` where a profiler may already be at work: in a signal handler, in the
+//! program's allocator, and in destructors of an ending thread. The program must not hang, and lost
+//! scopes must be counted.
 //!
-//! Each scene is a process of its own: its allocator and its signals are.
+//! Each scene runs in its own process, because the allocator and signals belong to the whole
+//! process.
 
 #![cfg(target_os = "linux")]
 
@@ -18,34 +20,34 @@ use mlprof_core::{
 };
 
 const SCENE: &str = "MLPROF_TEST_SCENE";
-/// The test that plays it there.
+/// Name of the test that plays a scene in the child process.
 const PLAYER: &str = "scene_of_another_process";
-/// A scene that takes longer hangs.
+/// Maximum duration of a scene. A longer one counts as hanging.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// An allocator that measures itself, once it is told to.
+/// Allocator that measures itself once this is enabled.
 struct Measured;
 
 static IS_MEASURED: AtomicBool = AtomicBool::new(false);
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: the system's allocator does all of it.
+// SAFETY: all calls go to the system's allocator.
 unsafe impl GlobalAlloc for Measured {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _scope = IS_MEASURED.load(Ordering::Relaxed).then(|| {
             ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
             profile!("allocate")
         });
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         let measures = IS_MEASURED.load(Ordering::Relaxed);
-        // By another road: the name is looked up.
+        // This scope covers the other code path, in which the name is looked up.
         let free = || Action::from("free");
         let _scope = measures.then(|| ActiveScope::open(free, Interest::ACTIONS));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -105,7 +107,8 @@ fn destructors_of_a_thread_that_ends_are_measured_or_counted() {
     play("end of a thread");
 }
 
-/// What is still open when the report is made is in it as such, and counted when it ends.
+/// Checks that a scope that is open during the report is listed as open, and is counted when it
+/// ends.
 #[test]
 fn a_guard_that_outlives_its_session_is_said_and_counted() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -139,7 +142,7 @@ fn calls(report: &SimpleReport, action: &str) -> u64 {
 
 fn allocator() {
     let simple = Arc::new(SimpleProfiler::new());
-    // The whole time: beginnings, names, threads, reports and ends.
+    // The allocator is measured all the time, so that every part of the profiler runs inside it.
     IS_MEASURED.store(true, Ordering::Relaxed);
     let active = activate(simple.clone());
     for number in 0..3000 {
@@ -149,7 +152,7 @@ fn allocator() {
     for _ in 0..20 {
         std::thread::scope(|threads| {
             threads.spawn(|| drop((profile!("worker"), vec![1])));
-            // A thread of which the report is the first that it does.
+            // This thread's first action is a report.
             threads.spawn(|| drop(simple.summary()));
         });
         let advanced = Arc::new(AdvancedProfiler::new());
@@ -161,7 +164,7 @@ fn allocator() {
     let run = RunContext::default();
     for stage in [Stage::Fit, Stage::Validate, Stage::Test] {
         simple.setup(stage, &run);
-        // What this thread first allocates in the stage is in the report itself.
+        // Here the report itself is this thread's first allocation in the stage.
         drop(simple.snapshot());
         simple.teardown(Some(stage));
         drop(simple.snapshot());
@@ -180,17 +183,18 @@ static HANDLED: AtomicU64 = AtomicU64::new(0);
 extern "C" fn handler(_signal: libc::c_int) {
     HANDLED.fetch_add(1, Ordering::Relaxed);
     drop(profile!("in the handler"));
-    // By its name, each time, which no callsite and no slot knows.
+    // This scope looks up its name each time, because it has no call site.
     drop(ActiveScope::open(|| Action::new("in the handler, by name"), Interest::ACTIONS));
 }
 
 fn signals() {
     let simple = Arc::new(SimpleProfiler::new());
     let _active = activate(simple.clone());
-    // What a handler uses is made before: it may not allocate.
+    // The first call allocates everything that the handler needs, because a handler must not
+    // allocate.
     handler(0);
     HANDLED.store(0, Ordering::Relaxed);
-    // SAFETY: a handler that only does what it may; this thread's own name.
+    // SAFETY: the handler is async-signal-safe, and `pthread_self` has no preconditions.
     let this_thread = unsafe {
         libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t);
         libc::pthread_self()
@@ -200,13 +204,13 @@ fn signals() {
     std::thread::scope(|threads| {
         threads.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                // SAFETY: that thread waits for this one.
+                // SAFETY: `this_thread` is alive, because it waits for this thread in the scope.
                 unsafe { libc::pthread_kill(this_thread, libc::SIGUSR1) };
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
         while names < 2000 || HANDLED.load(Ordering::Relaxed) < 500 {
-            // Names are new for a while, and then looked up: memory is no matter of this.
+            // The names are new at first and are looked up later, so memory use stays bounded.
             let name = format!("name {}", names % 4000);
             drop(ActiveScope::open(|| Action::new(&name), Interest::ACTIONS));
             drop(profile!("outside of the handler"));
@@ -221,7 +225,7 @@ fn signals() {
     assert!((1..=handled).contains(&seen), "{seen} of {handled}");
 }
 
-/// Measures its end.
+/// Thread-local value that opens a scope in its destructor.
 struct Late;
 
 impl Drop for Late {
@@ -239,7 +243,7 @@ fn end_of_a_thread() {
     let active = activate(simple.clone());
     for _ in 0..10 {
         let worker = || {
-            // One is made before anything of the profiler's on this thread, one after it.
+            // One thread-local is initialised before the profiler's own ones, the other after them.
             EARLY.with(|_| ());
             drop(profile!("work"));
             LATE.with(|_| ());
@@ -255,7 +259,7 @@ fn end_of_a_thread() {
     let lost = torn.and_then(|note| note.split(' ').next()?.parse::<u64>().ok()).unwrap_or(0);
     assert_eq!(counted + lost, 20, "{counted} in rows, {lost} lost: {notes:?}");
 
-    // Where the thread still has its table, but knows no more whose its scopes are.
+    // In this case the thread still has its table, but no longer knows its owner.
     let simple = Arc::new(SimpleProfiler::new());
     let active = activate(simple.clone());
     let profiler = simple.clone();
@@ -269,7 +273,7 @@ fn end_of_a_thread() {
     let report = simple.snapshot();
     assert_eq!((calls(&report, "work"), calls(&report, "late")), (2, 1), "{report:?}");
 
-    // A profiler that opens scopes itself comes to an end, too.
+    // A profiler that opens scopes itself must also not recurse without end.
     let own = Arc::new(OpensScopes(AtomicU64::new(0)));
     let active = activate(own.clone());
     let worker = || {
@@ -281,7 +285,7 @@ fn end_of_a_thread() {
     assert_eq!(own.0.load(Ordering::Relaxed), 2);
 }
 
-/// Counts what is started.
+/// Profiler that counts started actions and opens a scope itself.
 struct OpensScopes(AtomicU64);
 
 impl Profiler for OpensScopes {

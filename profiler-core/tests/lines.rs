@@ -1,5 +1,5 @@
-//! Tables of lines, byte for byte as line_profiler and memory_profiler print them for the same
-//! numbers. The files of `golden/lines` come from there: see `generate.py`.
+//! Compares line tables byte for byte with those of line_profiler and memory_profiler for the same
+//! numbers. The files of `golden/lines` come from these tools; see `generate.py`.
 
 use mlprof_core::Report;
 use mlprof_core::report::LinesReport;

@@ -1,4 +1,5 @@
-//! Memory at the ends of lines, to the byte. One test: what the process has is measured.
+//! Tests memory at the ends of lines, exact to the byte. There is only one test, because memory is
+//! measured for the whole process.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
@@ -10,7 +11,7 @@ use mlprof_core::report::lines::{FunctionLines, LineMemory};
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
-/// What spliced code has in place of [`LineSite`].
+/// Instrumented code's equivalent of [`LineSite`].
 #[repr(C)]
 struct Site {
     function: AtomicPtr<()>,
@@ -21,7 +22,7 @@ struct Site {
     points: (*const u32, usize),
 }
 
-/// In place of [`LineFrame`].
+/// Equivalent of [`LineFrame`].
 #[repr(C)]
 #[derive(Default)]
 struct Frame {
@@ -36,7 +37,8 @@ struct Call(Frame);
 impl Call {
     fn of(site: &'static Site) -> Self {
         let call = Self(Frame::default());
-        // SAFETY: both have the layout of what they stand for, and the site lives for ever.
+        // SAFETY: both types have the layout of the types that they represent, and the site lives
+        // forever.
         unsafe { abi::enter(std::ptr::from_ref(site).cast(), call.frame(), frame_kind::CALL) };
         call
     }
@@ -46,14 +48,14 @@ impl Call {
     }
 
     fn at(&self, point: u32) {
-        // SAFETY: the frame was entered.
+        // SAFETY: `of` entered the frame, and it has not been left.
         unsafe { abi::at(self.frame(), point) };
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        // SAFETY: the frame was entered.
+        // SAFETY: `of` entered the frame, and it is left only here.
         unsafe { abi::leave(self.frame()) };
     }
 }
@@ -75,7 +77,8 @@ fn site() -> &'static Site {
 
 const BLOCK: usize = 1 << 20;
 
-/// Its lines: keeps 1 MiB; allocates and frees another; frees the first.
+/// Runs three lines: the first keeps 1 MiB, the second allocates and frees another, and the third
+/// frees the first.
 fn load(site: &'static Site) {
     let call = Call::of(site);
     call.at(0);
@@ -94,7 +97,7 @@ fn function(profiler: &LineProfiler) -> FunctionLines {
 #[test]
 fn increments_and_the_highest_levels() {
     let site = site();
-    load(site); // before anybody wants to know
+    load(site); // not measured yet
     let profiler = LineProfiler::with_memory();
     let before = function(&profiler);
     assert_eq!((before.entry_memory, before.lines[0].memory), (None, None));
@@ -110,7 +113,7 @@ fn increments_and_the_highest_levels() {
     assert!(memory.iter().all(|line| line.occurrences == 3), "{memory:?}");
     let entry = found.entry_memory.expect("counted");
     assert_eq!(entry.occurrences, 3);
-    // Other threads of the test program have next to nothing.
+    // Other threads of the test program use very little memory.
     let around = |level: i64, expected: i64| (level - expected).abs() < size / 4;
     assert!(around(memory[0].max_bytes, entry.max_bytes + size), "{found:?}");
     assert!(around(memory[1].max_bytes, entry.max_bytes + size), "{found:?}");

@@ -1,4 +1,5 @@
-//! Folders that processes share: nobody loses a file by another, or finds one that is not whole.
+//! Tests of folders that several processes share. No process may lose a file because of another, or
+//! find an incomplete one.
 
 #![cfg(unix)]
 
@@ -16,17 +17,17 @@ use mlprof_core::output::write_file;
 
 use self::own_numbers::wrapped;
 
-/// What a process of its own does, named in the environment.
+/// Environment variable with the scene that a child process plays.
 const SCENE: &str = "MLPROF_TEST_SCENE";
 const FOLDER: &str = "MLPROF_TEST_FOLDER";
-/// The test that plays it there.
+/// Name of the test that plays a scene in the child process.
 const PLAYER: &str = "scene_of_another_process";
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// This program playing a scene; `around` is what is called with it as its arguments.
+/// Returns a command that runs this program with a scene. `around` is a command that wraps it.
 fn player(scene: &str, folder: &Path, around: &[&str]) -> Command {
     let own = std::env::current_exe().expect("this program");
     let mut command = wrapped(around, &own);
@@ -60,7 +61,8 @@ fn scene_of_another_process() {
             let error = write_file(&folder.join("large"), |file| file.write_all(&large));
             println!("said: {}", error.expect_err("too large"));
             let output = Output::new().dirpath(&folder).filename("run");
-            // The report's own file, too: it is said, and the report is printed instead.
+            // The report's own file is also too large. The error is printed, and the report goes to
+            // the console.
             mlprof_core::output::deliver(Some(&output), &"report\n".repeat(1 << 16));
             write_file(&folder.join("small"), |file| file.write_all(b"small")).expect("written");
         }
@@ -71,7 +73,8 @@ fn scene_of_another_process() {
 
 const FILES: usize = 40;
 
-/// What is written of one file: long enough to meet what another process does meanwhile.
+/// Returns the pieces of one file. They take long enough to overlap with the writes of other
+/// processes.
 fn pieces(who: &str) -> impl Iterator<Item = Vec<u8>> {
     (0..50).map(move |_| who.as_bytes().repeat(200))
 }
@@ -84,7 +87,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// As in two containers: each process is number 1 of its own.
+/// Covers processes with the same id in different containers: each is process 1 of its own.
 #[cfg(target_os = "linux")]
 #[test]
 fn processes_of_one_number_keep_their_files() {
@@ -111,7 +114,7 @@ fn processes_of_one_number_keep_their_files() {
     }
 }
 
-/// Somebody who guesses names gets nothing: neither what is written, nor what a link points to.
+/// Checks that planted links are neither followed nor used for new files.
 #[test]
 fn links_under_guessed_names_are_not_followed() {
     let folder = folder();
@@ -126,7 +129,7 @@ fn links_under_guessed_names_are_not_followed() {
     assert_eq!(fs::read(folder.path().join("file")).expect("there"), b"content");
 }
 
-/// A process that is at work in the folder.
+/// Starts a process that is working in the folder.
 fn at_work(who: &str, folder: &Path) -> Child {
     let mut child = player(&format!("wait {who}"), folder, &[])
         .stdout(Stdio::piped())
@@ -150,7 +153,7 @@ fn what_killed_processes_leave_is_cleared_away_and_what_others_make_is_not() {
     }
     let mut alive = at_work("c", folder.path());
     assert_eq!(names(folder.path()).len(), 3, "temporary files");
-    // Two days later.
+    // The files' times are set as if two days had passed.
     let then = SystemTime::now() - Duration::from_secs(2 * 24 * 3600);
     for name in names(folder.path()) {
         let file = File::options().write(true).open(folder.path().join(name)).expect("there");
@@ -184,10 +187,10 @@ fn a_replaced_file_keeps_its_permissions() {
     assert_eq!(mode(&fresh), mode(&usual), "as any new file");
 }
 
-/// Nothing waits longer than this; the error comes earlier.
+/// Maximum wait of a test. The expected error comes earlier.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What `work` says, which must not take for ever.
+/// Returns the result of `work`, which must not take longer than the limit.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(work()));
@@ -209,7 +212,7 @@ fn a_pipe_that_nobody_reads_from_is_an_error_and_stays_a_pipe() {
     let error = in_time(move || write_file(&file, |file| file.write_all(b"x")));
     assert!(error.expect_err("no reader").to_string().contains("nobody reads from this pipe"));
     assert!(fs::symlink_metadata(&path).expect("there").file_type().is_fifo());
-    // The report's file, too.
+    // The report's own file is tested in the same way.
     let (directory, report) = (folder.path().to_owned(), "fit-run.txt");
     fs::rename(&path, directory.join(report)).expect("renamed");
     in_time(move || {
@@ -225,7 +228,7 @@ fn a_pipe_that_nobody_reads_from_is_an_error_and_stays_a_pipe() {
 fn a_reader_that_stops_reading_is_an_error() {
     let folder = folder();
     let path = pipe(folder.path());
-    // Both ends, so that opening it waits for nobody; and nothing is read.
+    // Opening both ends does not block, and the pipe is never read.
     let reader = File::options().read(true).write(true).open(&path).expect("open");
     let file = path.clone();
     let started = Instant::now();
@@ -248,7 +251,7 @@ fn a_pipe_with_a_reader_gets_all_of_it() {
     };
     let (file, wanted) = (path.clone(), content.clone());
     in_time(move || {
-        // The reader may not have opened it yet.
+        // The reader may not have opened the pipe yet.
         while let Err(error) = write_file(&file, |file| file.write_all(&content)) {
             assert!(error.to_string().contains("nobody reads"), "{error}");
             std::thread::yield_now();

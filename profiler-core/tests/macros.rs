@@ -1,4 +1,4 @@
-//! `#[profiled]` on functions, methods and impl blocks that are not `async`.
+//! Tests of `#[profiled]` on functions, methods and impl blocks that are not `async`.
 
 mod recorder;
 
@@ -53,7 +53,7 @@ mod places {
 #[test]
 fn actions_know_where_they_are_written_and_bodies_keep_their_lines() {
     let recorder = record(|| {
-        // `LINE` counts to the attribute, the function is written two lines below.
+        // `LINE` is counted from the attribute. The function is written two lines below.
         assert_eq!(places::somewhere(), (places::LINE + 1, places::LINE + 2));
     });
     let action = recorder.started()[0];
@@ -235,7 +235,7 @@ fn methods_carry_the_name_of_their_type() {
         let layer: &dyn Layer = &[0_u8; 2];
         assert_eq!(layer.doubled(), 4);
         Alias.r#match();
-        // SAFETY: the function does nothing.
+        // SAFETY: the function has no preconditions.
         unsafe { Alias.danger() };
         Alias::foreign();
     });
@@ -245,7 +245,7 @@ fn methods_carry_the_name_of_their_type() {
     );
 }
 
-/// Names that an expansion might use.
+/// Uses names that an expansion might also use.
 #[profiled]
 #[allow(non_upper_case_globals)]
 fn clashes(_profile_scope: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! `#[profiled]` on `async fn`: polls are measured, waiting is not.
+//! Tests of `#[profiled]` on `async fn`: polls are measured, and waiting is not.
 
 mod recorder;
 
@@ -14,7 +14,7 @@ use mlprof_core::prelude::*;
 use mlprof_core::profile;
 use recorder::record;
 
-/// Pending so many times, then ready.
+/// Future that is pending this many times and then ready.
 struct PendingTimes(u32);
 
 impl Future for PendingTimes {
@@ -34,7 +34,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// An executor of one task, which does something of its own between polls.
+/// Runs one future. This executor also does other work between polls.
 fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -76,7 +76,7 @@ fn each_poll_is_a_call_and_waiting_is_not_measured() {
 #[test]
 fn an_async_function_is_called_once_however_often_it_is_polled() {
     let profiler = std::sync::Arc::new(AdvancedProfiler::new());
-    // Only one profiler can be active: `record` waits for others.
+    // Only one profiler can be active at a time, so `record` waits for others.
     let _recorder = record(|| {
         let _active = activate(profiler.clone());
         assert_eq!(block_on(waits_twice()), 1);
@@ -173,7 +173,7 @@ impl Service {
 
     /// # Safety
     ///
-    /// Always.
+    /// The function has no preconditions.
     async unsafe fn trusting(&self) {}
 }
 
@@ -193,7 +193,7 @@ fn async_methods_borrow_and_return_what_they_did() {
         assert_eq!(block_on(service.letters()).expect("a number").count(), 3);
         assert_eq!(block_on(Service::take((1, 2), [3, 4])), 6);
         assert_eq!(block_on(service.boxed()) + block_on(service.returned()), 6);
-        // SAFETY: nothing is asked for.
+        // SAFETY: the function has no preconditions.
         block_on(unsafe { service.trusting() });
         assert_eq!(block_on(service.answer("?")), "abc?");
     });

@@ -1,4 +1,4 @@
-//! `#[profiled]` adds no warnings, whatever lints a program turns on.
+//! Checks that `#[profiled]` adds no warnings under any lints that a program enables.
 
 #![deny(
     warnings,

@@ -1,12 +1,12 @@
-//! What profilers keep for a name, counted in the allocator: a few hundred bytes, be there ten names
-//! or ten thousand, beside each other or inside each other.
+//! Tests of the profilers' memory per name, counted in the allocator. It must be a few hundred
+//! bytes for ten names or ten thousand, side by side or nested.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use mlprof_core::{Action, AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler};
 
-/// The system's allocator, with a count of what this thread holds.
+/// System allocator that counts the live bytes of each thread.
 struct Counting;
 
 thread_local! {
@@ -17,18 +17,18 @@ fn count(bytes: i64) {
     let _ = HELD.try_with(|held| held.set(held.get() + bytes));
 }
 
-// SAFETY: every call is handed to the system's allocator unchanged; counting touches a thread-local
+// SAFETY: every call is passed unchanged to the system's allocator. Counting uses a thread-local
 // that needs no allocation.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as i64));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -36,8 +36,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Without the 80 bytes of a duration that is far from the others, which a busy machine makes: those are
-/// not the allocator's.
+/// Maximum number of bytes per name. It excludes the 80 bytes for a far duration, as on a busy
+/// machine, because those do not come from the allocator.
 const MOST: i64 = 400;
 
 fn bytes_per_name(profiler: &dyn Profiler, names: &[Action], are_nested: bool) -> i64 {

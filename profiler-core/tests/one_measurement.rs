@@ -1,5 +1,5 @@
-//! What is delivered of one report says the same everywhere: on the console, in the file and as JSON, also
-//! while threads go on that are measured.
+//! Checks that one report shows the same numbers on the console, in the file and as JSON, even
+//! while other threads continue to record.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,10 +19,10 @@ use mlprof_core::{
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
-/// Where the process that is started delivers its reports.
+/// Environment variable with the folder in which the child process delivers its reports.
 const FOLDER: &str = "MLPROF_TEST_FOLDER";
 
-/// A profiler, and how its text is made of what was written as JSON.
+/// A profiler, and a function that renders its text from the written JSON.
 struct Form {
     name: &'static str,
     profiler: fn(Output) -> Arc<dyn Profiler>,
@@ -72,10 +72,10 @@ const FORMS: [Form; 5] = [
     },
 ];
 
-/// Delivers a report of each profiler while two threads go on.
+/// Delivers a report of each profiler while two threads continue to record.
 fn deliver_all(folder: &Path) {
     for form in &FORMS {
-        // The console has one line of a finding, the file a paragraph.
+        // The console shows one line per finding, while the file has a paragraph.
         let output = Output::new().dirpath(folder).filename(form.name).json(true);
         let output = output.always_print(true).findings(false);
         let profiler = (form.profiler)(output);
@@ -128,7 +128,7 @@ fn text_file_and_json_say_the_same_while_threads_go_on() {
     }
 }
 
-/// A profiler of somebody else that measures whenever it is asked.
+/// A third-party profiler that measures anew at each query.
 #[derive(Default)]
 struct Counter(std::sync::atomic::AtomicU64);
 

@@ -1,6 +1,6 @@
-//! Folders in which others have put files under the names of reports: no setuid bit is handed on,
-//! no link of theirs is followed, no pipe is waited for, and neither a limit nor a closed pipe ends
-//! the process.
+//! Tests of folders in which other users have placed files under the names of reports. No setuid
+//! bit may be kept, no foreign link followed, and no pipe waited for. Neither a file-size limit nor
+//! a closed pipe may end the process.
 
 #![cfg(target_os = "linux")]
 
@@ -21,20 +21,20 @@ use mlprof_core::{
 };
 use mlprof_events::{NumberReader, ObservedTensor, TensorNumbers, TensorRole};
 
-/// The folder of the training, in the environment of the process that plays it.
+/// Environment variable with the folder of the training that a child process runs.
 const FOLDER: &str = "MLPROF_TEST_FOLDER";
-/// How large files may be, in bytes.
+/// Environment variable with the maximum file size in bytes.
 const LIMIT_OF_FILES: &str = "MLPROF_TEST_LIMIT";
-/// Whether nobody reads standard output.
+/// Environment variable that is set if standard output has no reader.
 const CLOSED: &str = "MLPROF_TEST_CLOSED";
-/// Whether the program itself prints after its reports.
+/// Environment variable that is set if the program itself prints after its reports.
 const PRINTS: &str = "MLPROF_TEST_PRINTS";
-/// Whether there is no room to read debug information.
+/// Environment variable that is set if there is not enough memory to read debug information.
 const SHORT_OF_MEMORY: &str = "MLPROF_TEST_SHORT_OF_MEMORY";
 const LAST_LINE: &str = "the program's own last line";
-/// Somebody else.
+/// Another user's id.
 const NOBODY: u32 = 65534;
-/// No training takes longer, unless it hangs.
+/// Maximum duration of a training. A longer one counts as hanging.
 const LIMIT: Duration = Duration::from_secs(120);
 
 struct Numbers(Vec<f32>);
@@ -54,7 +54,7 @@ impl TensorNumbers for Numbers {
     }
 }
 
-/// A few steps, with a tensor that is not finite in the third one.
+/// Runs a few steps, with a tensor that is not finite in the third one.
 fn steps(session: Session) {
     for step in 0..6 {
         {
@@ -71,7 +71,7 @@ fn steps(session: Session) {
     }
 }
 
-/// A training with each profiler, one after the other: all files that there are.
+/// Runs a training with each profiler in turn, which writes all kinds of files.
 #[test]
 fn training_of_another_process() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
@@ -80,23 +80,23 @@ fn training_of_another_process() {
     }
     if let Some(bytes) = std::env::var(LIMIT_OF_FILES).ok().and_then(|bytes| bytes.parse().ok()) {
         let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-        // SAFETY: the pointer refers to a local limit.
+        // SAFETY: `limit` is a local variable and valid during the call.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
     }
     let run = RunContext::default();
     let begin = |session: Session| steps(session);
     if std::env::var_os(PRINTS).is_some() {
         begin(Session::begin(SimpleProfiler::new(), Stage::Fit, &run).expect("a profiler"));
-        // As a program does: a write beyond the limit would end it.
+        // A typical program prints like this. A write beyond the file-size limit would end it.
         println!("{LAST_LINE}");
-        // SAFETY: ends the process; nothing is left to be done.
+        // SAFETY: `_exit` ends the process, and no cleanup is needed.
         unsafe { libc::_exit(0) };
     }
     if std::env::var_os(SHORT_OF_MEMORY).is_some() {
         limit_address_space();
         let numerics = NumericsProfiler::new().dirpath(&folder).filename("numerics");
         begin(Session::begin(numerics.every(1), Stage::Fit, &run).expect("a profiler"));
-        // SAFETY: ends the process; nothing is left to be done.
+        // SAFETY: `_exit` ends the process, and no cleanup is needed.
         unsafe { libc::_exit(0) };
     }
     let output = |name: &str| Output::new().dirpath(&folder).filename(name);
@@ -113,31 +113,33 @@ fn training_of_another_process() {
     begin(
         Session::begin(numerics.every(1).save_tensors(true), Stage::Fit, &run).expect("a profiler"),
     );
-    // A report for the console.
+    // This report goes to the console.
     begin(Session::begin(SimpleProfiler::new(), Stage::Fit, &run).expect("a profiler"));
-    // Without the test harness's words, which the limit or the closed pipe would end.
-    // SAFETY: ends the process; nothing is left to be done.
+    // The test harness must not print, because the limit or the closed pipe would end the process.
+    //
+    // SAFETY: `_exit` ends the process, and no cleanup is needed.
     unsafe { libc::_exit(0) };
 }
 
-/// Leaves 24 MiB beyond what is mapped now: less than this program's debug information.
+/// Limits the address space to 24 MiB beyond the current size, which is less than this program's
+/// debug information.
 fn limit_address_space() {
     let mapped = fs::read_to_string("/proc/self/statm").expect("Linux has it");
     let pages: u64 = mapped.split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
-    // SAFETY: asks for a number.
+    // SAFETY: `sysconf` has no preconditions.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
     let limit = pages * page + (24 << 20);
     let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
-    // SAFETY: the pointer refers to a local limit.
+    // SAFETY: `limit` is a local variable and valid during the call.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
 }
 
-/// Makes standard output a pipe that nobody reads, in a program that has asked for the system's own
-/// action.
+/// Makes standard output a pipe without a reader. SIGPIPE has its default action, as in a program
+/// that has requested it.
 fn close_standard_output() {
     let mut ends = [0; 2];
-    // SAFETY: the pointer refers to room for two descriptors, which are open when the call has
-    // succeeded; the number 1 is that of standard output, which stays open.
+    // SAFETY: `ends` has room for two descriptors, which are open after a successful call.
+    // Descriptor 1 is standard output and stays open.
     unsafe {
         assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
         assert_eq!(libc::dup2(ends[1], 1), 1);
@@ -147,14 +149,14 @@ fn close_standard_output() {
     }
 }
 
-/// What a training leaves on its streams, and how it ends.
+/// Output and exit status of a training.
 struct Trained {
     status: ExitStatus,
     stdout: String,
     stderr: String,
 }
 
-/// A training in a process of its own, with these variables in its environment.
+/// Runs a training in a process of its own, with these environment variables.
 fn train(folder: &Path, variables: &[(&str, &str)]) -> Trained {
     let streams = folder_for_test();
     let open = |name: &str| File::create(streams.path().join(name)).expect("made");
@@ -187,7 +189,7 @@ fn folder_for_test() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// All files below a folder, as paths inside of it.
+/// Returns all files below a folder, as relative paths.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
     while let Some(next) = folders.pop() {
@@ -203,7 +205,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The names of all files that a training writes.
+/// Returns the names of all files that a training writes.
 fn names() -> Vec<PathBuf> {
     let folder = folder_for_test();
     let trained = train(folder.path(), &[]);
@@ -222,7 +224,7 @@ fn names() -> Vec<PathBuf> {
         let has = names.iter().any(|name| name.to_string_lossy().contains(ending));
         assert!(has, "{ending}: {names:?}");
     }
-    // Those of cycles have the time in their names, which nobody knows before.
+    // Names of cycle files contain the time, so they cannot be known in advance.
     let has_time = |name: &PathBuf| {
         let name = name.to_string_lossy();
         name.split(|letter: char| !letter.is_ascii_digit()).any(|number| number.len() > 15)
@@ -234,7 +236,7 @@ fn is_table(name: &Path) -> bool {
     name.extension().is_some_and(|extension| extension == "parquet")
 }
 
-/// Puts something under each of the names.
+/// Creates an entry under each of the names.
 fn plant(folder: &Path, names: &[PathBuf], make: impl Fn(&Path)) {
     for name in names {
         let path = folder.join(name);
@@ -248,18 +250,19 @@ fn c_string(path: &Path) -> CString {
 }
 
 fn make_pipe(path: &Path) {
-    // SAFETY: a C string that lives until the call returns.
+    // SAFETY: the argument is a C string that lives until the call returns.
     assert_eq!(unsafe { libc::mkfifo(c_string(path).as_ptr(), 0o666) }, 0, "{}", path.display());
 }
 
-/// Gives it to somebody else, if this process may: then it is root, which all can hand things to.
+/// Changes the owner to another user. Returns `false` if this process is not root and may not do
+/// so.
 fn give_away(path: &Path) -> bool {
-    // SAFETY: a C string that lives until the call returns.
+    // SAFETY: the argument is a C string that lives until the call returns.
     unsafe { libc::lchown(c_string(path).as_ptr(), NOBODY, NOBODY) == 0 }
 }
 
 fn is_root() -> bool {
-    // SAFETY: `geteuid` only reads.
+    // SAFETY: `geteuid` has no preconditions.
     let is_root = unsafe { libc::geteuid() } == 0;
     if !is_root {
         println!("left out: only root can make files of other users");
@@ -289,7 +292,7 @@ fn no_planted_file_hands_on_more_than_a_users_own_permissions() {
         let mut replaced = 0;
         for name in &names {
             let there = fs::metadata(folder.path().join(name)).expect("there");
-            // A text is appended to, so that it stays what it was.
+            // Reports are appended to text files, which therefore keep their owner and mode.
             if name.extension().is_some_and(|it| it == "txt") {
                 continue;
             }
@@ -326,7 +329,7 @@ fn no_link_of_another_user_is_followed() {
         let read = fs::read(victims.path().join(name)).expect("there");
         assert_eq!(read, b"precious", "{}", name.display());
     }
-    // The reports go to the console.
+    // The reports go to the console instead.
     let refused = "it is a symbolic link of user 65534; remove it, or choose a folder";
     assert!(trained.stderr.contains(refused), "{}", trained.stderr);
     assert!(trained.stdout.contains("load_data"), "{}", trained.stdout);
@@ -380,7 +383,7 @@ fn no_pipe_is_waited_for() {
             let there = fs::symlink_metadata(folder.path().join(name)).expect("there");
             there.file_type().is_fifo()
         };
-        // Tables of an earlier run are removed before others are written.
+        // Tables of an earlier run are removed before new ones are written.
         assert!(names.iter().filter(|name| !is_table(name)).all(is_pipe));
         let refused = match is_of_others {
             true => "it is a pipe or device of user 65534; remove it, or choose a folder",
@@ -390,7 +393,7 @@ fn no_pipe_is_waited_for() {
     }
 }
 
-/// Limits with which no file fits, the first ones, or all but a few.
+/// Covers limits under which no file fits, only the first ones, or all but a few.
 #[test]
 fn no_limit_on_the_size_of_files_ends_the_training() {
     for limit in [0, 512, 2048, 30 << 10] {
@@ -411,7 +414,7 @@ fn no_limit_on_the_size_of_files_ends_the_training() {
     }
 }
 
-/// A record that does not fit leaves the one that was there.
+/// Checks that a record that does not fit leaves the earlier one in place.
 #[test]
 fn a_record_replaces_an_earlier_one_only_when_it_has_something() {
     let folder = folder_for_test();
@@ -426,8 +429,8 @@ fn a_record_replaces_an_earlier_one_only_when_it_has_something() {
     assert!(text.contains("numerics_version") && text.lines().count() > 6, "{text}");
 }
 
-/// Standard output is a file with a limit, as after `ulimit -f 2; program > out`. The report just
-/// fits, or nearly, in some of these.
+/// Uses a standard output file with a size limit, as after `ulimit -f 2; program > out`. Under some
+/// of the limits the report just fits or nearly fits.
 #[test]
 fn what_is_printed_leaves_room_for_the_programs_own_lines() {
     let folder = folder_for_test();
@@ -444,7 +447,7 @@ fn what_is_printed_leaves_room_for_the_programs_own_lines() {
     }
 }
 
-/// As with a quota on a network file system, which reports only at the end that there was no room.
+/// Simulates a quota on a network file system, which reports a lack of space only at the end.
 #[test]
 fn a_file_that_cannot_be_flushed_does_not_replace_an_earlier_one() {
     let folder = folder_for_test();
@@ -460,7 +463,7 @@ fn a_file_that_cannot_be_flushed_does_not_replace_an_earlier_one() {
     let trained = train(folder.path(), &[("LD_PRELOAD", no_room)]);
     assert!(trained.status.success(), "{}", trained.stderr);
     for (name, earlier) in names.iter().zip(&earlier) {
-        // Texts are appended to, and tables of an earlier run are removed before others are
+        // Text files are appended to, and tables of an earlier run are removed before new ones are
         // written.
         let is_kept = name.extension().is_some_and(|it| it != "txt") && !is_table(name);
         assert!(!is_kept || read(name) == *earlier, "{}", name.display());
@@ -471,7 +474,8 @@ fn a_file_that_cannot_be_flushed_does_not_replace_an_earlier_one() {
     assert!(trained.stdout.contains("load_data"), "the reports are printed: {}", trained.stdout);
 }
 
-/// To cite a line of the program all of its debug information is read.
+/// Checks a run without enough memory for citations of source lines, which need all of the
+/// program's debug information.
 #[test]
 fn a_place_that_there_is_no_memory_to_find_is_not_cited() {
     let folder = folder_for_test();

@@ -1,5 +1,4 @@
-//! A program with more rights than the user who started it: that user's environment decides
-//! nothing.
+//! Checks that a program with the setuid bit ignores the environment of the user that started it.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +17,7 @@ fn program_of_another_process() {
     if std::env::var_os(PLAYS).is_none() {
         return;
     }
-    // SAFETY: both functions only read.
+    // SAFETY: both functions have no preconditions.
     let (user, effective) = unsafe { (libc::getuid(), libc::geteuid()) };
     let named = [variable("MLPROF_DIRPATH"), variable("NVTX_INJECTION64_PATH")];
     let named = named.iter().flatten().count();
@@ -26,7 +25,8 @@ fn program_of_another_process() {
     println!("environment {} {named} {}", Environment::get().is_silent(), variables().len());
 }
 
-/// `environment …` of a copy of this program with this mode, started by nobody.
+/// Returns the `environment …` line of a copy of this program with this mode. Another user starts
+/// the copy. Returns `None` if the file system ignores setuid.
 fn played(mode: u32) -> Option<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("program");
@@ -58,7 +58,7 @@ fn played(mode: u32) -> Option<String> {
 
 #[test]
 fn the_environment_of_a_setuid_program_is_its_callers() {
-    // SAFETY: only reads.
+    // SAFETY: `geteuid` has no preconditions.
     if unsafe { libc::geteuid() } != 0 {
         return println!("left out: only root can make programs that others run as root");
     }

@@ -1,4 +1,4 @@
-//! Several profilers of one stage: each one's report comes once, in files of its own.
+//! Tests with several profilers of one stage. Each report must appear once, in its own files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use mlprof_core::{
     RunContext, Session, SimpleProfiler, Stage, TensorProfiler, profile,
 };
 
-/// One stage with one action.
+/// Runs one stage with one action.
 fn train(profiler: impl IntoProfiler, run: &RunContext) {
     let session = Session::begin(profiler, Stage::Fit, run).expect("a profiler");
     drop(profile!("training_step"));
@@ -22,7 +22,7 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
     entries.map(|it| (it.file_name().to_string_lossy().into_owned(), read(&it.path()))).collect()
 }
 
-// One test: what is active is the whole process's.
+// There is only one test, because active profilers belong to the whole process.
 #[test]
 fn each_report_comes_once_in_files_of_its_own() {
     one_name_becomes_one_file_each();
@@ -64,7 +64,7 @@ fn one_name_becomes_one_file_each() {
     assert!(written.contains_key("fit-run-advanced-training_step.prof"), "{:?}", written.keys());
     assert!(!written.keys().any(|name| name.starts_with("fit-run.")), "{:?}", written.keys());
 
-    // Ranks stand behind the word.
+    // Ranks come after the profiler's name.
     train(several, &RunContext::default().with_rank(1, 2));
     let ranked = files(folder.path());
     assert!(ranked.contains_key("fit-run-simple-1.txt"), "{:?}", ranked.keys());

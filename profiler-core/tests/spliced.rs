@@ -1,5 +1,6 @@
-//! What spliced code calls, called as spliced code does: through C functions, with sites that this
-//! crate knows nothing of. One test, since the active profiler is the process's.
+//! Tests of the entry points for instrumented code. They are called in the same way, through C
+//! functions and with sites unknown to this crate. There is only one test, because the active
+//! profiler belongs to the whole process.
 #![cfg(not(loom))]
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use mlprof_core::{
     Session, SimpleProfiler, Stage, TensorProfiler, activate, bound, profile,
 };
 
-/// As it stands in spliced crates.
+/// Definition as in instrumented crates.
 #[repr(C)]
 struct Site {
     action: AtomicU32,
@@ -28,7 +29,7 @@ struct Site {
     file_length: usize,
 }
 
-// SAFETY: the pointers are to static text that is never written to.
+// SAFETY: the pointers refer to static text, which is never written.
 unsafe impl Sync for Site {}
 
 fn site(kind: u32, name: &'static str) -> &'static Site {
@@ -44,23 +45,23 @@ fn site(kind: u32, name: &'static str) -> &'static Site {
     }))
 }
 
-/// Calls a spliced function; whether something was opened.
+/// Runs `inside` within an instrumented function. Returns `true` if an action was opened.
 fn call(site: &'static Site, words: Option<&[i64]>, inside: impl FnOnce()) -> bool {
     let Sink { open, close, .. } = sink();
     let site = std::ptr::from_ref(site).cast();
     let count = words.map_or(0, <[i64]>::len);
     let words = words.map_or(std::ptr::null(), <[i64]>::as_ptr);
-    // SAFETY: the site lives for ever, and the words are there during the call.
+    // SAFETY: the site lives forever, and the words are valid during the call.
     let opened = unsafe { open(site, words, count) };
     inside();
     if opened != 0 {
-        // SAFETY: as above.
+        // SAFETY: the site lives forever, and `opened` comes from the matching `open`.
         unsafe { close(site, opened) };
     }
     opened != 0
 }
 
-/// As it stands in spliced crates.
+/// Definition as in instrumented crates.
 #[repr(C)]
 struct Numbers {
     storage: *const u8,
@@ -79,11 +80,11 @@ struct Told {
     read: unsafe extern "C-unwind" fn(*const u8, Take, *mut u8),
 }
 
-/// Numbers from a place in a vector on.
+/// Numbers of a vector, and the index at which the tensor begins.
 type Part = (Vec<f32>, usize);
 
 unsafe extern "C-unwind" fn read(object: *const u8, take: Take, data: *mut u8) {
-    // SAFETY: `told` gives a part that lives during the call.
+    // SAFETY: `returned` passes a `Part` that lives during the call.
     let (all, start) = unsafe { &*object.cast::<Part>() };
     let (size, stride) = ((all.len() - start) as i64, 1);
     let numbers = Numbers {
@@ -94,11 +95,12 @@ unsafe extern "C-unwind" fn read(object: *const u8, take: Take, data: *mut u8) {
         strides: &raw const stride,
         dimensions: 1,
     };
-    // SAFETY: what the interface says.
+    // SAFETY: `take` and `data` come from the caller and belong together, and `numbers` is valid
+    // during the call.
     unsafe { take(data, &raw const numbers) }
 }
 
-/// Says what an op that is open returns, and what it was given.
+/// Passes the returned tensors and the inputs of an open op.
 fn returned(site: &'static Site, outputs: &[&Part], inputs: &[&Part]) {
     let told = |parts: &[&Part]| -> Vec<Told> {
         let object = |part: &&Part| std::ptr::from_ref(*part).cast();
@@ -107,7 +109,7 @@ fn returned(site: &'static Site, outputs: &[&Part], inputs: &[&Part]) {
     let (outputs, inputs) = (told(outputs), told(inputs));
     let site = std::ptr::from_ref(site).cast();
     let (output_count, input_count) = (outputs.len(), inputs.len());
-    // SAFETY: all of it lives during the call.
+    // SAFETY: the site lives forever, and all tensors live during the call.
     unsafe {
         let (outputs, inputs) = (outputs.as_ptr().cast(), inputs.as_ptr().cast());
         (sink().returned)(site, outputs, output_count, inputs, input_count);
@@ -126,7 +128,7 @@ fn what_ops_return_is_looked_at(wanted: &dyn Fn() -> u32) {
     call(backward, None, || {
         call(op, None, || returned(op, &[&given], &[&log]));
     });
-    // A view of what it was given, and what is made of no tensor.
+    // These are a view of an input, and an output without any input tensor.
     let whole = (vec![f32::NAN; 3], 0);
     call(op, None, || returned(op, &[&whole], &[&whole]));
     call(op, None, || returned(op, &[&whole], &[]));
@@ -141,7 +143,7 @@ fn what_ops_return_is_looked_at(wanted: &dyn Fn() -> u32) {
     assert_eq!(rows, [("op_output", 1), ("backward_op_output", 1)]);
 }
 
-/// `.profile_optimizer()` on an optimizer in whose `step` there is a hook.
+/// Combines `.profile_optimizer()` with an optimizer that has an instrumented `step`.
 fn an_action_that_the_program_has_open_is_not_opened_again() {
     const STEP: u32 = 4;
     let step = site(STEP, "optimizer_step");
@@ -158,7 +160,7 @@ fn an_action_that_the_program_has_open_is_not_opened_again() {
             let _own = profile!("optimizer_step");
             assert!(call(step, None, || ()), "its end is the end of a step");
         }
-        // Without one of the program's own there is that of the hook.
+        // Without an action of the program, the hook opens its own.
         call(step, None, || ());
         drop(active);
         Profiler::teardown(&*profiler, None);
@@ -196,7 +198,7 @@ fn polls_of_one_call_are_no_calls() {
         let active = activate(profiler);
         for _ in 0..15 {
             call(first, None, || ());
-            // Goes on inside of what was called first: recursion is recursion.
+            // The resumption continues inside a call of the first function, so it is recursive.
             call(later, None, || {
                 call(first, None, || ());
             });
@@ -222,7 +224,7 @@ fn polls_of_one_call_are_no_calls() {
     assert_eq!(row.map(|row| row.calls), Some(30));
 }
 
-/// In the table of ops, where functions stand beside ops, and in flame graphs.
+/// Checks the table of ops, in which functions appear next to ops, and flame graphs.
 fn polls_of_one_call_are_no_calls_of_the_op_table() {
     let fetch = (site(0, "net::fetch"), site(5, "net::fetch"));
     let read = (site(1, "test::read"), site(7, "test::read"));
@@ -242,7 +244,7 @@ fn polls_of_one_call_are_no_calls_of_the_op_table() {
         for (first, later) in [fetch, read, backward] {
             call(first, None, || ());
             call(later, None, || ());
-            // What it calls then stands below the same path.
+            // Calls made by the resumption appear below the same path.
             call(later, None, || {
                 call(inner, None, || ());
             });
@@ -260,7 +262,7 @@ fn polls_of_one_call_are_no_calls_of_the_op_table() {
         let label = format!("{name} (polled 45 times)");
         assert!(tensor.summary().contains(&label), "{}", tensor.summary());
     }
-    // Below the function, below the op, and below the one that computes gradients.
+    // The inner op appears below the function, the op, and the op that computes gradients.
     let mut inners: Vec<_> = rows("test::inner")
         .into_iter()
         .map(|row| (row.stack.join(";"), row.phase, row.calls, row.polls))
@@ -273,7 +275,7 @@ fn polls_of_one_call_are_no_calls_of_the_op_table() {
     assert_eq!(of_backward.map(|row| row.2).sum::<u64>(), 15, "{inners:?}");
     let calls = std::fs::read_dir(folder.path()).expect("files").find_map(|file| {
         let path = file.expect("a file").path();
-        // With the feature `flame` there is a picture besides.
+        // With the feature `flame` there is also a picture.
         let is_picture = path.extension().is_some_and(|extension| extension == "svg");
         let is_of_calls = path.to_string_lossy().contains("calls") && !is_picture;
         is_of_calls.then(|| std::fs::read_to_string(path).expect("text"))
@@ -283,7 +285,8 @@ fn polls_of_one_call_are_no_calls_of_the_op_table() {
     assert_eq!(fetched, ["net::fetch 15", "net::fetch;test::inner 15"], "{calls}");
 }
 
-/// A training loop of ours has its own actions, and says nothing of those of another thread's loop.
+/// Checks that one of mlprof's training loops suppresses only the actions of its own thread, not
+/// those of another thread's loop.
 fn actions_of_a_loop_beside_a_trainer_are_opened() {
     const ACTION: u32 = 3;
     let step = site(ACTION, "scheduler_step");
@@ -298,7 +301,7 @@ fn actions_of_a_loop_beside_a_trainer_are_opened() {
     assert!(!call(step, None, || ()), "the trainer's own thread");
     let of_trainer = bound(move || call(step, None, || ()));
     assert!(!std::thread::spawn(of_trainer).join().expect("it ends"), "a thread of the trainer's");
-    // Nobody else is active: who is bound to nobody reports to the trainer's profiler.
+    // Only the trainer's profiler is active, so an unbound thread reports to it.
     assert!(std::thread::spawn(move || call(step, None, || ())).join().expect("it ends"));
     assert_eq!(calls(&trained), 1);
     let own = looped.clone();
@@ -338,7 +341,7 @@ fn functions_and_ops_reach_the_profiler_that_wants_them() {
 
     let advanced = Arc::new(AdvancedProfiler::new());
     let active = activate(advanced.clone());
-    // Interest's bits are those that spliced code looks at.
+    // The bits of `Interest` are those that instrumented code checks.
     assert_eq!(wanted(), 0b11, "{:?}", Interest::ACTIONS | Interest::FUNCTIONS);
     assert!(call(action, None, || {
         assert!(call(function, None, || assert!(!call(op, None, || ()), "not wanted")));

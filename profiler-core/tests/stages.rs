@@ -1,5 +1,5 @@
-//! Stages that begin inside others, end out of order or twice, and on several threads: all profilers and
-//! what names their files go by one rule.
+//! Tests of stages that begin inside others, end out of order or twice, and run on several threads.
+//! All profilers and file names must follow the same rules.
 
 use std::sync::Arc;
 use std::thread;
@@ -14,7 +14,7 @@ use mlprof_core::{
 #[global_allocator]
 static ALLOCATOR: TrackingAllocator = TrackingAllocator::new();
 
-/// What a trainer may say, in whatever order.
+/// Event that a trainer may report, in any order.
 #[derive(Debug, Clone, Copy)]
 enum Told {
     Begins(Stage),
@@ -89,7 +89,7 @@ fn fit_validate_and_fit_again_is_the_second_fit() {
     assert_eq!(steps(&tensor), 3);
     tensor.teardown(Some(Stage::Fit));
     assert_eq!(steps(&tensor), 3, "the first fit does not go on");
-    // What was thrown away takes no memory of the next stage's, and is in no numbers of its.
+    // Discarded steps use no memory of the next stage and are not in its numbers.
     tensor.setup(Stage::Test, &run);
     tensor.step();
     assert_eq!((steps(&tensor), tensor.snapshot().recorded_steps), (1, 1));
@@ -123,7 +123,7 @@ fn the_memory_of_a_process_is_that_of_the_last_stage_in_whatever_order_stages_en
         let profiler = AllocationProfiler::new();
         let [begun, ended] = &begun_and_ended;
         begun.iter().for_each(|stage| profiler.setup(*stage, &RunContext::default()));
-        // What does not run cannot end.
+        // A stage that is not running cannot end.
         profiler.teardown(Some(Test));
         let before = process(&profiler);
         drop(std::hint::black_box(vec![0_u8; 10_000]));
@@ -156,7 +156,7 @@ fn stages_of_several_threads_leave_nothing_running() {
                 });
             }
         });
-        // Whatever came last, it is over: the next stage is outside of any other.
+        // All earlier stages are over, so the next one is not nested.
         profiler.setup(Stage::Predict, &RunContext::default());
         drop(profiler.profile("predict"));
         profiler.step();
@@ -170,7 +170,7 @@ fn stages_of_several_threads_leave_nothing_running() {
     }
 }
 
-/// Which loop runs, for example: a fact that no profiler has to want.
+/// Checks a note that every profiler receives, such as the kind of the loop.
 #[test]
 fn all_reports_show_a_fact_about_their_stage_once() {
     let profilers: [Arc<dyn Profiler>; 5] = [

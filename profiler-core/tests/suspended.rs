@@ -1,6 +1,6 @@
-//! A machine that is suspended while it is measured. Instead of a real one, this program has a
-//! `clock_gettime` of its own: its monotonic clock stands still for a while, and the counter and
-//! the clock that knows of suspensions go on.
+//! Tests of a machine that is suspended during measurement. The program simulates it with its own
+//! `clock_gettime`. The monotonic clock stops for a while, and the counter and the clock that
+//! includes suspensions continue.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use mlprof_core::{
     Stage, TensorProfiler, activate,
 };
 
-/// For how many nanoseconds the machine was suspended.
+/// Total suspension in nanoseconds.
 static SUSPENDED: AtomicI64 = AtomicI64::new(0);
 
-/// What the monotonic clock shows while the machine is suspended, in nanoseconds; 0: it is not.
+/// Frozen value of the monotonic clock in nanoseconds while the machine is suspended, otherwise 0.
 static FROZEN: AtomicI64 = AtomicI64::new(0);
 
-/// What the standard library and all others call in place of the C library's.
+/// Replaces the C library's function for the standard library and all other callers.
 ///
 /// # Safety
 ///
-/// `time` is a place for what is written to it.
+/// `time` must be valid for writes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `time` is valid for writes.
     let answer = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time) };
     if answer == 0 && clock == libc::CLOCK_MONOTONIC {
-        // SAFETY: it was written just now.
+        // SAFETY: the successful call has just initialised the value, and `time` is valid.
         let time = unsafe { &mut *time };
         let nanoseconds = time.tv_sec * 1_000_000_000 + time.tv_nsec;
         let nanoseconds = match FROZEN.load(Ordering::SeqCst) {
@@ -41,10 +41,10 @@ unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::time
     answer as i32
 }
 
-/// Suspends the machine for so long, or a little longer.
+/// Suspends the machine for this time or slightly longer.
 fn suspend(milliseconds: u64) {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a place for what is written to it.
+    // SAFETY: `now` is a local variable and valid for writes.
     unsafe { clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     FROZEN.store(now.tv_sec * 1_000_000_000 + now.tv_nsec, Ordering::SeqCst);
     std::thread::sleep(Duration::from_millis(milliseconds));
@@ -92,7 +92,7 @@ fn times_are_right_and_every_kind_of_report_names_the_time_suspended() {
         let row = report.actions.iter().find(|row| row.action == name);
         row.unwrap_or_else(|| panic!("{name} is in no row"))
     };
-    // By a rate over all of the time it would be 40 ms.
+    // A rate computed over the whole time would give 40 ms.
     let mean = row("step").total_seconds / 4.0;
     assert!(mean >= 0.099, "{mean} s");
     assert!(row("open").total_seconds >= 0.799, "{} s", row("open").total_seconds);
@@ -118,7 +118,7 @@ fn times_are_right_and_every_kind_of_report_names_the_time_suspended() {
         assert!(words.contains("the machine was suspended for 0.8 s"), "{ending}: {text}");
     }
 
-    // A stage after it was not interrupted.
+    // A later stage was not interrupted.
     simple.setup(Stage::Test, &run);
     step(&simple, "step", 1);
     let report = simple.snapshot();

@@ -1,4 +1,4 @@
-//! `tracing` spans through [`ProfilerLayer`], with real subscribers.
+//! Tests of `tracing` spans through [`ProfilerLayer`], with real subscribers.
 
 #![cfg(feature = "tracing")]
 
@@ -18,7 +18,7 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, registry};
 
-/// What `work` does on this thread with a registry that has only our layer.
+/// Records `work` on this thread with a registry that has only this layer.
 fn record_spans(work: impl FnOnce()) -> Arc<Recorder> {
     record(|| tracing::subscriber::with_default(registry().with(ProfilerLayer::new()), work))
 }
@@ -55,7 +55,7 @@ fn a_profiler_of_actions_sees_spans_only_as_actions() {
     assert_eq!(calls(ProfilerLayer::new().as_actions()), 3);
 }
 
-/// A part of a model, with a span of its own that it was built with.
+/// A part of a model, with the span that it was built with.
 struct Part {
     span: tracing::Span,
     parts: Vec<Part>,
@@ -93,7 +93,8 @@ fn spans_of_a_model_are_modules_each_by_its_own_name() {
     assert!(recorder.started().iter().all(|action| action.kind() == ActionKind::Module));
 }
 
-/// Paths as a model's author would write them: what each layer has once has no number.
+/// Checks the paths that a model's author would write: parts that occur once in a layer have no
+/// number.
 #[test]
 fn only_what_a_module_has_several_of_is_numbered() {
     let recorder = record(|| {
@@ -111,7 +112,8 @@ fn only_what_a_module_has_several_of_is_numbered() {
             let layers: Vec<_> =
                 (0..3).map(|_| part("layer", vec![attention(), part("norm", vec![])])).collect();
             layers.iter().for_each(Part::forward);
-            // As many as there are layers, and both in one: it cannot be known that a second comes.
+            // There are as many inner parts as layers, but both in one layer. It cannot be known
+            // that a second one follows.
             drop(layers);
             let twice = part("layer", vec![part("norm", vec![]), part("norm", vec![])]);
             let none = part("layer", vec![]);
@@ -180,7 +182,7 @@ fn more_spans_than_the_table_of_known_ones_keep_their_names() {
             }),*]
         };
     }
-    // Their metadata lie side by side; 40 of them times their size wraps around the table.
+    // The metadata are contiguous in memory. 40 times their size wraps around the table.
     let spans = spans!(
         "00" "01" "02" "03" "04" "05" "06" "07" "08" "09" "10" "11" "12" "13" "14" "15" "16" "17"
         "18" "19" "20" "21" "22" "23" "24" "25" "26" "27" "28" "29" "30" "31" "32" "33" "34" "35"
@@ -282,7 +284,7 @@ fn of_asynchronous_spans_only_polls_are_measured() {
             drop(profile!("elsewhere"));
         }
     });
-    // An instrumented future also enters its span to drop what it holds.
+    // An instrumented future also enters its span when it drops its contents.
     assert_eq!(
         recorder.nesting(),
         "task() elsewhere() task(inner()) elsewhere() task(inner() inner() end()) task()"
@@ -306,7 +308,8 @@ fn threads_do_not_disturb_each_other() {
             tracing::dispatcher::with_default(&dispatch, || {
                 barrier.wait();
                 for _ in 0..ROUNDS {
-                    // One span that all threads are in at once, and one of each thread's own.
+                    // All threads are in one shared span at once, and each thread also has its own
+                    // span.
                     shared.in_scope(|| info_span!("own").in_scope(|| ()));
                 }
             });
@@ -344,7 +347,7 @@ fn subscribers_that_number_their_spans_alike_are_told_apart() {
     assert_eq!(names.collect::<Vec<_>>(), ["first", "second"]);
 }
 
-/// Counts the spans it is told of.
+/// Layer that counts the spans that it receives.
 #[derive(Clone, Default)]
 struct Counter(Arc<AtomicUsize>);
 

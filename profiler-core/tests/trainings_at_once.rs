@@ -1,5 +1,5 @@
-//! Several profilers at once in one process: each has what its own thread does, and the threads bound
-//! to it.
+//! Tests of several active profilers in one process. Each covers its own thread and the threads
+//! bound to it.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use mlprof_core::{
     TensorProfiler, activate, active, bound, profile,
 };
 
-/// What is active belongs to the whole process: these tests take turns.
+/// Serialises the tests, because active profilers belong to the whole process.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -98,18 +98,18 @@ fn two_tensor_profilers_have_their_own_ops() {
 fn threads_that_a_training_makes_are_its_own() {
     let _turn = turn();
     let barrier = Barrier::new(2);
-    // A pool that both share, as rayon's.
+    // Both trainings share a thread pool, as with rayon.
     let (jobs, waiting) = channel::<Box<dyn FnOnce() + Send>>();
     let pool = thread::spawn(move || waiting.into_iter().for_each(|job| job()));
     let train = |batches: u64| {
-        // Made before the profiler is there, as loaders are.
+        // The binding is created before the profiler, as for data loaders.
         let early = Binding::current();
         let (profiler, active) = begin();
         barrier.wait();
         thread::scope(|threads| {
             threads.spawn(bound(|| {
                 backward(batches);
-                // Threads of threads.
+                // A bound thread can bind further threads.
                 thread::spawn(bound(move || backward(batches))).join().expect("no panic");
             }));
             threads.spawn(|| {
@@ -162,7 +162,7 @@ fn what_belongs_to_nobody_is_said_in_both_reports() {
         barrier.wait();
         tell.send(()).expect("it waits");
         stray.join().expect("no panic");
-        // Said at once, and still said when the profiler is not active any more.
+        // The note appears at once, and also after the profiler has ended.
         let said = notes(&first);
         let [note] = said.as_slice() else { panic!("{said:?}") };
         assert!(note.starts_with("7 scopes of 1 thread (stray) are in no report"), "{note}");
@@ -174,7 +174,7 @@ fn what_belongs_to_nobody_is_said_in_both_reports() {
         assert_eq!((calls(&first, "backward"), calls(&second, "backward")), (0, 0));
     });
     drop(active);
-    // The next stage has nothing to do with it.
+    // The next stage is not affected.
     first.setup(Stage::Test, &RunContext::default());
     assert_eq!(notes(&first), Vec::<String>::new());
 }
@@ -184,7 +184,7 @@ fn a_single_training_has_what_all_threads_do() {
     let _turn = turn();
     let (profiler, active) = begin();
     thread::spawn(|| backward(3)).join().expect("no panic");
-    // A second one inside the first, as a test inside a fit.
+    // A second training begins inside the first, like a test inside a fit.
     let (inner, active_inner) = begin();
     backward(1);
     thread::spawn(|| backward(4)).join().expect("no panic");
@@ -203,8 +203,8 @@ fn who_is_done_does_not_report_to_who_goes_on() {
         let other = threads.spawn(|| {
             let (profiler, active) = begin();
             barrier.wait();
-            barrier.wait(); // the other one has ended
-            barrier.wait(); // and has done something else
+            barrier.wait(); // the other training has ended
+            barrier.wait(); // and has run other work
             backward(2);
             drop(active);
             barrier.wait();
@@ -228,14 +228,15 @@ fn who_is_done_does_not_report_to_who_goes_on() {
         assert_eq!(calls(&profiler, "backward"), 3);
         let other = other.join().expect("no panic");
         assert_eq!(calls(&other, "backward"), 2);
-        // Alone, later on: whatever comes is told.
+        // When only one training is left, its profiler receives everything.
         let (later, _active) = begin();
         backward(4);
         assert_eq!(calls(&later, "backward"), 4);
     });
 }
 
-/// A profiler of the whole program, and a training with its own on a thread that then goes on.
+/// Combines a profiler of the whole program with a training that has its own profiler on a thread.
+/// The thread continues after that training.
 #[test]
 fn what_a_thread_does_after_its_own_training_is_counted() {
     let _turn = turn();
@@ -269,7 +270,8 @@ fn scopes_end_where_they_began() {
     let _turn = turn();
     let (first, active) = begin();
     let open = thread::scope(|threads| {
-        // Opened while there was one, by a thread that is nobody's, and closed while there are two.
+        // An unbound thread opens the scope while there is one training, and closes it while there
+        // are two.
         let (tell, told) = channel();
         let (say, said) = channel();
         let stray = threads.spawn(move || {

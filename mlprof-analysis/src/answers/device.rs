@@ -1,21 +1,21 @@
-//! What devices did.
+//! Analysis results for a device.
 
 use serde::Serialize;
 
-/// What a device, or a stream, does at a moment.
+/// Kind of work on a device or stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkKind {
-    /// Kernels that compute.
+    /// Compute kernels.
     Compute,
     /// Kernels that communicate with other devices.
     Communication,
-    /// Copies and fills.
+    /// Memory copies and fills.
     Memory,
 }
 
 impl WorkKind {
-    /// The word that JSON and tables have.
+    /// Returns the identifier used in JSON and tables.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Compute => "compute",
@@ -24,7 +24,7 @@ impl WorkKind {
         }
     }
 
-    /// In words, for tables.
+    /// Returns the label used in tables.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Compute => "kernels",
@@ -34,37 +34,38 @@ impl WorkKind {
     }
 }
 
-/// What kind of work a kernel does, as far as its name or its op tells.
+/// Kind of work of a kernel, derived from its name or its op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum KernelCategory {
-    /// Products of matrices: cuBLAS, CUTLASS, hipBLASLt, mixtures of experts.
+    /// Matrix products: cuBLAS, CUTLASS, hipBLASLt, mixtures of experts.
     Gemm,
     /// Attention, such as FlashAttention.
     Attention,
     /// Convolutions.
     Convolution,
-    /// One result per element: activations, optimizers, conversions between element types.
+    /// Kernels with one result per element: activations, optimizers, conversions between element
+    /// types.
     Elementwise,
-    /// Sums and other walks over a dimension: softmax, scans, arg-max, top-k, losses.
+    /// Reductions and scans over a dimension: softmax, arg-max, top-k, losses.
     Reduction,
     /// Layer, batch, group and RMS norms.
     Normalisation,
-    /// Copies between and within memories, and kernels that only move: concatenations, gathers,
+    /// Copies between or within memories, and kernels that only move data: concatenations, gathers,
     /// scatters.
     Copy,
-    /// Exchange with other devices.
+    /// Communication with other devices.
     Communication,
-    /// Fills of memory.
+    /// Memory fills.
     Memset,
-    /// Neither the name nor the op is known.
+    /// Unknown, because neither the name nor the op matches a rule.
     #[default]
     Other,
 }
 
 impl KernelCategory {
-    /// In words, for tables.
+    /// Returns the label used in tables.
     pub fn text(self) -> &'static str {
         match self {
             Self::Gemm => "GEMM",
@@ -81,16 +82,17 @@ impl KernelCategory {
     }
 }
 
-/// All calls of a kernel, copy or fill on one device that were launched in the window.
+/// Times of all calls of one kernel, copy or fill on one device that were launched in the window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KernelTimes {
-    /// The whole name, as the trace has it.
+    /// Full name in the trace.
     pub name: String,
-    /// The kind of work that it does.
+    /// Kind of work.
     pub category: KernelCategory,
-    /// How many were launched in the window, or began in it where no call is known.
+    /// Number of calls launched in the window. A call without a known launch counts if it began in
+    /// the window.
     pub calls: u64,
-    /// Time of all calls in nanoseconds, including calls that ran at the same time as others.
+    /// Time of all calls in nanoseconds. Concurrent calls count in full.
     pub total_ns: i64,
     /// Mean time of a call, rounded to whole nanoseconds.
     pub mean_ns: i64,
@@ -98,27 +100,27 @@ pub struct KernelTimes {
     pub min_ns: i64,
     /// Longest call in nanoseconds.
     pub max_ns: i64,
-    /// `total_ns` as part of the time in which the device was busy, from 0. Of all rows together it
-    /// exceeds 1 where streams work at the same time.
+    /// Share of the device's busy time that `total_ns` amounts to, from 0. The shares of all rows
+    /// can exceed 1 together if streams run concurrently.
     pub busy_share: f64,
-    /// Part of `total_ns` that belongs to forward ops that backward runs again, as activation
-    /// checkpointing does.
+    /// Part of `total_ns`, in nanoseconds, of forward ops that backward runs again, as in
+    /// activation checkpointing.
     pub recomputed_ns: i64,
-    /// The innermost op around the launches; of several ops the one with the most time. `None`
-    /// where no launch is known, or none is inside of an op.
+    /// Innermost op around the launches. If there are several, it is the op with the most time.
+    /// `None` if no launch is known or no op encloses one.
     pub op: Option<String>,
     /// Number of different ops that launched it.
     pub ops: u64,
-    /// The module that the launches belong to; of several modules the one with the most time.
+    /// Module of the launches. If there are several, it is the module with the most time.
     pub module: Option<String>,
     /// Number of different modules that launched it.
     pub modules: u64,
 }
 
-/// All work of one category on one device.
+/// Times of all work of one category on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct CategoryTimes {
-    /// The kind of work.
+    /// Kind of work.
     pub category: KernelCategory,
     /// Number of kernels, copies and fills.
     pub calls: u64,
@@ -126,74 +128,75 @@ pub struct CategoryTimes {
     pub total_ns: i64,
     /// Median time of a call in nanoseconds.
     pub median_ns: i64,
-    /// `total_ns` as part of the time in which the device was busy.
+    /// Share of the device's busy time that `total_ns` amounts to.
     pub busy_share: f64,
-    /// Part of `total_ns` that belongs to forward ops that backward runs again.
+    /// Part of `total_ns`, in nanoseconds, of forward ops that backward runs again.
     pub recomputed_ns: i64,
 }
 
-/// One device.
+/// Analysis results for one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceAnswers {
-    /// Its number.
+    /// Device id.
     pub device: i64,
-    /// Kernels, copies and fills by name, the most time first.
+    /// Kernels, copies and fills grouped by name, most time first.
     pub kernels: Vec<KernelTimes>,
-    /// The same by category, the most time first.
+    /// Kernels, copies and fills grouped by category, most time first.
     pub categories: Vec<CategoryTimes>,
-    /// What it did over time.
+    /// Breakdown of the device's time.
     pub times: DeviceTimes,
-    /// Its streams.
+    /// Idle time of each stream.
     pub streams: Vec<StreamIdle>,
-    /// What ran while it computed.
+    /// Work that ran while the device computed.
     pub overlap: Vec<Overlap>,
-    /// From calls to the beginning of what they launched.
+    /// Delays between launch calls and the start of their work.
     pub launches: LaunchStatistics,
-    /// How much was launched and had not begun.
+    /// Queue length of each stream.
     pub queues: Vec<QueueLength>,
-    /// Copies and fills, by their direction.
+    /// Copies and fills grouped by direction.
     pub copies: Vec<Bandwidth>,
-    /// Collectives whose messages the trace has. Their times include waiting for the last rank.
+    /// Collectives with known message sizes. Their times include waiting for the last rank.
     pub collectives: Vec<CollectiveTimes>,
-    /// Kernels that ops launch one after the other.
+    /// Frequent sequences of kernels launched by one op.
     pub sequences: Vec<KernelSequence>,
-    /// Calls that launched several things at once.
+    /// Calls that launched several kernels, copies or fills at once.
     pub graphs: Vec<GraphLaunch>,
 }
 
-/// What a device did. The six times from `compute_ns` to `idle_after_ns` add up to the window.
+/// Breakdown of a device's time. The six times from `compute_ns` to `idle_after_ns` add up to the
+/// window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct DeviceTimes {
-    /// The length of the window in nanoseconds: from the first to the last step without the time in
-    /// which recording paused, or the whole trace. All tables of a device are about this window.
+    /// Length of the window in nanoseconds. The window is the time from the first to the last step
+    /// without recording pauses, or the whole trace. All tables of a device cover this window.
     pub window_ns: i64,
-    /// It computed, whatever else it did.
+    /// Time in which the device computed, in nanoseconds. Other work may have run at the same time.
     pub compute_ns: i64,
-    /// It communicated and did not compute.
+    /// Time in which the device communicated and did not compute, in nanoseconds.
     pub exposed_communication_ns: i64,
-    /// It copied or filled, and did nothing else.
+    /// Time in which the device only copied or filled memory, in nanoseconds.
     pub exposed_memory_ns: i64,
-    /// It did nothing before its first work in the window.
+    /// Idle time before the first work in the window, in nanoseconds.
     pub idle_before_ns: i64,
-    /// It did nothing between its first and its last work.
+    /// Idle time between the first and the last work in the window, in nanoseconds.
     pub idle_between_ns: i64,
-    /// It did nothing after its last work in the window.
+    /// Idle time after the last work in the window, in nanoseconds.
     pub idle_after_ns: i64,
-    /// All kernels that compute, those at the same time counted each.
+    /// Summed time of all compute kernels in nanoseconds. Concurrent kernels count in full.
     pub compute_sum_ns: i64,
-    /// All kernels that communicate.
+    /// Summed time of all communication kernels in nanoseconds.
     pub communication_sum_ns: i64,
-    /// All copies and fills.
+    /// Summed time of all copies and fills in nanoseconds.
     pub memory_sum_ns: i64,
-    /// It worked so many nanoseconds outside of the window, in no step.
+    /// Busy time outside the window, in nanoseconds. It belongs to no step.
     pub outside_ns: i64,
-    /// The part of `outside_ns` after the end of the last step on the host, in nanoseconds. It is
-    /// large where steps return before their work has run.
+    /// Part of `outside_ns` after the last step ended on the host, in nanoseconds. It is large if
+    /// steps return before their work has run.
     pub after_last_step_ns: i64,
 }
 
 impl DeviceTimes {
-    /// What the window went into, which adds up to it, in words.
+    /// Returns the parts of the window with their labels. They add up to the window.
     pub(crate) fn parts(&self) -> [(i64, &'static str); 6] {
         [
             (self.compute_ns, "computing"),
@@ -206,179 +209,182 @@ impl DeviceTimes {
     }
 }
 
-/// Why a stream did nothing, from its first to its last work in the window. The parts add up to
-/// `span_ns`.
+/// Busy and idle time of a stream from its first to its last work in the window, by cause. The
+/// parts add up to `span_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct StreamIdle {
-    /// Its number.
+    /// Stream id.
     pub stream: i64,
-    /// From its first to its last work in the window, in nanoseconds of the window.
+    /// Time from the first to the last work in the window, in nanoseconds of the window.
     pub span_ns: i64,
-    /// It worked.
+    /// Busy time in nanoseconds.
     pub busy_ns: i64,
-    /// What came next was launched only after it had nothing to do: until the call began.
+    /// Time in which the stream was idle and the launch call of its next work had not begun, in
+    /// nanoseconds.
     pub waiting_for_host_ns: i64,
-    /// The same, from the beginning of the call until the work began.
+    /// Idle time from the start of such a late launch call to the start of its work, in
+    /// nanoseconds.
     pub launch_delay_ns: i64,
-    /// Less than 30 µs between things that were launched already.
+    /// Idle time in gaps of less than 30 µs between work that was already launched, in nanoseconds.
     pub between_kernels_ns: i64,
-    /// It waited for another stream, which communicated.
+    /// Time waiting for communication on another stream, in nanoseconds.
     pub waiting_for_communication_ns: i64,
-    /// It waited for another stream, which computed.
+    /// Time waiting for computation on another stream, in nanoseconds.
     pub waiting_for_compute_ns: i64,
-    /// It waited for another stream, which copied or filled.
+    /// Time waiting for copies or fills on another stream, in nanoseconds.
     pub waiting_for_memory_ns: i64,
-    /// Longer, or nothing is known of the launch.
+    /// Time in longer gaps, or in gaps with an unknown launch, in nanoseconds.
     pub other_ns: i64,
 }
 
 impl StreamIdle {
-    /// What HolisticTraceAnalysis calls `host_wait`: all of each gap after which something was
-    /// launched late, unless it waited for another stream until then.
+    /// Returns the `host_wait` time of HolisticTraceAnalysis in nanoseconds. It covers each gap
+    /// that ends with late-launched work, except the time in which the stream waited for another
+    /// stream.
     pub fn host_wait_ns(&self) -> i64 {
         self.waiting_for_host_ns + self.launch_delay_ns
     }
 }
 
-/// How much of one kind of work was hidden behind computing, in the window.
+/// Overlap of one kind of work with computation in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Overlap {
-    /// The kind of work.
+    /// Kind of work.
     pub kind: WorkKind,
-    /// When any of it ran.
+    /// Time in which any of this work ran, in nanoseconds.
     pub total_ns: i64,
-    /// While the device computed, too.
+    /// Part of `total_ns` in which the device also computed, in nanoseconds.
     pub hidden_ns: i64,
 }
 
-/// From calls in the window to what they launched. Each call counts once, however much it launches.
+/// Delays between launch calls in the window and the work they launched. Each call counts once,
+/// even if it launches several kernels.
 ///
-/// Quantiles are interpolated between the two nearest calls, as
-/// [`mlprof_report::ranks::quantile`] does.
+/// Quantiles are interpolated between the two nearest calls, as in
+/// [`mlprof_report::ranks::quantile`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct LaunchStatistics {
     /// Number of calls that launched work.
     pub calls: u64,
     /// Number of kernels, copies and fills that these calls launched.
     pub launched: u64,
-    /// Number of kernels, copies and fills that began in the window and whose call is not known.
+    /// Number of kernels, copies and fills that began in the window without a known launch call.
     pub unknown: u64,
-    /// Part of `unknown` that was launched before the trace began: its stream ran it before the
-    /// first work of a known call.
+    /// Part of `unknown` that was launched before the trace began. Its stream ran it before the
+    /// first work with a known call.
     pub before_trace: u64,
-    /// Time within the window in nanoseconds in which work ran that was launched before the trace
-    /// began.
+    /// Time within the window, in nanoseconds, in which work launched before the trace ran.
     pub before_trace_ns: i64,
-    /// Median time in nanoseconds from a call's end to the beginning of its first work; 0 for a
-    /// call whose work begins earlier.
+    /// Median delay, in nanoseconds, from the end of a call to the start of its first work. The
+    /// delay is 0 if the work starts before the call ends.
     pub delay_median_ns: i64,
-    /// The quantile of these times at 90 %.
+    /// 90th percentile of these delays in nanoseconds.
     pub delay_p90_ns: i64,
-    /// The longest of these times.
+    /// Longest of these delays in nanoseconds.
     pub delay_max_ns: i64,
     /// Number of calls that took longer than all of their work together.
     pub shorter_than_call: u64,
-    /// Number of calls of more than 50 µs.
+    /// Number of calls longer than 50 µs.
     pub long_calls: u64,
     /// Number of calls whose first work began more than 100 µs after their end.
     pub long_delays: u64,
 }
 
-/// How much a stream had before it, in the window.
+/// Number of launched but not yet started kernels, copies and fills of a stream in the window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QueueLength {
-    /// The stream.
+    /// Stream id.
     pub stream: i64,
-    /// From the first call to the last beginning.
+    /// Time from the first launch call to the start of the last work, in nanoseconds.
     pub span_ns: i64,
-    /// By time.
+    /// Time-weighted mean queue length.
     pub mean: f64,
-    /// The most.
+    /// Maximum queue length.
     pub max: i64,
-    /// How long there was nothing.
+    /// Time in which the queue was empty, in nanoseconds.
     pub empty_ns: i64,
 }
 
 /// Copies or fills of one direction that began in the window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bandwidth {
-    /// As the trace calls them.
+    /// Name in the trace.
     pub name: String,
-    /// How many.
+    /// Number of copies or fills.
     pub count: u64,
-    /// How many of them have no size in the trace.
+    /// Number of copies or fills without a size in the trace.
     pub unknown: u64,
-    /// Bytes that the others moved; `None` if no size is known.
+    /// Bytes moved by copies or fills with a known size. `None` if no size is known.
     pub bytes: Option<u64>,
-    /// Time in nanoseconds in which any of them ran.
+    /// Time in nanoseconds in which at least one of them ran.
     pub busy_ns: i64,
-    /// Gigabytes per second while any ran whose size is known; `None` if none of these took any
-    /// time.
+    /// Mean bandwidth in gigabytes per second while any copy or fill of known size ran. `None` if
+    /// these took no time.
     pub mean_gb_per_s: Option<f64>,
-    /// The most at one moment.
+    /// Peak bandwidth in gigabytes per second.
     pub max_gb_per_s: Option<f64>,
 }
 
-/// Collectives of one kind, message and group.
+/// Collectives of one kind, message size and group.
 ///
-/// Sizes and bandwidths are those of [NCCL's
+/// Sizes and bandwidths are defined as in [NCCL's
 /// tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CollectiveTimes {
-    /// The collective: `all_reduce`, `all_gather`, …
+    /// Kind of collective: `all_reduce`, `all_gather`, …
     pub collective: String,
-    /// The type of its elements, as the trace calls it.
+    /// Element type as named in the trace.
     pub dtype: String,
-    /// The name of its group of ranks; empty if the trace does not have it.
+    /// Name of the process group. Empty if the trace does not contain it.
     pub group: String,
-    /// Ranks in the group; 0 if that is not known.
+    /// Number of ranks in the group. 0 if it is unknown.
     pub group_size: u64,
-    /// Size of the message in bytes: the buffer of one rank for all-reduce, broadcast and reduce,
-    /// of all ranks together for all-gather, reduce-scatter and all-to-all.
+    /// Message size in bytes. For all-reduce, broadcast and reduce it is the buffer of one rank.
+    /// For all-gather, reduce-scatter and all-to-all it is the buffers of all ranks together.
     pub message_bytes: u64,
-    /// How many.
+    /// Number of collectives.
     pub count: u64,
-    /// How long all of them took together.
+    /// Total duration in nanoseconds.
     pub total_ns: i64,
-    /// How long the shortest took.
+    /// Shortest duration in nanoseconds.
     pub shortest_ns: i64,
-    /// Their median duration.
+    /// Median duration in nanoseconds.
     pub median_ns: i64,
-    /// How long the longest took.
+    /// Longest duration in nanoseconds.
     pub longest_ns: i64,
-    /// Algorithm bandwidth: the message by the median duration.
+    /// Algorithm bandwidth in gigabytes per second: message size divided by median duration.
     pub algorithm_gb_per_s: f64,
-    /// Bus bandwidth: what a rank's link moves at the median duration; `None` if the group's size
-    /// is not known.
+    /// Bus bandwidth in gigabytes per second, which is the traffic of a rank's link at the median
+    /// duration. `None` if the group size is unknown.
     pub bus_gb_per_s: Option<f64>,
-    /// Bus bandwidth of the shortest.
+    /// Bus bandwidth in gigabytes per second of the shortest collective.
     pub most_bus_gb_per_s: Option<f64>,
 }
 
-/// What an op launches.
+/// Sequence of kernels launched by an op.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KernelSequence {
-    /// The outermost op.
+    /// Outermost op.
     pub op: String,
-    /// The kernels in the order of their launches.
+    /// Kernels in launch order.
     pub kernels: Vec<String>,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// How long the kernels took together.
+    /// Total time of the kernels in nanoseconds.
     pub device_ns: i64,
 }
 
-/// A call that launches several things at once, as a graph does.
+/// Call that launches several kernels, copies or fills at once, such as a graph launch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GraphLaunch {
-    /// The call.
+    /// Name of the call.
     pub call: String,
-    /// The innermost op or action around it.
+    /// Innermost op or action around the call.
     pub inside: Option<String>,
-    /// How often.
+    /// Number of launches.
     pub launches: u64,
-    /// How many kernels, copies and fills together.
+    /// Total number of kernels, copies and fills.
     pub kernels: u64,
-    /// How long these took together.
+    /// Total time of this work in nanoseconds.
     pub device_ns: i64,
 }

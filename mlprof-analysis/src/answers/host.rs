@@ -1,38 +1,38 @@
-//! What the host's threads did.
+//! Analysis results for host threads.
 
 use serde::Serialize;
 
 use crate::trace::Category;
 
-/// What a thread does at a moment, by the innermost of what is open then.
+/// Activity of a thread, classified by its innermost open slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Activity {
-    /// An op of a framework.
+    /// A framework op.
     Op,
-    /// An action or module, outside of the ops in it.
+    /// An action or module, outside the ops in it.
     Annotation,
-    /// Python.
+    /// A Python function.
     Python,
-    /// A call of a device's library, such as a launch.
+    /// A call of the device's library, such as a kernel launch.
     Runtime,
     /// A call that waits for a device.
     WaitingForDevice,
     /// A loop that waits for its next batch.
     WaitingForData,
-    /// Work of a recorder or a compiler of kernels.
+    /// Overhead of a recorder or a kernel compiler.
     Overhead,
-    /// Something of another category.
+    /// A slice of another category.
     Other,
-    /// Nothing is recorded of the thread, and a device works.
+    /// Idle thread while a device works.
     DeviceWorks,
-    /// Nothing is recorded.
+    /// Idle thread.
     Nothing,
 }
 
 impl Activity {
-    /// In words, for tables.
+    /// Returns the label used in tables.
     pub fn text(self) -> &'static str {
         match self {
             Self::Op => "ops",
@@ -49,72 +49,75 @@ impl Activity {
     }
 }
 
-/// A part of a step's time.
+/// Part of a step's time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StepPart {
-    /// The innermost action around it; `None` outside of all.
+    /// Innermost enclosing action. `None` outside all actions.
     pub action: Option<String>,
-    /// What was done.
+    /// Activity of the thread.
     pub activity: Activity,
-    /// How long.
+    /// Duration in nanoseconds.
     pub duration_ns: i64,
 }
 
-/// What the time of a step went into, by the thread that ran it.
+/// Breakdown of a step's time on the thread that ran it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StepBreakdown {
-    /// The step's number; `None` if the trace has no steps, and this is all of it.
+    /// Step number. `None` if the trace has no steps, in which case this entry covers the whole
+    /// trace.
     pub number: Option<u64>,
-    /// The thread.
+    /// Name of the thread.
     pub thread: String,
-    /// When it began, after the beginning of the trace.
+    /// Start of the step in nanoseconds after the start of the trace.
     pub start_ns: i64,
-    /// How long it took, without pauses of the recording such as a validation within the step.
+    /// Duration in nanoseconds, without recording pauses such as a validation within the step.
     pub duration_ns: i64,
-    /// How long the loop waited for data, all that happened in this thread meanwhile included.
+    /// Time in which the loop waited for data, in nanoseconds. It includes everything that ran in
+    /// this thread during the wait.
     pub waiting_for_data_ns: i64,
-    /// Where the time went, the longest first. They add up to `duration_ns`.
+    /// Parts of the step, longest first. They add up to `duration_ns`.
     pub parts: Vec<StepPart>,
 }
 
-/// How much of a window a thread worked.
+/// Busy, waiting and idle time of a thread in a window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadTimes {
-    /// The thread.
+    /// Name of the thread.
     pub thread: String,
-    /// The length of the window: from the first to the last step without the time in which
-    /// recording paused, or the whole trace. The other times add up to it.
+    /// Length of the window in nanoseconds. The window is the time from the first to the last step
+    /// without recording pauses, or the whole trace. The other times add up to it.
     pub window_ns: i64,
-    /// Something is recorded, and it is no waiting.
+    /// Time in recorded slices other than waits, in nanoseconds.
     pub busy_ns: i64,
-    /// Waiting for a device.
+    /// Time waiting for a device, in nanoseconds.
     pub waiting_for_device_ns: i64,
-    /// Waiting for data.
+    /// Time waiting for data, in nanoseconds.
     pub waiting_for_data_ns: i64,
-    /// Nothing is recorded.
+    /// Time without a recorded slice, in nanoseconds.
     pub idle_ns: i64,
 }
 
-/// Everything of one name.
+/// Times of all slices of one category and name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NameTimes {
-    /// The category.
+    /// Category of the slices.
     pub category: Category,
-    /// The name.
+    /// Name of the slices.
     pub name: String,
-    /// How often.
+    /// Number of calls.
     pub calls: u64,
-    /// With what is inside; what is inside of its like is counted once.
+    /// Inclusive time in nanoseconds. Slices nested in a slice of the same name count once.
     pub total_ns: i64,
-    /// Without what is inside. Of all rows together it is the time that threads were not idle, steps
-    /// included.
+    /// Self time in nanoseconds. The self times of all rows add up to the time in which threads
+    /// were not idle, including steps.
     pub self_ns: i64,
-    /// What devices did that was launched in it, and in no op further inside.
+    /// Device time, in nanoseconds, of work launched in these slices and in no deeper op.
     pub device_ns: i64,
 }
 
 impl NameTimes {
-    /// The category in the vendor's words: PyTorch's traces call HIP's runtime `cuda_runtime`, too.
+    /// Returns the category with the vendor's name. PyTorch's traces also use `cuda_runtime` for
+    /// HIP's runtime.
     pub(crate) fn category_text(&self) -> &'static str {
         match self.category {
             Category::CudaRuntime if self.name.starts_with("hip") => "hip_runtime",
@@ -124,82 +127,84 @@ impl NameTimes {
     }
 }
 
-/// A module of a model.
+/// Times of one module of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModuleTimes {
-    /// The module.
+    /// Name of the module.
     pub module: String,
-    /// How often it ran forward.
+    /// Number of forward calls.
     pub calls: u64,
-    /// Forward, with modules inside.
+    /// Inclusive forward time in nanoseconds.
     pub total_ns: i64,
-    /// Forward and backward, without modules inside.
+    /// Self time of forward and backward in nanoseconds, without nested modules.
     pub self_ns: i64,
-    /// That of backward ops in `self_ns`, which are known by the arrows from forward ops.
+    /// Part of `self_ns` spent in backward ops, in nanoseconds. The flow arrows from forward ops
+    /// identify them.
     pub backward_ns: i64,
-    /// What devices did for it, without modules inside.
+    /// Device time in nanoseconds, without nested modules.
     pub device_ns: i64,
 }
 
-/// A step that took much longer than the others.
+/// Step that took much longer than the others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OutlierStep {
-    /// The step's number.
+    /// Step number.
     pub number: u64,
-    /// How long it took.
+    /// Duration in nanoseconds.
     pub duration_ns: i64,
-    /// What steps take in the middle.
+    /// Median duration of all steps in nanoseconds.
     pub median_ns: i64,
-    /// How far it is from there: 0.6745 × the distance, by the median distance of all steps.
+    /// Modified z-score: 0.6745 × the distance from the median, divided by the median distance of
+    /// all steps.
     pub score: f64,
-    /// Parts that took longer than in the middle of the other steps, the greatest difference first.
+    /// Parts that took longer than their median over the other steps, greatest difference first.
     pub differences: Vec<StepDifference>,
 }
 
-/// A part of a step that took longer than it does in the middle of the others.
+/// Part of a step that took longer than its median over the other steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StepDifference {
-    /// The innermost action around it.
+    /// Innermost enclosing action.
     pub action: Option<String>,
-    /// What was done.
+    /// Activity of the thread.
     pub activity: Activity,
-    /// How long in this step.
+    /// Duration in this step, in nanoseconds.
     pub duration_ns: i64,
-    /// How long in the middle of the others.
+    /// Median duration in the other steps, in nanoseconds.
     pub median_ns: i64,
 }
 
-/// What a part of a critical path is.
+/// Kind of a critical path segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PathKind {
-    /// A thread works.
+    /// Work of a thread.
     Host(Activity),
-    /// A kernel that computes.
+    /// A compute kernel.
     Compute,
-    /// A kernel that communicates.
+    /// A communication kernel.
     Communication,
-    /// A copy or a fill.
+    /// A memory copy or fill.
     Memory,
-    /// From a launch until the device begins, though it had nothing else to do.
+    /// Delay from a launch call to the start of its work on an idle device.
     LaunchDelay,
-    /// Between what a stream does one after the other, though it was launched already; where its
-    /// launch is not known, less than 30 µs.
+    /// Gap between consecutive work of a stream that was already launched. If the launch is
+    /// unknown, the gap is shorter than 30 µs.
     BetweenKernels,
-    /// A stream did nothing for longer, and the launch of what came next is not known.
+    /// Longer idle gap of a stream before work with an unknown launch.
     Unexplained,
-    /// From the end of a device's work until the call returns that waited for it.
+    /// Time from the end of a device's work to the return of the call that waited for it.
     ReturnFromWaiting,
 }
 
 impl PathKind {
-    /// Whether the name of such a part is that of a device's work.
+    /// Returns `true` if the segment's name is the name of device work.
     pub(crate) fn names_device_work(self) -> bool {
         !matches!(self, Self::Host(_))
     }
 
-    /// In words, for tables.
+    /// Returns the label used in tables.
     pub fn text(self) -> &'static str {
         match self {
             Self::Host(activity) => activity.text(),
@@ -214,45 +219,45 @@ impl PathKind {
     }
 }
 
-/// A stretch of a critical path.
+/// Segment of a critical path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PathSegment {
-    /// When it begins, in the time of the step that was recorded; pauses do not count.
+    /// Start in nanoseconds of recorded time in the step. Recording pauses are not counted.
     pub start_ns: i64,
-    /// How long it is.
+    /// Duration in nanoseconds.
     pub duration_ns: i64,
-    /// What it is.
+    /// Kind of the segment.
     pub kind: PathKind,
-    /// What happens; `None` if nothing is recorded.
+    /// Name of the slice. `None` if no slice is recorded.
     pub name: Option<String>,
-    /// The thread or stream.
+    /// Name of the thread or stream.
     pub track: String,
 }
 
-/// What a step's end waited for, and what that waited for, back to its beginning.
+/// Critical path of a step: the chain of dependencies from the step's end back to its beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CriticalPath {
-    /// The step's number; `None` if the trace has no steps.
+    /// Step number. `None` if the trace has no steps.
     pub step: Option<u64>,
-    /// How long it is, which is how long the step took.
+    /// Length in nanoseconds, which equals the duration of the step.
     pub length_ns: i64,
-    /// What it goes through, the longest first. The parts add up to `length_ns`.
+    /// Parts of the path, longest first. They add up to `length_ns`.
     pub parts: Vec<PathPart>,
-    /// Stretches from the beginning to the end: each begins where the one before ends. Only of the step in
-    /// the middle of all, by how long they took, or the one that was asked for.
+    /// Consecutive segments from the beginning to the end. Only the requested step has segments.
+    /// Without a request it is the step with the median duration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<PathSegment>,
 }
 
-/// All stretches of a critical path that are of one kind and name.
+/// All segments of a critical path with one kind and name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PathPart {
-    /// What they are.
+    /// Kind of the segments.
     pub kind: PathKind,
-    /// What happens.
+    /// Name of the slices.
     pub name: Option<String>,
-    /// How many.
+    /// Number of segments.
     pub count: u64,
-    /// How long together.
+    /// Total duration in nanoseconds.
     pub duration_ns: i64,
 }

@@ -1,4 +1,4 @@
-//! What is found in a trace. All times are whole nanoseconds.
+//! Types of the analysis results. All times are whole nanoseconds.
 
 mod device;
 mod host;

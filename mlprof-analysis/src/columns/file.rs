@@ -1,4 +1,4 @@
-//! One table's file: columns written and read.
+//! Reader and writer for the file of one table.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -20,10 +20,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::ColumnsError;
 use super::schema::{Column, Kind, SCHEMA_VERSION, Storage, Table, VERSION_KEY};
 
-/// Rows of a row group.
+/// Number of rows in a row group.
 const GROUP: usize = 128 << 10;
 
-/// Where the values of a column come from: by row.
+/// Source of a column's values, called with the row number.
 pub(super) enum Source<'a> {
     Integers(Box<dyn Fn(usize) -> Option<i64> + 'a>),
     Reals(Box<dyn Fn(usize) -> Option<f64> + 'a>),
@@ -35,7 +35,7 @@ impl<'a> Source<'a> {
         Self::Integers(Box::new(move |row| Some(of(row))))
     }
 
-    /// Those that are 0 are not there.
+    /// Creates a source in which 0 becomes NULL.
     pub(super) fn naturals(of: impl Fn(usize) -> u64 + 'a) -> Self {
         Self::Integers(Box::new(move |row| i64::try_from(of(row)).ok().filter(|it| *it != 0)))
     }
@@ -57,7 +57,7 @@ fn failed(error: ParquetError) -> io::Error {
     io::Error::other(error)
 }
 
-/// Writes a table of so many rows. `sources` are in the order of its columns.
+/// Writes a table with `rows` rows. `sources` are in the order of its columns.
 pub(super) fn write(
     out: &mut dyn Write,
     table: &Table,
@@ -66,7 +66,8 @@ pub(super) fn write(
 ) -> io::Result<()> {
     debug_assert_eq!(sources.len(), table.columns.len(), "{}", table.name);
     let schema = Arc::new(parse_message_type(&table.message()).map_err(failed)?);
-    // What is written may be nothing that other threads can have: it gets each group as it is finished.
+    // The Parquet writer requires a `Send` output, which `out` may not be. It writes each row group
+    // to a buffer, which is then copied to `out`.
     let writer =
         SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties(table, rows, sources)));
     let mut writer = writer.map_err(failed)?;
@@ -97,10 +98,10 @@ pub(super) fn write(
     out.write_all(writer.inner())
 }
 
-/// So many rows must have one value, on average, for it to be worth a place in a dictionary.
+/// Minimum average number of rows per distinct value for which a dictionary is worthwhile.
 const ROWS_OF_A_VALUE: usize = 4;
 
-/// Whether a column has few different values, by those of its first group.
+/// Returns `true` if a column has few distinct values, judged by its first row group.
 fn has_few(source: &Source<'_>, rows: usize) -> bool {
     let Source::Integers(of) = source else { return false };
     let rows = rows.min(GROUP);
@@ -112,8 +113,8 @@ fn has_few(source: &Source<'_>, rows: usize) -> bool {
     })
 }
 
-/// Levels of zstd. Differences and numbers of dictionaries are few bytes, in which it costs next to nothing to look
-/// longer; in plain numbers it costs more than all the rest.
+/// Zstd compression levels. A thorough search is cheap for the few bytes of deltas and dictionary
+/// indices. For plain numbers it would cost more than all other work.
 const THOROUGH: i32 = 9;
 const USUAL: i32 = 3;
 const HASTY: i32 = 1;
@@ -162,19 +163,19 @@ fn write_column<T: DataType, W: Write + Send>(
     column.close()
 }
 
-/// Rows of a table that were read, one group of them.
+/// Row group of a table that was read.
 pub(super) struct Rows {
     table: Table,
     pub(super) count: usize,
-    /// The version of the schema that the file has.
+    /// Schema version of the file.
     pub(super) version: u32,
     columns: Vec<Values>,
 }
 
-/// The values of a column, one for each row; none where no row has one.
+/// Values of a column, one per row. Empty if no row has a value.
 struct Filled<T> {
     values: Vec<T>,
-    /// Which rows have one; nothing where all have.
+    /// For each row, `true` if it has a value. Empty if all rows have one, or if none has.
     is_there: Vec<bool>,
 }
 
@@ -185,8 +186,8 @@ enum Values {
     NotRead,
 }
 
-/// Reads these columns of a table, group by group. Files of a later version are refused; columns that a
-/// file lacks are empty.
+/// Reads the `wanted` columns of a table, one row group at a time. Files of a later version are
+/// rejected, and columns missing in the file are empty.
 pub(super) fn read(
     path: &Path,
     table: &Table,
@@ -289,13 +290,13 @@ impl Rows {
         self.table.place(name).and_then(|place| self.columns.get(place)).unwrap_or(&Values::NotRead)
     }
 
-    /// A number; 0 where there is none.
+    /// Returns a column of integers, with 0 for missing values.
     pub(super) fn integer<'a>(&'a self, name: &str) -> impl Fn(usize) -> i64 + use<'a> {
         let of = self.maybe(name);
         move |row| of(row).unwrap_or(0)
     }
 
-    /// A number, where there is one.
+    /// Returns a column of optional integers.
     pub(super) fn maybe<'a>(&'a self, name: &str) -> impl Fn(usize) -> Option<i64> + use<'a> {
         let column = match self.column(name) {
             Values::Integers(column) => Some(column),
@@ -304,7 +305,7 @@ impl Rows {
         move |row| column?.get(row).copied()
     }
 
-    /// A number with a fraction; 0 where there is none.
+    /// Returns a column of floating-point numbers, with 0 for missing values.
     pub(super) fn real<'a>(&'a self, name: &str) -> impl Fn(usize) -> f64 + use<'a> {
         let column = match self.column(name) {
             Values::Reals(column) => Some(column),
@@ -313,7 +314,7 @@ impl Rows {
         move |row| column.and_then(|column| column.get(row)).copied().unwrap_or(0.0)
     }
 
-    /// A text, where there is one.
+    /// Returns a column of optional strings.
     pub(super) fn text<'a>(&'a self, name: &str) -> impl Fn(usize) -> Option<&'a str> + use<'a> {
         let column = match self.column(name) {
             Values::Texts(column) => Some(column),
@@ -322,8 +323,8 @@ impl Rows {
         move |row| column?.get(row)?.as_utf8().ok()
     }
 
-    /// What is made of each text, once for each: those of a dictionary are the same bytes each time.
-    /// `none`: where there is no text.
+    /// Returns a column of values computed from strings, with `none` for missing strings. Each
+    /// distinct string is converted once, because equal strings of a dictionary share their bytes.
     pub(super) fn map<'a, T: Copy + 'a>(
         &'a self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What tables say of the trace as a whole.
+//! Trace metadata stored in tables.
 
 use super::ColumnsError;
 use super::file;
@@ -14,7 +14,7 @@ pub(super) fn small(number: i64) -> u32 {
     u32::try_from(number).unwrap_or(0)
 }
 
-/// What the tables say of the trace.
+/// Reads the trace metadata from the tables.
 pub(super) fn info(files: &TraceFiles) -> Result<Info, ColumnsError> {
     let mut info = Info::default();
     let columns = [
@@ -42,7 +42,7 @@ pub(super) fn info(files: &TraceFiles) -> Result<Info, ColumnsError> {
         (info.host, info.stage, info.cut_short) = (text("host"), text("stage"), text("cut_short"));
         info.boot_id = text("boot_id");
     })?;
-    // Those of the first version have none.
+    // Tables of the first version have no clock readings.
     if files.of(&CLOCKS).exists() {
         let columns = ["ts", "realtime", "monotonic", "error"];
         file::read(&files.of(&CLOCKS), &CLOCKS, &columns, |rows| {
@@ -67,7 +67,7 @@ pub(super) fn info(files: &TraceFiles) -> Result<Info, ColumnsError> {
     Ok(info)
 }
 
-/// Whether the tables list pauses of the recording, as those of earlier versions do not.
+/// Returns `true` if the tables list recording pauses. Tables of earlier versions do not.
 pub(super) fn has_pauses(files: &TraceFiles) -> bool {
     files.of(&PAUSES).exists()
 }

@@ -1,8 +1,8 @@
-//! Traces as Parquet: a folder of flat tables that DuckDB, DataFusion, Spark, polars and pandas read as they
-//! are. Feature `parquet`.
+//! Traces as Parquet tables: a folder of flat tables that DuckDB, DataFusion, Spark, polars and
+//! pandas can read directly. Requires the feature `parquet`.
 //!
-//! `FOLDER/<table>/<rank>-<cycle>.parquet`; names are those of Perfetto's tables. [`text_of_schema`] says what is in
-//! them.
+//! Files are named `FOLDER/<table>/<rank>-<cycle>.parquet`, and tables and columns are named as in
+//! Perfetto. [`text_of_schema`] describes their contents.
 
 mod file;
 mod info;
@@ -29,50 +29,50 @@ pub use self::schema::{
 };
 pub use self::write::write;
 
-/// Why a trace cannot be read from tables.
+/// Error of reading a trace from tables.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ColumnsError {
-    /// A file is not there, or cannot be read.
+    /// A file does not exist or cannot be read.
     #[error("cannot read {path}", path = .path.display())]
     Io {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         #[source]
         error: io::Error,
     },
-    /// It is no Parquet, or not all of it.
+    /// The file is not a Parquet file, or it is incomplete.
     #[error("{path} is not Parquet, or not all of it: {reason}", path = .path.display())]
     Broken {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the defect.
         reason: String,
     },
-    /// A later version changed what columns mean.
+    /// The file was written by a later version, which changed the meaning of columns.
     #[error(
         "{path} was written by a newer mlprof: its schema has the version {found}, and this mlprof knows \
          those up to {SCHEMA_VERSION}",
         path = .path.display()
     )]
     Newer {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// The file's version.
+        /// Schema version of the file.
         found: u32,
     },
-    /// Somebody else's tables.
+    /// The table was written by another program.
     #[error("{path} is no table of mlprof: it does not say which version of the schema it has",
         path = .path.display())]
     NotOurs {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Tables without a slice.
+    /// The tables contain no slice.
     #[error("nothing was recorded in {path}", path = .path.display())]
     Empty {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
 }

@@ -1,4 +1,4 @@
-//! Tables of one recording do not take the place of another one's.
+//! Protection of existing tables against overwriting by another recording.
 
 use std::io;
 use std::path::Path;
@@ -9,13 +9,13 @@ use super::paths::TraceFiles;
 use super::schema::SLICES;
 use crate::trace::{Info, Trace};
 
-/// An error if a folder has the same cycle of the same rank of something else.
+/// Returns an error if a folder contains tables of the same rank and cycle from another recording.
 pub(super) fn refuse_another(trace: &Trace, folder: &Path) -> io::Result<()> {
     let own = &trace.info;
     let files = TraceFiles::new(folder, own.rank, own.cycle);
-    // What cannot be read is worth nothing.
+    // Unreadable tables need no protection.
     let Ok(there) = info(&files) else { return Ok(()) };
-    // Tables of earlier versions have neither events nor pauses.
+    // Tables of earlier versions contain neither the number of events nor pauses.
     let mut comparable = Info { events: there.events, ..own.kept_in_tables() };
     if !has_pauses(&files) {
         comparable.pauses.clear();
@@ -47,7 +47,8 @@ pub(super) fn refuse_another(trace: &Trace, folder: &Path) -> io::Result<()> {
     ))
 }
 
-/// Whether the slices that are there are others. PyTorch's traces say little more of themselves.
+/// Returns `true` if the first slice of the existing tables differs from that of the trace. This
+/// comparison is needed because PyTorch's traces have little metadata.
 fn begins_elsewhere(trace: &Trace, files: &TraceFiles) -> bool {
     let mut first = None;
     let read = file::read(&files.of(&SLICES), &SLICES, &["ts"], |rows| {

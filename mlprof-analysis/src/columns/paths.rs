@@ -1,4 +1,4 @@
-//! Where tables lie.
+//! Paths of table files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use mlprof_events::files::refuse_link_of_others;
 use super::ColumnsError;
 use super::schema::{OPS, SLICES, TABLES, Table};
 
-/// The tables of one trace.
+/// Table files of one trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceFiles {
     folder: PathBuf,
@@ -16,50 +16,52 @@ pub struct TraceFiles {
 }
 
 impl TraceFiles {
-    /// Those of a rank's cycle.
+    /// Returns the table files of a rank and cycle.
     pub(super) fn new(folder: &Path, rank: u32, cycle: u64) -> Self {
         Self { folder: folder.to_owned(), name: format!("{rank}-{cycle}.parquet") }
     }
 
-    /// The file of a table.
+    /// Returns the file path of a table.
     pub fn of(&self, table: &Table) -> PathBuf {
         self.folder.join(table.name).join(&self.name)
     }
 }
 
-/// Whether a folder has traces as tables.
+/// Returns `true` if a folder contains traces as tables.
 pub fn is_folder_of_tables(folder: &Path) -> bool {
     folder.join(SLICES.name).is_dir()
 }
 
-/// Whether a folder has sums of traces as tables: those of [`Rollups`](crate::rollups::Rollups).
+/// Returns `true` if a folder contains tables with the sums of
+/// [`Rollups`](crate::rollups::Rollups).
 pub fn is_folder_of_rollups(folder: &Path) -> bool {
     folder.join(OPS.name).is_dir()
 }
 
-/// The traces of a folder, by rank and cycle.
+/// Finds the traces of a folder, ordered by rank and cycle.
 ///
 /// # Errors
 ///
-/// If the folder cannot be read.
+/// Returns an error if the folder cannot be read.
 pub fn find(folder: &Path) -> Result<Vec<TraceFiles>, ColumnsError> {
     having(folder, &SLICES)
 }
 
-/// The traces of a folder of which there are sums, by rank and cycle.
+/// Finds the traces of a folder that have sums, ordered by rank and cycle.
 ///
 /// # Errors
 ///
-/// If the folder cannot be read.
+/// Returns an error if the folder cannot be read.
 pub fn find_rollups(folder: &Path) -> Result<Vec<TraceFiles>, ColumnsError> {
     having(folder, &OPS)
 }
 
-/// Removes the tables of ranks from a folder, if it is there. Other files stay.
+/// Removes the tables of the selected ranks from a folder. Other files remain, and a missing folder
+/// is not an error.
 ///
 /// # Errors
 ///
-/// If something that is there cannot be removed.
+/// Returns an error if an existing file cannot be removed.
 pub fn remove(folder: &Path, is_of: impl Fn(u32) -> bool) -> io::Result<()> {
     let unless_gone = |result: io::Result<()>| match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -83,7 +85,7 @@ pub fn remove(folder: &Path, is_of: impl Fn(u32) -> bool) -> io::Result<()> {
     Ok(())
 }
 
-/// The rank and the cycle that a file is named after.
+/// Parses the rank and cycle from a file name.
 fn numbers(name: &str) -> Option<(u32, u64)> {
     let (rank, cycle) = name.strip_suffix(".parquet")?.split_once('-')?;
     Some((rank.parse().ok()?, cycle.parse().ok()?))

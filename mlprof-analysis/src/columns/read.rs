@@ -1,4 +1,4 @@
-//! Tables become a trace.
+//! Conversion of tables to a trace.
 
 use super::ColumnsError;
 use super::file::{self, Rows};
@@ -11,13 +11,13 @@ use crate::trace::{
     TrackKind,
 };
 
-/// Reads a trace that [`find`](super::find) has found.
+/// Reads a trace that was found by [`find`](super::find).
 ///
-/// *Cost*: some 0.3 µs and 180 bytes of memory per slice.
+/// *Cost*: about 0.3 µs and 180 bytes of memory per slice.
 ///
 /// # Errors
 ///
-/// If a table cannot be read, or nothing is in it.
+/// Returns an error if a table cannot be read or contains no slices.
 pub fn read(files: &TraceFiles) -> Result<Trace, ColumnsError> {
     let mut reader = Reader { builder: TraceBuilder::default(), files, processes: Vec::new() };
     reader.info()?;
@@ -62,7 +62,7 @@ impl Reader<'_> {
             all.extend((0..rows.count).map(|row| (pid(row), text(name(row)), text(labels(row)))));
         })?;
         for (pid, name, labels) in all {
-            // A process and a device may have the same number.
+            // A process and a device may have the same number, so the number is not a key.
             let process = self.builder.add_process(pid);
             self.builder.name_process(process, &name);
             self.builder.label_process(process, &labels);
@@ -71,7 +71,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The tracks by their numbers in the tables.
+    /// Returns the builder's track number of each table row.
     fn tracks(&mut self) -> Result<Vec<u32>, ColumnsError> {
         struct Row {
             process: usize,
@@ -97,7 +97,8 @@ impl Reader<'_> {
         let mut numbers: Vec<u32> = Vec::new();
         for (place_in_table, row) in all.iter().enumerate() {
             let process = self.processes.get(row.process).copied().unwrap_or(0);
-            // What crosses others is put apart again.
+            // The builder separates crossing slices again, so their tracks are merged with the base
+            // track here.
             let same = row.overlaps.filter(|base| {
                 all.get(*base).is_some_and(|base| base.number == row.number)
                     && *base < numbers.len()
@@ -127,7 +128,7 @@ impl Reader<'_> {
             let (number, mut text) =
                 (rows.maybe("int_value"), rows.map("string_value", Name::EMPTY));
             for row in 0..rows.count {
-                // They are in order: those of a set stand together.
+                // The rows are sorted, so those of a set are adjacent.
                 if all.last().is_none_or(|(last, _)| *last != set(row)) {
                     all.push((set(row), Details::default()));
                 }
@@ -148,7 +149,7 @@ impl Reader<'_> {
                 }
             }
         })?;
-        // Somebody else may have written them: parts of a set stand apart then.
+        // Another program may have written the table with the rows of a set apart.
         if !all.is_sorted_by_key(|(set, _)| *set) {
             all.sort_by_key(|(set, _)| *set);
             all.dedup_by(|(set, more), (first, of)| {
@@ -192,7 +193,8 @@ impl Reader<'_> {
                 (name(row, &mut intern), shapes(row, &mut intern))
             }));
             for (row, (name, shapes)) in known_names.into_iter().enumerate() {
-                // One that has no track has no number either: arrows to it would lead astray.
+                // A slice with an unknown track is kept, because flow arrows refer to slices by row
+                // number.
                 let track = tracks.get(small(track(row)) as usize).or(tracks.first());
                 let Some(track) = track else { continue };
                 let known = set(row).and_then(|set| args.get(set)).unwrap_or_default();
@@ -223,7 +225,7 @@ impl Reader<'_> {
                 to: small(to(row)),
             }));
         })?;
-        // The first version numbered slices by their places in the trace.
+        // The first version numbered slices by their index in the trace.
         let builder = &mut self.builder;
         flows.into_iter().for_each(|flow| match version {
             ..=1 => builder.flow(flow),
@@ -247,7 +249,7 @@ impl Reader<'_> {
     }
 }
 
-/// Puts what is known of a slice together.
+/// Merges two parts of a slice's details.
 fn add(of: &mut Details, more: &Details) {
     if more.sequence != 0 {
         of.sequence = more.sequence;
@@ -266,10 +268,10 @@ fn add(of: &mut Details, more: &Details) {
     }
 }
 
-/// What slices have besides, by their sets.
+/// Details of slices by argument set id.
 struct Args {
     all: Vec<(i64, Details)>,
-    /// The place of the set that is asked for next, mostly.
+    /// Likely index of the next requested set.
     next: usize,
 }
 
@@ -285,7 +287,7 @@ impl Args {
     }
 }
 
-/// What an argument is.
+/// Kind of an argument.
 #[derive(Clone, Copy)]
 enum Key {
     Sequence,
@@ -317,7 +319,7 @@ fn stream(number: i64) -> Option<i32> {
     i32::try_from(number).ok()
 }
 
-/// What something without a number is known by.
+/// Returns the id of a track. A track without a number is identified by its name and row.
 fn place(number: Option<i64>, name: &str, place: usize) -> PlaceId {
     match number {
         Some(number) => PlaceId::Number(number),

@@ -1,4 +1,4 @@
-//! Tables become sums per step.
+//! Conversion of tables to sums per step.
 
 use super::ColumnsError;
 use super::file;
@@ -9,12 +9,12 @@ use super::schema::{MODULES, OPS, SLICES, STAGES, STEPS};
 use crate::rollups::{ModuleSum, OpSum, Rollups, StageSum, StepSum};
 use crate::trace::{Category, Names};
 
-/// Reads the sums of a trace that [`find_rollups`](super::find_rollups) has found. Slices are not needed, but
-/// for tables of the first version, which had no sums of modules.
+/// Reads the sums of a trace that was found by [`find_rollups`](super::find_rollups). Slices are
+/// read only for tables of the first version, which had no module sums.
 ///
 /// # Errors
 ///
-/// If a table cannot be read, or nothing is in it.
+/// Returns an error if a table cannot be read or contains no ops.
 pub fn read_rollups(files: &TraceFiles) -> Result<Rollups, ColumnsError> {
     if !files.of(&MODULES).exists() && files.of(&SLICES).exists() {
         return Ok(Rollups::of(&read(files)?));

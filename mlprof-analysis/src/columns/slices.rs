@@ -1,12 +1,12 @@
-//! Slices in the order in which they are written, and the steps that they began in.
+//! Row order of slices, and the step in which each slice began.
 
 use crate::host::steps::{Step, StepOf};
 use crate::trace::Trace;
 
-/// By their beginnings; those that begin together in the order of the trace.
+/// Slices ordered by start. Slices with equal starts keep the order of the trace.
 pub(super) struct Order<'a> {
     pub(super) places: Vec<u32>,
-    /// The number of each slice, by its place.
+    /// Row number of each slice, by its index in the trace.
     numbers: Vec<u32>,
     trace: &'a Trace,
     steps: StepOf,
@@ -21,12 +21,12 @@ impl<'a> Order<'a> {
         Self { places, numbers, trace, steps: StepOf::new(steps) }
     }
 
-    /// The number of a slice in the tables.
+    /// Returns the row number of a slice.
     pub(super) fn number(&self, place: usize) -> i64 {
         self.numbers[place].into()
     }
 
-    /// The step that a slice began in.
+    /// Returns the number of the step in which a slice began.
     pub(super) fn step(&self, place: usize) -> Option<u64> {
         self.steps.number(self.trace.slices[place].start)
     }

@@ -1,20 +1,20 @@
-//! Which slices are inside of which, by their names: a tree whose size depends on the program.
+//! Tree of nested slice names. Its size depends on the program, not on the length of the trace.
 
 use rustc_hash::FxHashMap;
 
 use crate::trace::{Name, Trace};
 
-/// No more names of a path are written.
+/// Maximum number of names in a path.
 const LONGEST: usize = 16;
 
-/// A place in the tree.
+/// Node of the tree.
 pub(super) struct Stack {
     pub(super) parent: Option<u32>,
     pub(super) name: Name,
     pub(super) depth: i64,
 }
 
-/// All stacks, and that of each slice.
+/// All stacks, and the stack of each slice.
 pub(super) struct Stacks {
     pub(super) all: Vec<Stack>,
     pub(super) of: Vec<u32>,
@@ -38,7 +38,8 @@ impl Stacks {
         stacks
     }
 
-    /// `outer;inner`; of deeper ones the innermost, after `…`.
+    /// Returns a path such as `outer;inner`. Of longer paths, it keeps the innermost names after
+    /// `…`.
     pub(super) fn path(&self, trace: &Trace, stack: usize) -> String {
         let mut names = Vec::new();
         let mut next = Some(stack as u32);

@@ -1,4 +1,4 @@
-//! The collectives in which ranks wait for each other, as tables name them.
+//! Collectives in which ranks wait for each other, as named in tables.
 
 use parquet::data_type::ByteArray;
 use rustc_hash::FxHashMap;
@@ -7,12 +7,12 @@ use crate::meaning::Meanings;
 use crate::ranks::groups;
 use crate::trace::{Category, Trace};
 
-/// The collective of each slice that is part of one, by its place in [`Trace::slices`].
+/// Collective of each participating slice, by its index in [`Trace::slices`].
 pub(super) struct Waits(FxHashMap<u32, ByteArray>);
 
 impl Waits {
-    /// Actions have their names, and kernels their operation and its group. `names`: the texts of
-    /// the trace's names.
+    /// Finds the collectives of a trace. Actions are identified by their name, and kernels by their
+    /// operation and group. `names` contains the text of each interned name.
     pub(super) fn of(trace: &Trace, meanings: &Meanings, names: &[ByteArray]) -> Self {
         let correlations = trace.correlations();
         let mut known: FxHashMap<String, ByteArray> = FxHashMap::default();

@@ -1,8 +1,8 @@
-//! How fast collectives move their messages, by the definitions of NCCL's tests.
+//! Bandwidth of collectives, as defined by NCCL's tests.
 //!
-//! The message of a collective is what the largest of its buffers holds: that of a rank for
-//! all-reduce, broadcast and reduce; that of all ranks together for all-gather, reduce-scatter and
-//! all-to-all.
+//! The message size of a collective is the size of its largest buffer. For all-reduce, broadcast
+//! and reduce it is the buffer of one rank. For all-gather, reduce-scatter and all-to-all it is the
+//! buffers of all ranks together.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::answers::{CollectiveTimes, WorkKind};
 use crate::meaning::{Meanings, message};
 use crate::trace::{Correlated, Message, Name, Trace};
 
-/// A kind of collective.
+/// Kind of collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Operation {
     AllReduce,
@@ -31,11 +31,11 @@ enum Operation {
 }
 
 impl Operation {
-    /// The operation that a trace calls by this name: `_allgather_base`, `allreduce_coalesced`, …
+    /// Returns the operation with this name in a trace: `_allgather_base`, `allreduce_coalesced`, …
     fn of(name: &str) -> Option<Self> {
         let letters = name.chars().filter(char::is_ascii_alphabetic);
         let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
-        // Those that contain others come first.
+        // Names that contain other names come first.
         let names = [
             ("allreduce", Self::AllReduce),
             ("allgather", Self::AllGather),
@@ -66,7 +66,7 @@ impl Operation {
         }
     }
 
-    /// Elements of a message.
+    /// Returns the number of elements of a message.
     fn elements(self, message: &Message) -> u64 {
         let (sent, received) = (message.in_elements, message.out_elements);
         let one_of = |first: u64, other: u64| if first > 0 { first } else { other };
@@ -77,13 +77,13 @@ impl Operation {
             Self::ReduceScatter | Self::Scatter => {
                 one_of(sent, received.saturating_mul(message.group_size))
             }
-            // Those of one rank may differ in both directions.
+            // The elements of one rank may differ between the two directions.
             Self::AllToAll => sent.max(received),
             _ => one_of(sent, received),
         }
     }
 
-    /// What the bus moves of each byte of the message.
+    /// Returns the bus traffic per byte of the message.
     fn bus_factor(self, ranks: u64) -> Option<f64> {
         let of_others = (ranks > 1).then(|| (ranks - 1) as f64 / ranks as f64);
         match self {
@@ -98,7 +98,7 @@ impl Operation {
     }
 }
 
-/// Bytes of an element of this type.
+/// Returns the size of an element type in bytes.
 fn bytes_of(dtype: &str) -> Option<u64> {
     let dtype = dtype.rsplit("::").next().unwrap_or(dtype).to_ascii_lowercase();
     Some(match &*dtype {
@@ -112,8 +112,8 @@ fn bytes_of(dtype: &str) -> Option<u64> {
     })
 }
 
-/// What collectives are told apart by: operation, type of elements, bytes, size and name of the
-/// group.
+/// Key by which collectives are grouped: operation, element type, message size, and size and name
+/// of the group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Kind {
     operation: Operation,
@@ -138,7 +138,7 @@ impl Kind {
         (bytes > 0).then_some(Self { operation, dtype, bytes, group_size, group, ranks })
     }
 
-    /// Whether each rank of the group takes part in it, with as many bytes as the others.
+    /// Returns `true` if every rank of the group takes part with the same number of bytes.
     pub(crate) fn has_all_ranks(&self) -> bool {
         !matches!(self.operation, Operation::Send | Operation::Receive | Operation::AllToAll)
     }
@@ -147,13 +147,13 @@ impl Kind {
 /// One collective of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Collective {
-    /// In [`Collectives::kinds`].
+    /// Index in [`Collectives::kinds`].
     pub(crate) kind: usize,
     pub(crate) start: i64,
     pub(crate) end: i64,
 }
 
-/// The collectives of a device whose messages the trace has, by their beginnings.
+/// Collectives of a device with known messages, ordered by start.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Collectives {
     pub(crate) kinds: Vec<Kind>,
@@ -169,7 +169,7 @@ impl Collectives {
     ) -> Self {
         let mut found = Self::default();
         let mut known: FxHashMap<Name, Option<usize>> = FxHashMap::default();
-        // Those that one call of PyTorch's has launched are one.
+        // Kernels launched by one PyTorch call belong to one collective.
         let mut by_call: FxHashMap<(usize, usize), usize> = FxHashMap::default();
         let of_devices = device.slices(trace);
         for slice in of_devices.filter(|it| meanings.work(it) == Some(WorkKind::Communication)) {
@@ -204,7 +204,7 @@ impl Collectives {
     }
 }
 
-/// Rows of a table of collectives: by kind, those that took the longest in all first.
+/// Returns the table rows of collectives, grouped by kind, longest total time first.
 pub(crate) fn rows<'a>(durations: impl Iterator<Item = (&'a Kind, i64)>) -> Vec<CollectiveTimes> {
     let mut by_kind: BTreeMap<&Kind, Vec<i64>> = BTreeMap::new();
     for (kind, duration) in durations.filter(|(_, duration)| *duration > 0) {
@@ -219,7 +219,7 @@ pub(crate) fn rows<'a>(durations: impl Iterator<Item = (&'a Kind, i64)>) -> Vec<
 fn row(kind: &Kind, mut durations: Vec<i64>) -> CollectiveTimes {
     durations.sort_unstable();
     let (last, median) = (durations.len() - 1, median(durations.clone()));
-    // Bytes per nanosecond, which is gigabytes per second.
+    // Bytes per nanosecond equal gigabytes per second.
     let rate = |duration: i64| kind.bytes as f64 / duration.max(1) as f64;
     let factor = kind.operation.bus_factor(kind.group_size);
     CollectiveTimes {
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Bytes, and what the bus moves of each.
+    /// Returns the message size in bytes and the bus factor.
     fn known(collective: &str, dtype: &str, sent: u64, received: u64) -> Option<(u64, f64)> {
         let kind = Kind::of(message(collective, dtype, sent, received))?;
         Some((kind.bytes, kind.operation.bus_factor(kind.group_size)?))

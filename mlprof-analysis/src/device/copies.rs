@@ -1,4 +1,4 @@
-//! How fast memory was copied and filled.
+//! Bandwidth of copies and fills.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use super::work::Device;
 use crate::answers::Bandwidth;
 use crate::trace::{Category, Name, Slice, Trace};
 
-/// Those that began in the window by what the trace calls them, the longest first.
+/// Returns the copies and fills that began in the window, grouped by name, longest first.
 pub(super) fn of(trace: &Trace, device: &Device, window: &Window) -> Vec<Bandwidth> {
     let mut by_name: FxHashMap<Name, Vec<&Slice>> = FxHashMap::default();
     let is_copy =
@@ -30,12 +30,12 @@ pub(super) fn of(trace: &Trace, device: &Device, window: &Window) -> Vec<Bandwid
 
 fn row(trace: &Trace, name: Name, slices: &[&Slice]) -> Bandwidth {
     let bytes_of = |slice: &Slice| {
-        // Traces without sizes, such as ROCm's of fills, are read as 0.
+        // Missing sizes, as in ROCm's fills, are read as 0.
         trace.details(slice).map(|details| details.bytes).filter(|bytes| *bytes > 0)
     };
     let known: Vec<u64> = slices.iter().filter_map(|slice| bytes_of(slice)).collect();
     let span = |slice: &&Slice| (slice.start, slice.end());
-    // Only copies of which both size and duration are known have a rate.
+    // A rate requires both the size and the duration of a copy.
     let timed: Vec<(&Slice, u64)> = slices
         .iter()
         .filter(|slice| slice.duration > 0)
@@ -54,7 +54,7 @@ fn row(trace: &Trace, name: Name, slices: &[&Slice]) -> Bandwidth {
     }
 }
 
-/// The highest sum of the rates of copies that run at the same time, in gigabytes per second.
+/// Returns the largest sum of the rates of concurrent copies, in gigabytes per second.
 fn most(timed: &[(&Slice, u64)]) -> f64 {
     let mut changes: Vec<(i64, bool, f64)> = Vec::with_capacity(2 * timed.len());
     for (slice, bytes) in timed {
@@ -65,7 +65,7 @@ fn most(timed: &[(&Slice, u64)]) -> f64 {
     let (mut now, mut running, mut most) = (0.0_f64, 0_u32, 0.0_f64);
     for (_, begins, rate) in changes {
         running = if begins { running + 1 } else { running.saturating_sub(1) };
-        // No rounding error is left where nothing runs.
+        // The sum is reset when no copy runs, so that rounding errors do not accumulate.
         now = if running == 0 { 0.0 } else { now + if begins { rate } else { -rate } };
         most = most.max(now);
     }

@@ -1,21 +1,20 @@
-//! Work that was launched before the trace began, such as that of an earlier step.
+//! Work that was launched before the trace began, for example by an earlier step.
 
 use super::union::Union;
 use super::window::Window;
 use super::work::{Device, DeviceWork, Stream};
 use crate::trace::Trace;
 
-/// Work that was launched before the trace began, as far as it began in the window.
+/// Work that was launched before the trace began and began in the window.
 pub(super) struct EarlierWork {
-    /// How many kernels, copies and fills.
+    /// Number of kernels, copies and fills.
     pub(super) count: u64,
-    /// When any of it ran within the window.
+    /// Times in which this work ran within the window.
     pub(super) busy: Union,
 }
 
-/// Returns the work of a device that was launched before the trace began. A stream works in the
-/// order of launches: what began before the first work with a known call was launched before that
-/// call.
+/// Returns the device work that was launched before the trace began. A stream runs work in launch
+/// order, so work before the first work with a known call was launched before that call.
 pub(super) fn of(
     trace: &Trace,
     work: &DeviceWork,
@@ -24,13 +23,14 @@ pub(super) fn of(
 ) -> EarlierWork {
     let is_known = |place: &u32| work.call(*place).is_some();
     let first_known = |stream: &Stream| stream.work.iter().position(is_known);
-    // A stream whose work was all launched before has no known call. Other streams have one then.
+    // If all work of a stream was launched before the trace, the stream has no known call. Its work
+    // then counts up to the first known call of the other streams.
     let begun = device
         .streams
         .iter()
         .filter_map(|stream| Some(trace.slices[stream.work[first_known(stream)?] as usize].start));
     let Some(begun) = begun.min() else {
-        // Nothing is known of calls, as in traces of devices alone.
+        // No calls are known, as in device-only traces.
         return EarlierWork { count: 0, busy: Union::default() };
     };
     let earlier = device.streams.iter().flat_map(|stream| {

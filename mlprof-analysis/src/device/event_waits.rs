@@ -1,10 +1,12 @@
-//! What waited for events: streams for the work of other streams, and threads.
+//! Waits for events: streams that wait for work of other streams, and threads that wait.
 //!
-//! Kineto says which event is waited for if it is asked to (`enable_cuda_sync_events`). Where it does not, there are the
-//! calls that tell a stream to wait: what is launched next on a stream that does nothing, and begins as soon as something
-//! has ended on another one, is taken to have waited for that. Of what was launched before the
-//! trace began not even these calls are known: it is taken to have waited where one of the two
-//! communicates.
+//! Kineto records the awaited event only with the option `enable_cuda_sync_events`. Otherwise,
+//! waits are inferred:
+//!
+//! - The trace contains the calls that make a stream wait. The next work launched on an idle stream
+//!   is assumed to have waited if it begins right after work of another stream ends.
+//! - For work launched before the trace began, even these calls are missing. It is assumed to have
+//!   waited if one of the two communicates.
 
 use rustc_hash::FxHashMap;
 
@@ -14,16 +16,16 @@ use crate::answers::WorkKind;
 use crate::meaning::Meanings;
 use crate::trace::{Category, Correlated, Slice, Trace};
 
-/// Gaps below this are what a device needs between kernels: HolisticTraceAnalysis's threshold, in
-/// nanoseconds.
+/// Gaps shorter than this are the device's normal gaps between kernels, in nanoseconds. The
+/// threshold is that of HolisticTraceAnalysis.
 pub(crate) const BETWEEN: i64 = 30_000;
 
-/// Places of work of devices in [`Trace::slices`].
+/// Event waits. All indices are indices of [`Trace::slices`].
 #[derive(Debug, Default)]
 pub(crate) struct EventWaits {
-    /// By work of a stream that waited: the last of what it waited for.
+    /// For work that waited, the last work on another stream that it waited for.
     before: FxHashMap<u32, u32>,
-    /// By waits: what was on the stream when the event was recorded.
+    /// For wait slices, the last work on the stream when the event was recorded.
     of_waits: FxHashMap<u32, u32>,
 }
 
@@ -50,7 +52,7 @@ impl EventWaits {
             });
             let Some(source) = source else { continue };
             found.of_waits.insert(place, source);
-            // A thread that waits is no stream.
+            // The wait of a thread has no waiting stream.
             let Some(stream) = details.stream.filter(|stream| *stream >= 0) else { continue };
             let since = call(wait.correlation).map_or(wait.start, |call| call.start);
             if let Some(next) = order.first_since((device, stream.into()), since) {
@@ -64,7 +66,7 @@ impl EventWaits {
         found
     }
 
-    /// What work waited for of which only the call is known that told its stream to wait.
+    /// Infers the waits of work if only the call is known that made its stream wait.
     fn find_untold(&mut self, trace: &Trace, work: &DeviceWork, order: &LaunchOrder) {
         let tells_to_wait = trace.names.map(|name| name.contains("StreamWaitEvent"));
         let calls = trace.slices.iter().filter(|slice| slice.category.is_runtime());
@@ -83,9 +85,9 @@ impl EventWaits {
         }
     }
 
-    /// What work waited for whose launch the trace does not have: what ended just before it on
-    /// another stream, if either of them communicates, since collectives wait for kernels and
-    /// kernels for collectives.
+    /// Infers the waits of work with an unknown launch. Such work is assumed to have waited for
+    /// work on another stream that ended just before it, if either of them communicates.
+    /// Collectives wait for kernels, and kernels for collectives.
     fn find_unlaunched(&mut self, trace: &Trace, meanings: &Meanings, work: &DeviceWork) {
         let communicates = |place: u32| {
             meanings.work(&trace.slices[place as usize]) == Some(WorkKind::Communication)
@@ -106,19 +108,19 @@ impl EventWaits {
         }
     }
 
-    /// What this work of a device waited for on other streams: what of it ended last.
+    /// Returns the last work on another stream that this work waited for.
     pub(crate) fn before(&self, work: u32) -> Option<u32> {
         self.before.get(&work).copied()
     }
 
-    /// What a wait (`cuda_sync`) for an event waited for.
+    /// Returns the work that an event wait (`cuda_sync`) waited for.
     pub(crate) fn of_wait(&self, wait: u32) -> Option<u32> {
         self.of_waits.get(&wait).copied()
     }
 }
 
-/// What ended on another stream of its device just before this work began, if its own stream did
-/// nothing by then.
+/// Returns the work on another stream of the device that ended just before this work began. `None`
+/// if its own stream was busy until then.
 fn ended_before(trace: &Trace, work: &DeviceWork, stream: (i64, i64), place: u32) -> Option<u32> {
     let slice = |place: u32| &trace.slices[place as usize];
     let start = slice(place).start;

@@ -1,4 +1,4 @@
-//! Kernels, copies and fills by name and by category.
+//! Kernels, copies and fills grouped by name and by category.
 
 use std::cmp::Reverse;
 
@@ -36,9 +36,10 @@ impl Sum {
     }
 }
 
-/// Returns the work of a device by name, the most time first, and the same by category: what was
-/// launched in the window, and of unknown calls what began in it. `is_recomputed`: by place,
-/// whether a slice belongs to a forward op that backward runs again.
+/// Returns the work of a device grouped by name and by category, most time first. Work counts if it
+/// was launched in the window. Work with an unknown launch counts if it began in the window.
+///
+/// `is_recomputed` is `true` for slices of forward ops that backward runs again.
 pub(super) fn of(
     trace: &Trace,
     meanings: &Meanings,
@@ -114,7 +115,7 @@ pub(super) fn of(
     (rows, categories)
 }
 
-/// The most time first.
+/// Returns the sums by category, most time first.
 fn by_category(rows: &[KernelTimes], share: impl Fn(i64) -> f64) -> Vec<CategoryTimes> {
     let mut sums: Vec<CategoryTimes> = Vec::new();
     for row in rows {
@@ -133,13 +134,14 @@ fn by_category(rows: &[KernelTimes], share: impl Fn(i64) -> f64) -> Vec<Category
     sums
 }
 
-/// The name with the most time; of several the first by the alphabet.
+/// Returns the name with the most time. If several are equal, the alphabetically first one is
+/// returned.
 fn longest(trace: &Trace, times: &FxHashMap<Name, i64>) -> Option<Name> {
     let key = |(name, time): &(&Name, &i64)| (**time, Reverse(trace.names.text(**name)));
     times.iter().max_by_key(key).map(|(name, _)| *name)
 }
 
-/// To the nearest whole nanosecond.
+/// Returns the mean, rounded to the nearest nanosecond.
 fn mean(total: i64, calls: u64) -> i64 {
     (total as f64 / calls.max(1) as f64).round() as i64
 }

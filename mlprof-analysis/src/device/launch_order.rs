@@ -1,4 +1,4 @@
-//! Work of streams by when it was launched, which is its order on the stream.
+//! Work of streams in launch order, which is its order of execution on the stream.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -6,32 +6,32 @@ use super::work::DeviceWork;
 use crate::trace::{Slice, Trace};
 use mlprof_report::ranks::median;
 
-/// CUDA has 1,024 places for the launches of a stream that have not begun. A few are taken by what
-/// traces do not show: 1,021 kernels were seen. HIP's queue grows.
+/// CUDA's queue of pending launches has 1,024 entries per stream. Some are used by launches that
+/// traces do not show, so at most 1,021 pending kernels were observed. HIP's queue grows without a
+/// limit.
 const FULL: usize = 1000;
 const PLACES: usize = 1024;
-/// A launch that waits for a place takes more than this many times as long as one that finds one.
+/// A launch that waits for a queue entry takes more than this multiple of the usual launch time.
 const LONG: i64 = 2;
 
-/// Of all streams, by device and stream. What no call is known of is not in it.
+/// Launch order of all streams, by device and stream. Work with an unknown launch is omitted.
 #[derive(Debug)]
 pub(crate) struct LaunchOrder {
     streams: FxHashMap<(i64, i64), Launches>,
-    /// The median duration of launching calls that found a place in a queue that was full at times,
-    /// in nanoseconds.
+    /// Median duration in nanoseconds of launch calls that found a free entry in a queue that was
+    /// full at other times.
     usual_call: i64,
 }
 
 #[derive(Debug, Default)]
 struct Launches {
-    /// When the call began, and what it launched.
+    /// Start of the launch call, and index of the launched work.
     work: Vec<(i64, u32)>,
-    /// When each call began and how long it took. A call that launches a graph takes one place in
-    /// the queue.
+    /// Start and duration of each call. A graph launch takes one queue entry.
     calls: Vec<(i64, i64)>,
-    /// When the first work of each call began to run.
+    /// Start of the first work of each call.
     begun: Vec<i64>,
-    /// The most calls at once whose work had not begun.
+    /// Maximum number of pending calls.
     most: usize,
 }
 
@@ -65,7 +65,7 @@ impl LaunchOrder {
             launches.begun.sort_unstable();
             let waiting = launches.calls.iter().map(|(time, _)| launches.waiting(*time + 1));
             launches.most = waiting.max().unwrap_or(0);
-            // What one call launched stays in the order in which it ran.
+            // The sort is stable, so work of one call keeps its order of execution.
             launches.work.sort_by_key(|(launched, _)| *launched);
             (key, launches)
         });
@@ -79,7 +79,8 @@ impl LaunchOrder {
         Self { streams, usual_call }
     }
 
-    /// All work with its device and stream, and with when what comes before it was launched.
+    /// Returns all work with its device and stream, and with the launch time of the previous work
+    /// on the stream.
     pub(crate) fn each(&self) -> impl Iterator<Item = ((i64, i64), i64, (i64, u32))> {
         self.streams.iter().flat_map(|(stream, launches)| {
             let before = launches.work.iter().map(|(launched, _)| *launched);
@@ -88,25 +89,25 @@ impl LaunchOrder {
         })
     }
 
-    /// The last work that was launched on a stream before this time.
+    /// Returns the last work launched on a stream before a time.
     pub(crate) fn last_before(&self, stream: (i64, i64), time: i64) -> Option<u32> {
         let work = &self.streams.get(&stream)?.work;
         let after = work.partition_point(|(launched, _)| *launched < time);
         Some(work[after.checked_sub(1)?].1)
     }
 
-    /// The first work that was launched on a stream at this time or after it.
+    /// Returns the first work launched on a stream at or after a time.
     pub(crate) fn first_since(&self, stream: (i64, i64), time: i64) -> Option<u32> {
         let work = &self.streams.get(&stream)?.work;
         let first = work.partition_point(|(launched, _)| *launched < time);
         work.get(first).map(|(_, place)| *place)
     }
 
-    /// Whether a call found CUDA's queue of a stream full: it took longer than calls that find a
-    /// place.
+    /// Returns `true` if a call found CUDA's queue of a stream full. Such a call takes longer than
+    /// calls that find a free entry.
     pub(crate) fn found_no_place(&self, stream: (i64, i64), call: &Slice) -> bool {
         let Some(launches) = self.streams.get(&stream) else { return false };
-        // A queue that has held more is not of this kind.
+        // A queue that held more entries is not CUDA's queue.
         (FULL..=PLACES).contains(&launches.most)
             && launches.waiting(call.start) >= FULL
             && call.duration > LONG * self.usual_call

@@ -1,4 +1,4 @@
-//! From calls to what they launched.
+//! Delays between launch calls and their work.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,19 +13,19 @@ use crate::answers::{GraphLaunch, LaunchStatistics};
 use crate::meaning::Meanings;
 use crate::trace::{Correlated, Name, Trace};
 
-/// HolisticTraceAnalysis's thresholds, in nanoseconds.
+/// Thresholds of HolisticTraceAnalysis in nanoseconds.
 const LONG_CALL: i64 = 50_000;
 const LONG_DELAY: i64 = 100_000;
 
-/// What one call launched on one device.
+/// Work launched by one call on one device.
 struct Launch {
-    /// When the first of it began.
+    /// Start of the first work.
     begun: i64,
     duration: i64,
 }
 
-/// Returns the statistics of calls in the window, and counts work without a known call that began
-/// in it. A call counts once, however much it launches, as a graph does.
+/// Returns the statistics of launch calls in the window, including the number of kernels without a
+/// known call. A call counts once, even if it launches several kernels like a graph.
 pub(super) fn of(
     trace: &Trace,
     work: &DeviceWork,
@@ -67,7 +67,7 @@ pub(super) fn of(
     launches
 }
 
-/// What calls of one name launched.
+/// Sums over calls of one name.
 #[derive(Default)]
 struct Sum {
     launches: u64,
@@ -75,7 +75,8 @@ struct Sum {
     time: i64,
 }
 
-/// Calls in the window that launched several things at once, by device; the most device time first.
+/// Returns the calls in the window that launched several kernels at once, by device, most device
+/// time first.
 pub(super) fn graphs(
     trace: &Trace,
     meanings: &Meanings,
@@ -87,7 +88,7 @@ pub(super) fn graphs(
         let Some(call) = of.call else { continue };
         let slice = &trace.slices[call as usize];
         let is_graph = trace.name(slice).contains("GraphLaunch");
-        // Nearly all.
+        // This is true for nearly all calls.
         if (of.device.len() < 2 && !is_graph) || !window.contains(slice.start) {
             continue;
         }

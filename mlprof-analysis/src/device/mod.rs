@@ -1,4 +1,4 @@
-//! What devices did.
+//! Analysis of devices.
 
 pub(crate) mod collectives;
 mod copies;
@@ -28,7 +28,7 @@ use crate::meaning::Meanings;
 use crate::recomputed;
 use crate::trace::{Correlated, Trace};
 
-/// All answers about each device in the window, by their numbers.
+/// Returns all results for each device in the window, ordered by device id.
 pub(crate) fn of(
     trace: &Trace,
     meanings: &Meanings,
@@ -70,7 +70,7 @@ pub(crate) fn of(
     devices.collect()
 }
 
-/// The collectives of a device that began in the window, by what they move.
+/// Returns the collectives of a device that began in the window, grouped by message.
 fn collectives(
     trace: &Trace,
     meanings: &Meanings,

@@ -1,12 +1,12 @@
-//! How much was launched on a stream and had not begun.
+//! Queue length of streams.
 
 use super::window::Window;
 use super::work::{DeviceWork, Stream};
 use crate::answers::QueueLength;
 use crate::trace::Trace;
 
-/// One more at the beginning of each call, one less where its work begins; weighted by time.
-/// `None` where no call is known of what was launched or began in the window.
+/// Returns the queue length of a stream, weighted by time. It grows at the start of each launch
+/// call and shrinks when the work begins. `None` if no call is known for work in the window.
 pub(super) fn of(
     trace: &Trace,
     work: &DeviceWork,
@@ -21,7 +21,7 @@ pub(super) fn of(
             changes.push((begun, -1));
         }
     }
-    // What is added comes first where both are at once.
+    // Simultaneous launches precede starts, so that the length is not negative.
     changes.sort_unstable_by_key(|(time, change)| (*time, -change));
     let (first, last) = (changes.first()?.0, changes.last()?.0);
     if !window.touches(first, last) {

@@ -1,4 +1,4 @@
-//! Kernels that ops launch one after the other, again and again.
+//! Sequences of kernels that ops launch repeatedly.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use crate::answers::KernelSequence;
 use crate::meaning::Meanings;
 use crate::trace::{Category, Name, Trace};
 
-/// Fewer kernels are no sequence: there is nothing to fuse.
+/// Minimum number of kernels in a sequence. A single kernel cannot be fused.
 const FEWEST_KERNELS: usize = 2;
-/// What happened once is not frequent.
+/// Minimum number of occurrences.
 const FEWEST: u64 = 2;
-/// No more are told of.
+/// Maximum number of reported sequences.
 const MOST: usize = 20;
 
-/// The place of the outermost op around each slice, or of the slice itself.
+/// Returns the index of the outermost op around each slice, or of the slice itself.
 pub(super) fn outermost_ops(trace: &Trace) -> Vec<Option<u32>> {
     trace.inherited(None, |place, slice, around: Option<u32>| {
         let own = (slice.category == Category::CpuOp).then_some(place as u32); // fewer than 2^32
@@ -26,8 +26,8 @@ pub(super) fn outermost_ops(trace: &Trace) -> Vec<Option<u32>> {
     })
 }
 
-/// Those launched in the window by the outermost op, those with the most device time first. A
-/// kernel that communicates ends a sequence: it can be fused with nothing.
+/// Returns the sequences launched in the window, grouped by outermost op, most device time first. A
+/// communication kernel ends a sequence because it cannot be fused.
 pub(super) fn of(
     trace: &Trace,
     outermost_ops: &[Option<u32>],
@@ -36,7 +36,7 @@ pub(super) fn of(
     device: &Device,
     window: &Window,
 ) -> Vec<KernelSequence> {
-    // By op: launches and kernels; no name for one that communicates.
+    // Launch time, kernel name and duration by op. A communication kernel has no name.
     let mut by_op: FxHashMap<usize, Vec<(i64, Option<Name>, i64)>> = FxHashMap::default();
     for place in device.streams.iter().flat_map(|stream| &stream.work) {
         let slice = &trace.slices[*place as usize];

@@ -1,4 +1,4 @@
-//! Why a stream did nothing.
+//! Causes of a stream's idle time.
 
 use super::event_waits::{BETWEEN, EventWaits};
 use super::window::Window;
@@ -7,7 +7,7 @@ use crate::answers::{StreamIdle, WorkKind};
 use crate::meaning::Meanings;
 use crate::trace::{Slice, Trace};
 
-/// What explains gaps.
+/// Inputs for the explanation of gaps.
 pub(super) struct Causes<'a> {
     pub(super) trace: &'a Trace,
     pub(super) meanings: &'a Meanings,
@@ -16,7 +16,8 @@ pub(super) struct Causes<'a> {
     pub(super) window: &'a Window,
 }
 
-/// From its first to its last work in the window; `None` if there is none.
+/// Returns the idle times between a stream's first and last work in the window. `None` if it has no
+/// work there.
 pub(super) fn of(causes: &Causes<'_>, stream: &Stream) -> Option<StreamIdle> {
     let window = causes.window;
     let mut idle = StreamIdle { stream: stream.number, ..StreamIdle::default() };
@@ -39,19 +40,20 @@ impl<'a> Causes<'a> {
         &self.trace.slices[place as usize]
     }
 
-    /// Adds the gap from `done` until this work began to what caused it.
+    /// Adds the gap between `done` and the start of this work to its causes.
     ///
-    /// What the work waited for on another stream had causes of its own: they are followed back to
-    /// `done`, so that a wait for a kernel that was launched late is the host's.
+    /// If the work waited for another stream, the causes of that work are followed back to `done`.
+    /// A wait for a kernel that was launched late therefore counts as host time.
     fn explain(&self, idle: &mut StreamIdle, place: u32, done: i64) {
         let (mut place, mut until) = (place, self.slice(place).start);
         while until > done {
             let waited_for = self.waited_for(place, until);
             let ended = waited_for.map_or(done, |other| self.slice(other).end().max(done));
-            // A call that began later than its work does not explain it: clocks differ.
+            // A call that began after its work explains no gap, because host and device clocks can
+            // differ.
             let call = self.work.call(place).map(|call| self.slice(call).start.min(until));
             if let Some(call) = call.filter(|call| *call > ended) {
-                // Whatever was waited for was over by then: the host was late.
+                // All awaited work had ended by the time of the call, so the host was late.
                 idle.waiting_for_host_ns += self.window.clip(done, call);
                 idle.launch_delay_ns += self.window.clip(call, until);
                 return;
@@ -64,7 +66,7 @@ impl<'a> Causes<'a> {
                 idle.other_ns += self.window.clip(done, until);
                 return;
             };
-            // Less is what a device needs to see that a wait is over.
+            // Shorter gaps are the latency with which a device notices the end of a wait.
             let latency = self.window.clip(ended, until);
             match until - ended < BETWEEN {
                 true => *self.kind_of(idle, other) += latency,
@@ -76,8 +78,8 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// What this work waited for that had ended by this time: on another stream, or, where it is
-    /// itself on the stream that is waited for, before it.
+    /// Returns the last work that this work waited for and that had ended by this time. It is on
+    /// another stream, or it is the previous work of the same stream.
     fn waited_for(&self, place: u32, until: i64) -> Option<u32> {
         let start = self.slice(place).start;
         let candidates = [self.waits.before(place), self.work.previous(self.trace, place)];

@@ -1,4 +1,4 @@
-//! What a device did over time, and what was hidden behind its computing.
+//! Time breakdown of a device, and overlap with computation.
 
 use super::union::Union;
 use super::window::Window;
@@ -12,7 +12,7 @@ fn of_kind(trace: &Trace, meanings: &Meanings, device: &Device, kind: WorkKind) 
     Union::of(of_kind.map(|slice| (slice.start, slice.end())).collect())
 }
 
-/// The parts add up to the window.
+/// Returns the time breakdown. The parts add up to the window.
 pub(super) fn of(
     trace: &Trace,
     meanings: &Meanings,
@@ -48,7 +48,7 @@ pub(super) fn of(
     }
 }
 
-/// Of the kinds that there are.
+/// Returns the overlap of each present kind of work with computation.
 pub(super) fn overlaps(
     trace: &Trace,
     meanings: &Meanings,

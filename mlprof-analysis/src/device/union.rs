@@ -1,6 +1,6 @@
-//! When any of several things goes on.
+//! Union of time intervals.
 
-/// Stretches of time in their order, none touching another.
+/// Sorted intervals that neither overlap nor touch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Union(Vec<(i64, i64)>);
 
@@ -26,7 +26,7 @@ impl Union {
         &self.0
     }
 
-    /// What is also inside of the other one.
+    /// Returns the intersection with another union.
     pub(crate) fn within(&self, other: &Self) -> Self {
         let mut common = Vec::new();
         let mut first = 0;
@@ -42,12 +42,12 @@ impl Union {
         Self::of(self.0.iter().chain(&other.0).copied().collect())
     }
 
-    /// How long both go on.
+    /// Returns the length of the intersection.
     pub(crate) fn common(&self, other: &Self) -> i64 {
         self.length() + other.length() - self.or(other).length()
     }
 
-    /// The first beginning and the last end.
+    /// Returns the first start and the last end.
     pub(crate) fn span(&self) -> Option<(i64, i64)> {
         Some((self.0.first()?.0, self.0.last()?.1))
     }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against counting each unit of time.
+        /// Compares the lengths with a count of each unit of time.
         #[test]
         fn lengths_are_what_one_counts(
             one in proptest::collection::vec((0_i64..60, 0_i64..20), 0..12),

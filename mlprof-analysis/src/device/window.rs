@@ -1,11 +1,11 @@
-//! The time that tables are about.
+//! Time window of the result tables.
 
 use super::union::Union;
 
-/// The time of all steps, or of the whole trace where it has no steps. Every table about threads
-/// and devices is about this window.
+/// Time of all steps, or of the whole trace if it has no steps. All tables of threads and devices
+/// cover this window.
 ///
-/// A gap between two steps is part of it unless recording paused there, as it does during a
+/// A gap between two steps belongs to the window unless recording paused in it, for example for a
 /// validation within an epoch. Times are nanoseconds of the trace's own time.
 #[derive(Debug, Clone)]
 pub(crate) struct Window(Union);
@@ -15,7 +15,7 @@ impl Window {
         Self(Union::of(parts))
     }
 
-    /// Its parts in the order of time, none touching another.
+    /// Returns the parts in order of time. They neither overlap nor touch.
     pub(crate) fn parts(&self) -> &[(i64, i64)] {
         self.0.parts()
     }
@@ -24,17 +24,17 @@ impl Window {
         &self.0
     }
 
-    /// Its length without pauses.
+    /// Returns the length without pauses, in nanoseconds.
     pub(crate) fn length(&self) -> i64 {
         self.0.length()
     }
 
-    /// Its first and its last moment.
+    /// Returns the first and the last moment.
     pub(crate) fn span(&self) -> (i64, i64) {
         self.0.span().unwrap_or((0, 0))
     }
 
-    /// How much of the time from `start` to `end` it has; nothing if that is backward.
+    /// Returns the length of the window between `start` and `end`, or 0 if `end` precedes `start`.
     pub(crate) fn clip(&self, start: i64, end: i64) -> i64 {
         if end <= start {
             return 0;
@@ -45,14 +45,14 @@ impl Window {
         parts.map(|part| part.1.min(end) - part.0.max(start)).sum()
     }
 
-    /// Whether it has this moment; its ends are in it.
+    /// Returns `true` if the window contains this moment, including both ends.
     pub(crate) fn contains(&self, moment: i64) -> bool {
         let parts = self.parts();
         let first = parts.partition_point(|part| part.1 < moment);
         parts.get(first).is_some_and(|part| part.0 <= moment)
     }
 
-    /// Whether it has any of the time from `start` to `end`.
+    /// Returns `true` if the window contains any time between `start` and `end`.
     pub(crate) fn touches(&self, start: i64, end: i64) -> bool {
         self.clip(start, end) > 0 || self.contains(start)
     }

@@ -1,4 +1,4 @@
-//! What devices did, stream by stream, and which calls launched it.
+//! Device work by stream, and its launch calls.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use rustc_hash::FxHashMap;
 use super::window::Window;
 use crate::trace::{Correlated, NONE, Slice, Trace, TrackKind};
 
-/// Kernels, copies and fills of all devices: places in [`Trace::slices`].
+/// Kernels, copies and fills of all devices, as indices of [`Trace::slices`].
 #[derive(Debug)]
 pub(crate) struct DeviceWork {
     pub(crate) devices: Vec<Device>,
-    /// The call that launched each slice, and where it stands on its stream; by place.
+    /// Launch call and position on its stream of each slice, by slice index.
     of: FxHashMap<u32, (u32, u32)>,
     stream_of: FxHashMap<u32, (usize, usize)>,
 }
@@ -25,11 +25,11 @@ pub(crate) struct Device {
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) number: i64,
-    /// Its track, and not that of what crosses others.
+    /// First track of the stream, not a track of crossing slices.
     pub(crate) track: u32,
-    /// By their beginnings.
+    /// Work in order of its starts.
     pub(crate) work: Vec<u32>,
-    /// The same by their ends.
+    /// Work in order of its ends.
     by_end: Vec<u32>,
 }
 
@@ -71,13 +71,13 @@ impl DeviceWork {
         Self { devices, of, stream_of }
     }
 
-    /// When any device worked.
+    /// Returns the times in which any device worked.
     pub(crate) fn busy(&self, trace: &Trace) -> Window {
         let slices = self.devices.iter().flat_map(|device| device.slices(trace));
         Window::new(slices.map(|slice| (slice.start, slice.end())).collect())
     }
 
-    /// The call that launched it.
+    /// Returns the launch call of a slice.
     pub(crate) fn call(&self, place: u32) -> Option<u32> {
         self.of.get(&place).map(|(call, _)| *call).filter(|call| *call != NONE)
     }
@@ -89,21 +89,21 @@ impl DeviceWork {
         Some(&self.devices[*device].streams[*stream])
     }
 
-    /// The numbers of its device and its stream.
+    /// Returns the device id and stream id of a slice.
     pub(crate) fn stream_number(&self, trace: &Trace, place: u32) -> Option<(i64, i64)> {
         let device = trace.device_of(&trace.slices[place as usize]);
         Some((device, self.stream(trace, place)?.number))
     }
 
-    /// What began before it on the same stream.
+    /// Returns the previous work on the same stream.
     pub(crate) fn previous(&self, trace: &Trace, place: u32) -> Option<u32> {
         let (_, position) = self.of.get(&place)?;
         let before = position.checked_sub(1)?;
         self.stream(trace, place)?.work.get(before as usize).copied()
     }
 
-    /// What ended last, after `from` and not after `to`: on the device and the stream of these
-    /// numbers, or on any.
+    /// Returns the last work to end after `from` and not after `to`. `device` and `stream` restrict
+    /// the search if given.
     pub(crate) fn last_ended(
         &self,
         trace: &Trace,
@@ -118,7 +118,8 @@ impl DeviceWork {
         last.max_by_key(|place| trace.slices[*place as usize].end())
     }
 
-    /// What ended last, after `from` and not after `to`, on this device but on another stream.
+    /// Returns the last work to end after `from` and not after `to` on another stream of the
+    /// device.
     pub(crate) fn last_ended_on_another(
         &self,
         trace: &Trace,
@@ -138,18 +139,18 @@ impl Stream {
         let until = self.by_end.partition_point(|place| slice(place).end() <= to);
         let ended = self.by_end[..until].iter().rev();
         let mut ended = ended.take_while(|place| slice(place).end() > from);
-        // What takes no time keeps nobody waiting.
+        // Work of zero duration cannot make anything wait.
         ended.find(|place| slice(place).duration > 0).copied()
     }
 
-    /// Its slices, by their beginnings.
+    /// Returns the slices of the stream in order of their starts.
     pub(crate) fn slices<'a>(&'a self, trace: &'a Trace) -> impl Iterator<Item = &'a Slice> {
         self.work.iter().map(|place| &trace.slices[*place as usize])
     }
 }
 
 impl Device {
-    /// All its slices, stream by stream.
+    /// Returns the slices of all streams, one stream after the other.
     pub(crate) fn slices<'a>(&'a self, trace: &'a Trace) -> impl Iterator<Item = &'a Slice> {
         self.streams.iter().flat_map(|stream| stream.slices(trace))
     }

@@ -1,4 +1,4 @@
-//! Communication that costs time.
+//! Finding rules for communication.
 
 use mlprof_report::finding::{Confidence, Cost, Evidence, Finding};
 use mlprof_report::findings::{Outcome, Threshold};
@@ -95,7 +95,7 @@ fn slow(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         let rows = device.collectives.iter().filter(is_large);
         let slow = rows.filter(|row| rate(row) < limits[0]);
         let saved = slow.map(|row| row.total_ns as f64 * (1.0 - rate(row) / limits[0]));
-        // What is hidden costs nothing.
+        // Hidden communication costs no time.
         (saved.sum::<f64>() as i64).min(device.times.exposed_communication_ns)
     };
     let worst = devices.iter().max_by_key(|device| slow_of(device));
@@ -127,7 +127,8 @@ fn slow(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         rate(row),
         limits[0],
     );
-    // Even the fastest may have waited for another rank, less so among many.
+    // Even the fastest collective may have waited for another rank. This is less likely if there
+    // are many of them.
     let confidence = if row.count >= 3 { Confidence::Likely } else { Confidence::Hint };
     let cost = Cost { is_estimated: true, ..facts.cost(saved) };
     Outcome::Found(vec![Finding {
@@ -139,7 +140,7 @@ fn slow(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// `all-reduces of 16.8 MiB`.
+/// Returns a phrase such as `all-reduces of 16.8 MiB`.
 fn several(row: &CollectiveTimes) -> String {
     let name = row.collective.replace('_', "-");
     format!("{name}s of {}", bytes(row.message_bytes))

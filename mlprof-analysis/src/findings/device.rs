@@ -1,4 +1,4 @@
-//! Work of a device that costs time.
+//! Finding rules for copies and for uneven devices.
 
 use mlprof_report::finding::{Evidence, Finding, Place};
 use mlprof_report::findings::{Outcome, Threshold};

@@ -1,4 +1,4 @@
-//! What rules look at.
+//! Inputs of the finding rules.
 
 use mlprof_report::finding::{Confidence, Cost, Evidence, Finding, Place};
 use mlprof_report::findings::Outcome;
@@ -8,49 +8,50 @@ use crate::answers::{
     Activity, DeviceAnswers, NameTimes, PathKind, PathPart, StepBreakdown, StepPart,
 };
 
-/// The answers about a trace, and sums that several rules need.
+/// Analysis results, and sums that several rules need.
 pub(crate) struct Facts<'a> {
     pub(crate) steps: &'a [StepBreakdown],
     pub(crate) all_steps: &'a [StepPart],
     pub(crate) names: &'a [NameTimes],
     pub(crate) devices: &'a [DeviceAnswers],
-    /// What the critical paths of all steps go through.
+    /// Parts of all steps' critical paths.
     pub(crate) path: Vec<PathPart>,
 }
 
 impl<'a> Facts<'a> {
-    /// How long all steps took together, or the trace if it has none, in nanoseconds.
+    /// Returns the total duration of all steps in nanoseconds, or that of the trace if it has none.
     pub(super) fn whole_ns(&self) -> i64 {
         self.steps.iter().map(|step| step.duration_ns).sum()
     }
 
-    /// How many steps, if the trace has any: without them all of it is one that has no number.
+    /// Returns the number of steps. `None` if the trace has none and its single entry covers the
+    /// whole trace.
     pub(super) fn step_count(&self) -> Option<u64> {
         let has_steps = self.steps.iter().any(|step| step.number.is_some());
         has_steps.then_some(self.steps.len() as u64)
     }
 
-    /// How long the trace covers, in seconds.
+    /// Returns the covered time in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.whole_ns() as f64 / 1e9
     }
 
-    /// What sentences call the time that shares are of.
+    /// Returns the phrase that sentences use for the total time.
     pub(super) fn time(&self) -> &'static str {
         if self.step_count().is_some() { "the steps' time" } else { "the trace's time" }
     }
 
-    /// The part that so many nanoseconds are of all, 0 to 1.
+    /// Returns a duration as a share of the total time, from 0 to 1.
     pub(super) fn part(&self, nanoseconds: i64) -> f64 {
         if self.whole_ns() > 0 { nanoseconds as f64 / self.whole_ns() as f64 } else { 0.0 }
     }
 
-    /// The same as text.
+    /// Returns a duration as a share of the total time, formatted as text.
     pub(super) fn share(&self, nanoseconds: i64) -> String {
         share(self.part(nanoseconds), 1.0)
     }
 
-    /// What it costs if at most so many nanoseconds can be saved.
+    /// Returns the cost of a finding that can save at most this many nanoseconds.
     pub(super) fn cost(&self, nanoseconds: i64) -> Cost {
         let nanoseconds = nanoseconds.clamp(0, self.whole_ns());
         let seconds = nanoseconds as f64 / 1e9;
@@ -62,13 +63,14 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The device that did the most; what others are there for no trace tells.
+    /// Returns the device with the most busy time. A trace does not record which other devices
+    /// exist.
     pub(super) fn busiest(&self) -> Option<&'a DeviceAnswers> {
         self.devices.iter().max_by_key(|device| busy(device))
     }
 
-    /// How long critical paths go through what a thread does, without waiting for data, and through
-    /// delays of launches.
+    /// Returns the critical path time in nanoseconds of host work and launch delays, without
+    /// waiting for data.
     pub(super) fn host_ns(&self) -> i64 {
         let is_host = |part: &&PathPart| {
             matches!(part.kind, PathKind::Host(activity) if activity != Activity::WaitingForData)
@@ -77,37 +79,37 @@ impl<'a> Facts<'a> {
         self.path.iter().filter(is_host).map(|part| part.duration_ns).sum()
     }
 
-    /// How long they go through this.
+    /// Returns the critical path time of one kind in nanoseconds.
     pub(super) fn on_path(&self, kind: PathKind) -> i64 {
         let of_kind = self.path.iter().filter(|part| part.kind == kind);
         of_kind.map(|part| part.duration_ns).sum()
     }
 }
 
-/// How long a device worked in the window, in nanoseconds.
+/// Returns the busy time of a device in the window, in nanoseconds.
 pub(super) fn busy(device: &DeviceAnswers) -> i64 {
     let times = &device.times;
     times.compute_ns + times.exposed_communication_ns + times.exposed_memory_ns
 }
 
-/// How long it did nothing in the window.
+/// Returns the idle time of a device in the window, in nanoseconds.
 pub(super) fn idle(device: &DeviceAnswers) -> i64 {
     device.times.window_ns - busy(device)
 }
 
-/// Nothing is wrong, by these numbers.
+/// Returns the outcome of a rule that found no problem.
 pub(super) fn healthy(evidence: Vec<Evidence>) -> Outcome {
     Outcome::Healthy(evidence)
 }
 
-/// The trace does not have what the rule looks at.
+/// Returns the outcome of a rule whose inputs the trace lacks.
 pub(super) fn no_inputs(missing: &str) -> Outcome {
     Outcome::NoInputs(missing.to_owned())
 }
 
 pub(super) const NO_DEVICE: &str = "nothing ran on a device";
 
-/// A finding, but for what most of them have in common.
+/// Creates a finding with the defaults that most findings share.
 pub(super) fn finding(
     rule: &str,
     sentence: String,

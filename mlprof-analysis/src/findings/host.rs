@@ -1,4 +1,4 @@
-//! What the host does, or does not do, that costs time.
+//! Finding rules for the host.
 
 use mlprof_report::finding::{Confidence, Evidence, Finding, Place};
 use mlprof_report::findings::{Outcome, Threshold};
@@ -130,7 +130,7 @@ fn device_idle(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// What critical paths go through for the longest on the host.
+/// Returns the longest named host part of the critical paths.
 fn longest_on_host<'a>(facts: &'a Facts<'_>) -> Option<&'a PathPart> {
     facts.path.iter().find(|part| matches!(part.kind, PathKind::Host(_)) && part.name.is_some())
 }

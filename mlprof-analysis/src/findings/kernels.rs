@@ -1,4 +1,4 @@
-//! Kernels that cost time.
+//! Finding rules for kernels.
 
 use mlprof_report::finding::{Confidence, Evidence, Finding, Place};
 use mlprof_report::findings::{Outcome, Threshold};
@@ -60,7 +60,7 @@ pub(super) const UNFUSED_ELEMENTWISE: Rule = Rule {
 
 fn short_kernels(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let Some(device) = facts.busiest() else { return no_inputs(NO_DEVICE) };
-    // A graph launches many with one call.
+    // A graph launch starts many kernels with one call.
     let is_launch = |row: &&NameTimes| {
         row.category.is_runtime() && row.name.contains("Launch") && !row.name.contains("Graph")
     };
@@ -75,7 +75,7 @@ fn short_kernels(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }
     let mean = |sum: i64, count: u64| (sum as f64 / count as f64) as i64;
     let (mean_launch, mean_kernel) = (mean(launching, launched), mean(running, ran));
-    // Launching beside a device that works costs nothing.
+    // Launch calls that overlap device work cost no time.
     let saved = launching.min(idle(device));
     let busy = part_of(busy(device), facts.whole_ns());
     let evidence = vec![
@@ -161,7 +161,7 @@ fn dominant_kernel(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         format!("One kernel takes {} of the critical path: {}.", facts.share(taken), short(name));
     Outcome::Found(vec![Finding {
         place: Place::kernel(name),
-        // It may be what the device is for.
+        // The kernel may be the intended main work of the device.
         confidence: Confidence::Hint,
         remedy: "compare it with what the device can do: fewer bits per element (`bf16`, `fp8`), sizes that are \
                  multiples of 64 and a tuned library make products of matrices faster; fuse anything else with its \
@@ -171,7 +171,7 @@ fn dominant_kernel(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// The beginning of a kernel's name, which may have thousands of letters.
+/// Returns a kernel name shortened to 80 characters. Full names can have thousands of characters.
 fn short(name: &str) -> String {
     const LONGEST: usize = 80;
     match name.char_indices().nth(LONGEST) {

@@ -1,5 +1,4 @@
-//! What costs time in a trace, and what to do: rules over its answers, whose findings are those of
-//! reports.
+//! Finding rules over analysis results. They report time that could be saved and a remedy.
 
 mod communication;
 mod device;
@@ -13,17 +12,17 @@ use mlprof_report::number::duration;
 
 pub(crate) use self::facts::Facts;
 
-/// One thing that can cost time.
+/// Rule that detects one cause of lost time.
 struct Rule {
     name: &'static str,
-    /// When it is found.
+    /// Condition under which the rule reports a finding.
     condition: &'static str,
     thresholds: &'static [Threshold],
-    /// Looks at the facts; the limits are the defaults of the thresholds, in their order.
+    /// Examines the facts. The limits are the thresholds' defaults in order.
     examine: fn(&Facts<'_>, &[f64]) -> Outcome,
 }
 
-/// All rules.
+/// All finding rules.
 const RULES: [&Rule; 12] = [
     &host::DATA_WAITING,
     &host::DEVICE_IDLE,
@@ -39,11 +38,11 @@ const RULES: [&Rule; 12] = [
     &kernels::DOMINANT_KERNEL,
 ];
 
-/// So many seconds a trace must cover, since less says too little: what a recorder needs to begin
-/// would decide.
+/// Shortest trace in seconds that the rules examine. In a shorter trace, the start-up of the
+/// recorder would dominate the results.
 const LEAST_SECONDS: f64 = 1e-3;
 
-/// What each rule says of a trace.
+/// Returns the outcome of each rule for a trace.
 pub(crate) fn explain(facts: &Facts<'_>) -> Vec<Explanation> {
     let explain = |rule: &&Rule| {
         let limits: Vec<f64> = rule.thresholds.iter().map(|threshold| threshold.default).collect();
@@ -61,7 +60,8 @@ pub(crate) fn explain(facts: &Facts<'_>) -> Vec<Explanation> {
     RULES.iter().map(explain).collect()
 }
 
-/// What is found in a trace, what costs most first, and the rules that had what they look at.
+/// Returns the findings of a trace, most expensive first, and the names of the rules that had their
+/// inputs.
 pub(crate) fn of(facts: &Facts<'_>) -> (Vec<Finding>, Vec<String>) {
     let (mut findings, mut checked) = (Vec::new(), Vec::new());
     for Explanation { rule, outcome, .. } in explain(facts) {

@@ -1,4 +1,4 @@
-//! What the host's threads did.
+//! Analysis of host threads.
 
 pub(crate) mod outliers;
 pub(crate) mod path;

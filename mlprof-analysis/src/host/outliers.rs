@@ -1,4 +1,4 @@
-//! Steps that took much longer than the others, and what differed in them.
+//! Steps that took much longer than the others, and their differences.
 
 use std::cmp::Reverse;
 
@@ -7,16 +7,16 @@ use crate::host::steps::{Parts, Step};
 use crate::trace::Trace;
 use mlprof_report::ranks::median;
 
-/// Fewer steps have no middle to be far from.
+/// Minimum number of steps for outlier detection.
 const FEWEST: usize = 5;
-/// A step is far from the middle beyond this score: Iglewicz and Hoaglin's.
+/// Score beyond which a step is an outlier, as recommended by Iglewicz and Hoaglin.
 const FAR: f64 = 3.5;
-/// What steps that are all alike may differ by, as a part of the median.
+/// Minimum spread of step durations that is assumed for the score, as a part of the median.
 const SAME: f64 = 0.01;
-/// No more differences are told of.
+/// Maximum number of reported differences per step.
 const MOST: usize = 5;
 
-/// The outliers among steps, the worst first.
+/// Returns the outliers among the steps, longest first.
 pub(crate) fn of(trace: &Trace, steps: &[Step], parts: &[(Parts, i64)]) -> Vec<OutlierStep> {
     if steps.len() < FEWEST {
         return Vec::new();

@@ -1,10 +1,16 @@
-//! Critical paths: what the end of a step waited for, and what that waited for, back to its beginning.
+//! Critical paths: the chain of dependencies from the end of a step back to its beginning.
 //!
-//! A walk backward in time. On a thread it goes through what is innermost; at a call that waited for a
-//! device, or for a place in its full queue, over to what the device did last; from there to what ran before
-//! on the stream, or to what the stream waited for on another one; where that was over when the work was
-//! launched, back to the launch. What a stretch is between is one, too: the path has no holes, so it is as long
-//! as the step. A trace without steps ends with whatever ended last, which may be work of a device.
+//! The walk goes backward in time:
+//!
+//! - On a thread, it follows the innermost slices.
+//! - At a call that waited for a device, or for space in its full queue, it moves to the last work
+//!   of the device.
+//! - From device work, it moves to the previous work of the stream, or to work of another stream
+//!   that the stream waited for.
+//! - If that work had ended before the launch, it moves to the launch call.
+//!
+//! Gaps between slices are also segments, so the path is as long as the step. A trace without steps
+//! ends with its last slice, which may be device work.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -17,7 +23,7 @@ use crate::meaning::Meanings;
 use crate::sweep::Innermost;
 use crate::trace::{Correlated, FlowKind, Name, Slice, Trace};
 
-/// What a walk looks at.
+/// Inputs of the critical path walks.
 pub(crate) struct Paths<'a> {
     trace: &'a Trace,
     meanings: &'a Meanings,
@@ -28,7 +34,7 @@ pub(crate) struct Paths<'a> {
     innermost: Innermost<'a>,
 }
 
-/// A stretch, before it has texts.
+/// Path segment before its names are resolved to text.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     start: i64,
@@ -38,24 +44,25 @@ struct Segment {
     track: usize,
 }
 
-/// Where a walk is.
+/// Current place of a walk.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Thread(usize),
     Device(u32),
 }
 
-/// A walk through one step.
+/// Walk through one step.
 struct Walk<'a> {
     paths: &'a Paths<'a>,
     step: &'a Step,
-    /// The beginning of the part of the step that it goes through.
+    /// Start of the current part of the step.
     from: i64,
-    /// Everything from here on is in `segments`.
+    /// Current time of the walk. Everything after it is already in `segments`.
     now: i64,
-    /// Where the walk went over to another thread last: nothing is between two threads there and back.
+    /// Time of the last move to another thread. It prevents the walk from moving back and forth
+    /// between two threads at one moment.
     went_over: i64,
-    /// The last one first.
+    /// Segments found so far, last one first.
     segments: Vec<Segment>,
 }
 
@@ -81,7 +88,7 @@ impl<'a> Paths<'a> {
         Self { trace, meanings, work, waits, backward, innermost: Innermost::new(trace) }
     }
 
-    /// The path of a step. `with_segments`: every stretch of it, too.
+    /// Returns the critical path of a step. `with_segments` also includes each segment.
     pub(crate) fn of(&self, step: &Step, with_segments: bool) -> CriticalPath {
         let (from, now) = (step.start(), step.end());
         let mut walk =
@@ -129,7 +136,8 @@ impl<'a> Paths<'a> {
         &self.trace.slices[place as usize]
     }
 
-    /// Where a thread has nothing to do itself: what another one did for it that ended last.
+    /// Returns the backward thread whose slice ended last while this thread was idle, with the end
+    /// of that slice.
     fn backward_of(&self, track: usize, (since, now): (i64, i64)) -> Option<(usize, i64)> {
         let others = self.backward.get(&track)?;
         let ended = others.iter().filter_map(|other| {
@@ -156,8 +164,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Where the walk begins. A step ends on its thread; a trace without steps also ends on a
-    /// device that outlives the thread.
+    /// Returns the starting place of the walk. A step ends on its thread. A trace without steps can
+    /// also end on a device that works longer than the thread.
     fn last(&mut self) -> Place {
         let (trace, track) = (self.paths.trace, self.step.track);
         if self.step.number.is_none() {
@@ -176,7 +184,7 @@ impl Walk<'_> {
         Place::Thread(track)
     }
 
-    /// Everything since `since` is of this kind.
+    /// Adds a segment of this kind from `since` to the current time of the walk.
     fn push(&mut self, since: i64, kind: PathKind, name: Option<Name>, track: usize) {
         let start = since.max(self.from);
         if start >= self.now {
@@ -206,7 +214,8 @@ impl Walk<'_> {
             self.push(ended, PathKind::ReturnFromWaiting, name, track);
             return Place::Device(work);
         }
-        // With stacks, a frame of Python is innermost while the thread waits for autograd.
+        // In traces with stacks, a Python frame is the innermost slice while the thread waits for
+        // autograd.
         let may_wait =
             matches!(activity, Activity::Nothing | Activity::Annotation | Activity::Python);
         if may_wait
@@ -218,7 +227,7 @@ impl Walk<'_> {
             return Place::Thread(other);
         }
         if innermost.is_none() && track != self.step.track {
-            // It began what it does because the step's own thread told it to.
+            // The other thread began its work because the step's own thread requested it.
             return Place::Thread(self.step.track);
         }
         self.push(since, PathKind::Host(activity), name, track);
@@ -237,7 +246,7 @@ impl Walk<'_> {
         self.push(slice.start, kind, Some(slice.name), track);
         let call = work.call(place).map(|call| self.paths.slice(call));
         let end = |place: &u32| self.paths.slice(*place).end();
-        // Each step is one back in time, whatever the trace says.
+        // Each move goes back in time, so that the walk ends even for inconsistent traces.
         let of_another = self
             .paths
             .waits
@@ -247,7 +256,8 @@ impl Walk<'_> {
         let previous = of_another.into_iter().chain(previous).max_by_key(end);
         let waited_for_previous = |call: &Slice, previous: u32| {
             let done = self.paths.slice(previous).end();
-            // A call that began later than its work was its launch nevertheless: clocks differ.
+            // A call that began after its work is still its launch, because host and device clocks
+            // can differ.
             let launched = call.start.min(slice.start);
             done > launched && (done >= call.end() || slice.start < call.end())
         };
@@ -270,7 +280,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What ran before on the same stream, until `slice` began.
+    /// Moves to the previous work of the stream, and adds the gap until `slice` began.
     fn after(&mut self, previous: u32, slice: &Slice, gap: PathKind) -> Place {
         let done = self.paths.slice(previous).end();
         self.push(done, gap, Some(slice.name), slice.track as usize);

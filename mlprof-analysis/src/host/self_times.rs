@@ -1,4 +1,4 @@
-//! Time by name and by module.
+//! Times by name and by module.
 
 use std::cmp::Reverse;
 
@@ -17,17 +17,17 @@ struct Sums {
     device: i64,
 }
 
-/// All slices of threads with their places.
+/// Returns all slices of threads with their indices.
 pub(crate) fn on_threads(trace: &Trace) -> impl Iterator<Item = (usize, &Slice)> {
     let threads = trace.tracks.iter().filter(|track| track.kind == TrackKind::Thread);
     threads.flat_map(|track| track.slices.clone().map(|place| (place, &trace.slices[place])))
 }
 
-/// Returns for each slice whether something of its name and category is around it. However deep
-/// slices are nested, each is visited once.
+/// Returns for each slice whether a slice of the same name and category encloses it. Each slice is
+/// visited once, regardless of the nesting depth.
 pub(crate) fn inside_their_likes(trace: &Trace) -> Vec<bool> {
     let slices = &trace.slices;
-    // The first slice directly inside of each, and the next one inside of the same.
+    // These are the first child and the next sibling of each slice.
     let (mut inside, mut next) = (vec![None; slices.len()], vec![None; slices.len()]);
     for (place, slice) in slices.iter().enumerate().rev() {
         if let Some(around) = slice.parent() {
@@ -44,7 +44,7 @@ pub(crate) fn inside_their_likes(trace: &Trace) -> Vec<bool> {
             found[place] = *count > 0;
             *count += 1;
             entered = inside[place].or_else(|| {
-                // Leaves slices up to one that another one follows.
+                // The walk leaves slices until one of them has a next sibling.
                 std::iter::successors(Some(place), |left| slices[*left].parent()).find_map(|left| {
                     if let Some(count) = open.get_mut(&(slices[left].category, slices[left].name)) {
                         *count -= 1;
@@ -57,7 +57,7 @@ pub(crate) fn inside_their_likes(trace: &Trace) -> Vec<bool> {
     found
 }
 
-/// Device time by the call that launched it.
+/// Returns the device time of each launch call.
 pub(crate) fn device_times<'a>(
     trace: &'a Trace,
     correlations: &'a FxHashMap<u32, Correlated>,
@@ -69,8 +69,8 @@ pub(crate) fn device_times<'a>(
     })
 }
 
-/// Everything on threads by category and name, the longest time of its own first.
-/// `is_inside`: [`inside_their_likes`].
+/// Returns the times of thread slices by category and name, longest self time first. `is_inside` is
+/// the result of [`inside_their_likes`].
 pub(crate) fn by_name(
     trace: &Trace,
     meanings: &Meanings,
@@ -110,8 +110,8 @@ pub(crate) fn by_name(
     rows
 }
 
-/// Modules, the longest time of its own first, that of devices included. `is_inside`:
-/// [`inside_their_likes`].
+/// Returns the times of modules, ordered by self time plus device time, longest first. `is_inside`
+/// is the result of [`inside_their_likes`].
 pub(crate) fn by_module(
     trace: &Trace,
     meanings: &Meanings,
@@ -155,7 +155,7 @@ pub(crate) fn by_module(
     rows
 }
 
-/// Which slices are backward ops, or inside of one.
+/// Returns for each slice whether it is a backward op or nested in one.
 fn backward(trace: &Trace) -> Vec<bool> {
     let mut is_backward = vec![false; trace.slices.len()];
     for flow in trace.flows.iter().filter(|flow| flow.kind == FlowKind::ForwardBackward) {

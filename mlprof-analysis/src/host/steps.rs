@@ -1,4 +1,4 @@
-//! Steps, and what their time went into.
+//! Steps and their time breakdown.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -8,16 +8,16 @@ use crate::meaning::Meanings;
 use crate::sweep;
 use crate::trace::{Category, FlowKind, Name, Slice, Trace, TrackKind};
 
-/// A step, or all of a trace that has none.
+/// A step, or the whole trace if it has no steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) number: Option<u64>,
-    /// Whether it is a batch of an inference server, whose number is its place among them.
+    /// `true` for a batch of an inference server. Its number is its position among the batches.
     pub(crate) is_batch: bool,
-    /// The thread that ran it.
+    /// Track of the thread that ran the step.
     pub(crate) track: usize,
-    /// Beginnings and ends in the order of time. There are several where recording paused within
-    /// the step, as it does for a validation.
+    /// Start and end of each part of the step, in order of time. A step has several parts if
+    /// recording paused within it, for example for a validation.
     pub(crate) parts: Vec<(i64, i64)>,
 }
 
@@ -30,13 +30,13 @@ impl Step {
         self.parts.last().map_or(0, |(_, end)| *end)
     }
 
-    /// How long it took without pauses, in nanoseconds.
+    /// Returns the duration without pauses, in nanoseconds.
     pub(crate) fn duration(&self) -> i64 {
         self.parts.iter().map(|(start, end)| end - start).sum()
     }
 }
 
-/// Which step something began in.
+/// Lookup of the step at a moment.
 pub(crate) struct StepOf(Vec<(i64, i64, u64)>);
 
 impl StepOf {
@@ -50,7 +50,7 @@ impl StepOf {
         Self(parts)
     }
 
-    /// The number of the step at a moment.
+    /// Returns the number of the step at a moment.
     pub(crate) fn number(&self, moment: i64) -> Option<u64> {
         let after = self.0.partition_point(|(from, ..)| *from <= moment);
         let (_, end, number) = self.0.get(after.checked_sub(1)?)?;
@@ -58,13 +58,15 @@ impl StepOf {
     }
 }
 
-/// All steps in the order of time. A number that occurs several times on a thread is one step.
-/// Without any step these are the batches of an inference server, and without batches it is the
-/// whole trace, on its main thread.
+/// Returns all steps in order of time. Equal step numbers on one thread form one step.
+///
+/// Without steps, the result is the batches of an inference server. Without batches, it is the
+/// whole trace on its main thread.
 pub(crate) fn find(trace: &Trace, meanings: &Meanings) -> Vec<Step> {
     let mut found = Vec::new();
     let mut batches = Vec::new();
-    // Whether a slice is a batch or in one; mostly there is none.
+    // For each slice, this is `true` if it is a batch or nested in one. Most traces have no
+    // batches.
     let in_batch = match trace.slices.iter().any(|slice| meanings.is_batch(slice)) {
         true => trace.inherited(false, |_, slice, around| around || meanings.is_batch(slice)),
         false => Vec::new(),
@@ -122,9 +124,15 @@ fn whole(trace: &Trace, meanings: &Meanings) -> Option<Step> {
     Some(Step { number: None, is_batch: false, track, parts })
 }
 
-/// The thread that did most: that launched most work of devices, else that spent most time in ops
-/// and calls, else that recorded most. Frames of Python are no work: a thread that sleeps has one,
-/// too. Of threads that did as much it is the first one.
+/// Returns the thread that did most work. The criteria are, in this order:
+///
+/// - It does not run backward ops for another thread.
+/// - It launched the most device work.
+/// - It spent the most time in ops and calls.
+/// - It recorded the most time.
+///
+/// Python frames do not count as work, because a sleeping thread also has one. The first of several
+/// equal threads is returned.
 fn main_thread(trace: &Trace, meanings: &Meanings) -> Option<usize> {
     let thread = |track: u32| trace.tracks[track as usize].overlaps.unwrap_or(track) as usize;
     let mut launched: FxHashMap<usize, i64> = FxHashMap::default();
@@ -136,7 +144,7 @@ fn main_thread(trace: &Trace, meanings: &Meanings) -> Option<usize> {
             *of_thread += work.map(|slice| slice.duration).sum::<i64>();
         }
     }
-    // Autograd's threads work for another one.
+    // Autograd's threads work for another thread.
     let is_backward: FxHashSet<usize> = trace
         .flows
         .iter()
@@ -167,10 +175,11 @@ fn main_thread(trace: &Trace, meanings: &Meanings) -> Option<usize> {
     best.map(|(place, _)| place)
 }
 
-/// The time of all steps, or all of a trace that has none, or only batches: a server works between
-/// them, too, and returns from them before devices have done. Pauses of the recording are left out.
-/// A gap between two parts of one step is a pause; any other gap between steps is part of the
-/// window.
+/// Returns the time of all steps, or of the whole trace if it has no steps or only batches. A
+/// server also works between batches, and it returns from them before the device has finished.
+///
+/// Recording pauses are excluded. A gap between two parts of one step is a pause, and any other gap
+/// between steps belongs to the window.
 pub(crate) fn window(trace: &Trace, steps: &[Step]) -> Window {
     let steps = steps.iter().filter(|step| !step.is_batch);
     let parts = steps.flat_map(|step| step.parts.iter().map(|part| (*part, step.number)));
@@ -191,7 +200,7 @@ pub(crate) fn window(trace: &Trace, steps: &[Step]) -> Window {
     Window::new(without_pauses(trace, window))
 }
 
-/// These stretches of time without pauses of the recording.
+/// Returns the stretches of time without recording pauses.
 fn without_pauses(trace: &Trace, mut stretches: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     for (from, to) in trace.info.pauses.iter().filter(|(from, to)| from < to) {
         let apart = stretches
@@ -202,11 +211,12 @@ fn without_pauses(trace: &Trace, mut stretches: Vec<(i64, i64)>) -> Vec<(i64, i6
     stretches
 }
 
-/// Parts by the action around them and what was done, before they have texts.
+/// Time in nanoseconds by enclosing action and activity, before names are resolved to text.
 pub(crate) type Parts = FxHashMap<(Option<Name>, Activity), i64>;
 
-/// What the time of a step went into, and how long the loop waited for data. `busy`: when any
-/// device worked. Devices may go on after the thread has recorded its last slice.
+/// Returns the time breakdown of a step, and the time in which the loop waited for data, in
+/// nanoseconds. `busy` is the time in which any device worked. It can continue after the last slice
+/// of the thread.
 pub(crate) fn parts(
     trace: &Trace,
     meanings: &Meanings,
@@ -234,13 +244,13 @@ pub(crate) fn parts(
     (parts, data)
 }
 
-/// How long the loop waited for data in a step, in nanoseconds.
+/// Returns the time in which the loop waited for data in a step, in nanoseconds.
 pub(crate) fn waiting_for_data(trace: &Trace, meanings: &Meanings, step: &Step) -> i64 {
     let no_device = Window::new(Vec::new());
     parts(trace, meanings, &no_device, step).1
 }
 
-/// The breakdown of a step.
+/// Returns the breakdown of a step.
 pub(crate) fn breakdown(
     trace: &Trace,
     step: &Step,
@@ -257,7 +267,7 @@ pub(crate) fn breakdown(
     }
 }
 
-/// The longest first.
+/// Resolves the names of step parts and sorts the parts, longest first.
 pub(crate) fn with_texts(trace: &Trace, parts: &Parts) -> Vec<StepPart> {
     let mut parts: Vec<StepPart> = parts
         .iter()

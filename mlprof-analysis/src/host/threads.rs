@@ -1,4 +1,4 @@
-//! How much of the time threads worked.
+//! Busy, waiting and idle times of threads.
 
 use crate::answers::{Activity, ThreadTimes};
 use crate::device::window::Window;
@@ -6,7 +6,7 @@ use crate::meaning::Meanings;
 use crate::sweep;
 use crate::trace::{Trace, TrackKind};
 
-/// What each thread did in a window. They are in the order of the trace.
+/// Returns the times of each thread in a window, in the order of the trace.
 pub(crate) fn of(trace: &Trace, meanings: &Meanings, window: &Window) -> Vec<ThreadTimes> {
     let threads = trace.tracks_of(TrackKind::Thread);
     threads.map(|(track, _)| times(trace, meanings, track, window)).collect()

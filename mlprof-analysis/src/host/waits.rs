@@ -1,4 +1,4 @@
-//! The device work that a call waited for before it returned.
+//! Device work that a call waited for before it returned.
 
 use rustc_hash::FxHashMap;
 
@@ -9,7 +9,7 @@ use crate::meaning::Meanings;
 use crate::trace::{Category, Correlated, Slice, Trace};
 use crate::vendor::Vendor;
 
-/// Places of slices are those in [`Trace::slices`].
+/// Lookup of waits. All indices are indices of [`Trace::slices`].
 pub(crate) struct Waits<'a> {
     trace: &'a Trace,
     meanings: &'a Meanings,
@@ -17,7 +17,7 @@ pub(crate) struct Waits<'a> {
     work: &'a DeviceWork,
     order: LaunchOrder,
     pub(crate) events: EventWaits,
-    /// When threads launched on which device, by thread; empty if the trace has a single device.
+    /// Time and device of each launch, by thread. Empty if the trace has a single device.
     devices: FxHashMap<u32, Vec<(i64, i64)>>,
 }
 
@@ -41,13 +41,13 @@ impl<'a> Waits<'a> {
         &self.trace.slices[place as usize]
     }
 
-    /// The work of another stream that this work of a device waited for.
+    /// Returns the work of another stream that this device work waited for.
     pub(crate) fn of_stream(&self, work: u32) -> Option<u32> {
         self.events.before(work)
     }
 
-    /// The work that a call waited for which had not returned at `now`: its own, or the last of the
-    /// stream or device that it names.
+    /// Returns the device work that a call waited for if it had not returned at `now`. This is the
+    /// call's own work, or the last work of the stream or device that the call names.
     pub(crate) fn of_call(&self, call: &Slice, now: i64) -> Option<u32> {
         if !call.category.is_runtime() {
             return None;
@@ -75,7 +75,7 @@ impl<'a> Waits<'a> {
             return (during.0 < end && end <= during.1).then_some(source);
         }
         let details = wait.and_then(|wait| self.trace.details(self.slice(*wait)));
-        // -1 where a whole device, or context, is waited for, and where it is an event.
+        // The stream is -1 if the call waits for a whole device or context, or for an event.
         let stream = details.and_then(|it| it.stream.filter(|it| *it >= 0).or(it.event.stream));
         let device = match wait {
             Some(wait) => Some(self.trace.device_of(self.slice(*wait))),
@@ -86,15 +86,15 @@ impl<'a> Waits<'a> {
         self.work.last_ended(self.trace, (device, stream.map(i64::from)), during)
     }
 
-    /// Whether an asynchronous copy returns only after the copy: its memory on the host is
-    /// pageable.
+    /// Returns `true` if an asynchronous copy call returns only after the copy, because its host
+    /// memory is pageable.
     fn is_staged_copy(&self, call: &Slice, copy: &Slice) -> bool {
         copy.category == Category::GpuMemcpy
             && self.trace.name(call).contains("Memcpy")
             && self.trace.name(copy).contains("Pageable")
     }
 
-    /// The work that made room for a launch in the full queue of its stream.
+    /// Returns the work whose end made room for a launch in the full queue of its stream.
     fn for_a_place(&self, call: &Slice, launched: u32, during: (i64, i64)) -> Option<u32> {
         let (device, stream) = self.work.stream_number(self.trace, launched)?;
         let is_cuda = Vendor::of_call(self.trace.name(call)) == Some(Vendor::Nvidia);
@@ -104,7 +104,7 @@ impl<'a> Waits<'a> {
         self.work.last_ended(self.trace, (Some(device), Some(stream)), during)
     }
 
-    /// The device that the thread of a call used last before the call.
+    /// Returns the device that the thread of a call used last before the call.
     fn device_of_thread(&self, call: &Slice) -> Option<i64> {
         let launches = self.devices.get(&thread(self.trace, call))?;
         let after = launches.partition_point(|(time, _)| *time < call.start);
@@ -112,7 +112,7 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// The track of a slice's thread.
+/// Returns the first track of a slice's thread.
 fn thread(trace: &Trace, slice: &Slice) -> u32 {
     trace.tracks[slice.track as usize].overlaps.unwrap_or(slice.track)
 }

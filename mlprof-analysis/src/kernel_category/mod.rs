@@ -1,8 +1,8 @@
-//! Categories of kernels, by their names and by the ops that launch them.
+//! Categories of kernels, derived from their names and from the ops that launch them.
 //!
-//! Rules are substrings of lowercase names. They are tried in their order, first on the function's
-//! name without template arguments, then on the whole name. So `vectorized_elementwise_kernel<…,
-//! GeluFunctor>` is elementwise, and `cutlass::Kernel2<cutlass_80_…gemm…>` a GEMM.
+//! Rules are substrings of lowercase names. They are tried in order, first on the function name
+//! without template arguments, then on the full name. Therefore `vectorized_elementwise_kernel<…,
+//! GeluFunctor>` is elementwise, and `cutlass::Kernel2<cutlass_80_…gemm…>` is a GEMM.
 
 mod rules;
 
@@ -15,9 +15,9 @@ use crate::answers::KernelCategory::{
 };
 use crate::trace::Category;
 
-/// Returns the category of a device's work by its name and by the innermost op around its launch.
+/// Returns the category of device work from its name and from the innermost op around its launch.
 ///
-/// Kernels that communicate are known before: their category is not looked up here.
+/// The caller handles communication kernels, so their category is never looked up here.
 pub(crate) fn of(category: Category, name: &str, op: Option<&str>) -> KernelCategory {
     match category {
         Category::GpuMemcpy => Copy,
@@ -30,11 +30,11 @@ pub(crate) fn of(category: Category, name: &str, op: Option<&str>) -> KernelCate
     }
 }
 
-/// The category as far as a kernel's name alone tells it.
+/// Category derived from a kernel's name alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ByKernelName {
     Known(KernelCategory),
-    /// A part of a larger operation; the category without one.
+    /// A part of a larger operation. Contains the category to use if no such operation is known.
     Helper(KernelCategory),
     Unknown,
 }
@@ -66,17 +66,17 @@ fn by_words(rules: &[(KernelCategory, &[&str])], name: &str) -> Option<KernelCat
     rules.iter().find(tells).map(|(category, _)| *category)
 }
 
-/// `conv`, unless it begins `convert` or `converge`.
+/// Returns `true` if a name contains `conv`, except as a part of `convert` or `converge`.
 fn names_convolution(name: &str) -> bool {
     name.match_indices("conv").any(|(at, word)| !name[at + word.len()..].starts_with("er"))
 }
 
-/// The category of PyTorch's generic kernels, which are known by their functor.
+/// Returns the category of PyTorch's generic kernels, which depends on their functor.
 fn of_functor(category: KernelCategory, function: &str, whole: &str) -> KernelCategory {
     let has = |words: &[&str]| words.iter().any(|word| whole.contains(word));
     match category {
         Elementwise if function.contains("elementwise") && has(&["direct_copy"]) => Copy,
-        // Norms of many tensors at once, such as those that gradients are clipped by.
+        // These kernels compute norms of many tensors at once, for example for gradient clipping.
         Elementwise if function.contains("multi_tensor") && has(&["normfunctor", "l2norm"]) => {
             Reduction
         }
@@ -84,7 +84,7 @@ fn of_functor(category: KernelCategory, function: &str, whole: &str) -> KernelCa
     }
 }
 
-/// Kernels that Inductor generates: `triton_poi_fused_add_0`.
+/// Returns the category of kernels that Inductor generates, such as `triton_poi_fused_add_0`.
 fn of_triton(function: &str) -> Option<KernelCategory> {
     let rest = function.strip_prefix("triton_")?;
     let (kind, fused) = rest.split_once('_')?;
@@ -92,10 +92,10 @@ fn of_triton(function: &str) -> Option<KernelCategory> {
     match kind {
         "poi" | "for" => Some(Elementwise),
         "red" | "per" | "split" if has("norm") && !has("vector_norm") => Some(Normalisation),
-        // The parts that an RMS norm is decomposed into.
+        // Inductor decomposes an RMS norm into these parts.
         "red" | "per" | "split" if has("mean") && has("rsqrt") => Some(Normalisation),
         "red" | "per" | "split" => Some(Reduction),
-        // Templates: the op is in the name.
+        // Kernels from templates have the op in their name.
         "tem" if has("attention") => Some(Attention),
         "tem" if has("conv") => Some(Convolution),
         "tem" => Some(Gemm),
@@ -103,21 +103,21 @@ fn of_triton(function: &str) -> Option<KernelCategory> {
     }
 }
 
-/// Candle's kernels of one or two operands: `badd_f32`, `uexp_f16`.
+/// Returns `true` for Candle's unary and binary kernels, such as `badd_f32` and `uexp_f16`.
 fn is_of_candle(function: &str) -> bool {
     let Some((op, element)) = function.split_once('_') else { return false };
     let is_op = op.len() > 3 && op.starts_with(['b', 'u']);
     is_op && ["f16", "bf16", "f32", "f64", "u8", "u32", "i64"].contains(&element)
 }
 
-/// Ops whose kernels include helpers.
+/// Returns the category of an op whose kernels include helpers.
 fn of_large_op(op: &str) -> Option<KernelCategory> {
     of_op(op).filter(|category| {
         matches!(category, Attention | Convolution | Gemm | Normalisation | Reduction)
     })
 }
 
-/// Returns the category of what an op computes.
+/// Returns the category of an op.
 fn of_op(op: &str) -> Option<KernelCategory> {
     let lower = op.to_ascii_lowercase();
     let own = lower.rsplit("::").next().unwrap_or(&lower);

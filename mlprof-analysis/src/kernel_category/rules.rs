@@ -1,20 +1,20 @@
-//! Rules that find the category of a kernel or an op by substrings of its name.
+//! Substring rules for the category of a kernel or an op.
 
 use crate::answers::KernelCategory;
 use crate::answers::KernelCategory::{
     Attention, Convolution, Copy, Elementwise, Gemm, Memset, Normalisation, Reduction,
 };
 
-/// Categories in the order in which they are tried, with the words that tell them.
+/// Categories and their substrings, in the order in which they are tried.
 pub(super) const RULES: [(KernelCategory, &[&str]); 9] = [
-    // Before attention and embeddings: rotary embeddings are applied element by element.
+    // Rotary embeddings are elementwise, so this rule precedes attention and embeddings.
     (Elementwise, &["rotary", "rope_kernel", "_rope", "apply_rope"]),
     (Attention, ATTENTION),
     (Normalisation, NORMALISATION),
     (Convolution, CONVOLUTION),
     (Gemm, GEMM),
     (Memset, &["memset", "fillbuffer"]),
-    // Softmax, scans, arg-max, top-k and losses walk over a dimension as sums do.
+    // Softmax, scans, arg-max, top-k and losses process a dimension like sums do.
     (Reduction, REDUCTION),
     (Copy, COPY),
     (Elementwise, ELEMENTWISE),
@@ -186,18 +186,19 @@ const ELEMENTWISE: &[&str] = &[
     "binop",
     "unary",
     "affine_",
-    // XLA's fused loops.
+    // These are XLA's fused loops.
     "loop_",
     "_fusion",
 ];
 
-/// Parts of libraries' larger operations: the op around them decides, as the name alone cannot.
+/// Helper kernels of larger library operations. The enclosing op determines the category, because
+/// the kernel name alone cannot.
 pub(super) const HELPERS: [(KernelCategory, &[&str]); 2] = [
     (Copy, &["transpose", "nchwtonhwc", "nhwctonchw", "nchw2nhwc", "nhwc2nchw"]),
     (Elementwise, &["subtensorop", "optensor", "op1dtensor", "op2dtensor", "op3dtensor"]),
 ];
 
-/// Ops by their names without namespace.
+/// Op names without namespace, by category.
 pub(super) const OPS: [(KernelCategory, &[&str]); 4] = [
     (
         Gemm,

@@ -97,7 +97,7 @@ fn names_of_libraries_tell_categories() {
                  FusedAdamMathFunctor<float> >(x)",
                 "void at::native::elementwise_kernel_with_index<int, x>(y)",
                 "loop_add_fusion",
-                // It is no convolution.
+                // This kernel is not a convolution.
                 "void (anonymous namespace)::convert_kernel(x)",
                 "badd_f32",
             ],
@@ -135,9 +135,9 @@ fn ops_tell_what_names_do_not() {
     assert_eq!(of_op("k", "aten::add_"), Elementwise);
     assert_eq!(of_op("k", "aten::index_select"), Copy);
     assert_eq!(of_op("k", "my::own"), Other);
-    // The name is more exact than the op.
+    // The kernel name is more specific than the op.
     assert_eq!(of_op("attn_fwd", "my::mm"), Attention);
-    // Helpers of a library belong to what they help.
+    // Helper kernels get the category of the operation that they support.
     for helper in ["batched_transpose_32x16_half", "SubTensorOpWithScalar1d"] {
         assert_eq!(of_op(helper, "aten::miopen_convolution"), Convolution);
     }

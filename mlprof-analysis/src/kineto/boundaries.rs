@@ -1,9 +1,9 @@
-//! Where events and their list begin and end, in a text that is damaged.
+//! Detection of event and list boundaries in damaged text.
 
 use super::fields::tolerant_struct;
 use super::stream::parse;
 
-/// Fields that stand behind the events, in one format or another.
+/// Top-level fields that can follow the event list in the known formats.
 const LATER_FIELDS: [&str; 20] = [
     "traceEvents",
     "traceName",
@@ -28,13 +28,13 @@ const LATER_FIELDS: [&str; 20] = [
 ];
 
 tolerant_struct! {
-    /// The field that makes an object an event.
+    /// Phase field, which identifies an object as an event.
     pub(super) struct Probe<'a> {
         phase: Option<&'a serde_json::value::RawValue> = "ph",
     }
 }
 
-/// Whether a text begins with an event; `None` if it ends too early to tell.
+/// Returns whether a text begins with an event. `None` if the text is too short to decide.
 pub(super) fn is_event(text: &[u8]) -> Option<bool> {
     let inside = text[1..].iter().position(|byte| !byte.is_ascii_whitespace())?;
     if text[1 + inside] != b'"' {
@@ -47,7 +47,8 @@ pub(super) fn is_event(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// Whether a text begins with the end of the list of events; `None` if it ends too early to tell.
+/// Returns whether a text begins with the end of the event list. `None` if the text is too short to
+/// decide.
 pub(super) fn is_end(text: &[u8], is_all: bool) -> Option<bool> {
     let rest = text[1..].trim_ascii_start();
     match rest.first() {
@@ -65,8 +66,8 @@ pub(super) fn is_end(text: &[u8], is_all: bool) -> Option<bool> {
     }
 }
 
-/// Whether no event follows the brackets that a text begins with; `None` if it ends too early to
-/// tell.
+/// Returns whether no event follows the closing brackets at the beginning of a text. `None` if the
+/// text is too short to decide.
 pub(super) fn is_no_stray(text: &[u8], is_all: bool) -> Option<bool> {
     let is_closing = |byte: &u8| matches!(byte, b']' | b'}') || byte.is_ascii_whitespace();
     let at = text.iter().position(|byte| !is_closing(byte));
@@ -78,7 +79,7 @@ pub(super) fn is_no_stray(text: &[u8], is_all: bool) -> Option<bool> {
     next.or(is_all.then_some(true))
 }
 
-/// Whether a text begins with the name of a field that may stand behind events.
+/// Returns `true` if a text begins with the name of a field that can follow the event list.
 pub(super) fn is_later_field(text: &[u8]) -> bool {
     let Some(name) = text.strip_prefix(b"\"") else { return false };
     LATER_FIELDS.iter().any(|field| {

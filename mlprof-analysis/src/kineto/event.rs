@@ -1,4 +1,4 @@
-//! An event as it stands in a file. What is not needed is skipped.
+//! Event fields as written in a file. Other fields are skipped.
 
 use serde_json::value::RawValue;
 
@@ -7,18 +7,18 @@ use super::values::{Integer, Place, Text};
 use crate::trace::Message;
 
 tolerant_struct! {
-    /// An event.
+    /// A trace event.
     pub(super) struct Event<'a> {
         ph: Text<'a> = "ph",
         cat: Text<'a> = "cat",
         name: Text<'a> = "name",
         pid: Place = "pid",
         tid: Place = "tid",
-        /// In microseconds, as all times.
+        /// Start in microseconds. All times in a file are microseconds.
         ts: Option<&'a RawValue> = "ts",
         dur: Option<&'a RawValue> = "dur",
         id: Integer = "id" | "bind_id",
-        /// Id of an asynchronous slice, global or of its process.
+        /// Id of an asynchronous slice, either global or local to its process.
         scoped_id: Option<&'a RawValue> = "id2",
         args: Option<&'a RawValue> = "args",
     }
@@ -27,17 +27,17 @@ tolerant_struct! {
 tolerant_struct! {
     /// Arguments of slices.
     pub(super) struct SliceArguments<'a> {
-        /// Also in the words of XProf and of Ascend.
+        /// Correlation id. The other keys are those of XProf and Ascend.
         correlation: Integer = "correlation" | "correlation_id" | "connection_id",
         sequence: Integer = "Sequence number",
         bytes: Integer = "bytes" | "Bytes",
         flops: Integer = "flops",
         stream: Integer = "stream",
-        /// Of waits for an event.
+        /// Stream and event record that a wait refers to.
         wait_on_stream: Integer = "wait_on_stream",
         recorded_by: Integer = "wait_on_cuda_event_record_corr_id",
         shapes: Option<&'a RawValue> = "Input Dims" | "Input dims",
-        /// Where ranks meet.
+        /// Message and process group of a collective.
         collective: Text<'a> = "Collective name",
         collective_number: Integer = "Seq",
         dtype: Option<&'a RawValue> = "dtype",
@@ -47,20 +47,21 @@ tolerant_struct! {
         group: Option<&'a RawValue> = "Process Group Name",
         ranks: Option<&'a RawValue> = "Process Group Ranks",
         called_from: Text<'a> = "Called from",
-        /// Of kernels.
+        /// Launch configuration of a kernel.
         grid: Option<&'a RawValue> = "grid",
         block: Option<&'a RawValue> = "block",
         registers: Integer = "registers per thread",
         shared_memory: Integer = "shared memory",
         occupancy: Integer = "est. achieved occupancy %",
-        /// Number of a training step, in the words of XProf.
+        /// Training step number in XProf's traces.
         step: Integer = "step_num",
     }
 }
 
 impl SliceArguments<'_> {
-    /// The message of a collective, as [`Details::message`](crate::trace::Details::message); `None`
-    /// where neither its size nor its group is known.
+    /// Returns the message of a collective as JSON for
+    /// [`Details::message`](crate::trace::Details::message). `None` if neither its size nor its
+    /// group is known.
     pub(super) fn message(&self) -> Option<String> {
         let collective = Some(&*self.collective).filter(|name| !name.is_empty())?;
         let (sent, received) = (self.in_elements.natural(), self.out_elements.natural());
@@ -84,7 +85,8 @@ impl SliceArguments<'_> {
         is_known.then(|| message.json())
     }
 
-    /// As [`Details::launch`](crate::trace::Details::launch); `None` for what is no kernel.
+    /// Returns the launch configuration for [`Details::launch`](crate::trace::Details::launch).
+    /// `None` if the slice is not a kernel.
     pub(super) fn launch(&self) -> Option<String> {
         let sizes = |list: &RawValue| -> String {
             list.get().chars().filter(|letter| letter.is_ascii_digit() || *letter == ',').collect()
@@ -100,20 +102,20 @@ impl SliceArguments<'_> {
 }
 
 tolerant_struct! {
-    /// Arguments of instants of memory.
+    /// Arguments of memory events.
     pub(super) struct MemoryArguments<'a> {
         address: Option<&'a RawValue> = "Addr",
         bytes: Integer = "Bytes",
         allocated: Integer = "Total Allocated",
         reserved: Integer = "Total Reserved",
-        /// 0: the host.
+        /// Device type, where 0 is the host.
         device_type: Integer = "Device Type",
         device: Integer = "Device Id",
     }
 }
 
 tolerant_struct! {
-    /// Arguments of what names processes and threads.
+    /// Arguments of metadata events, which name processes and threads.
     pub(super) struct NameArguments<'a> {
         name: Text<'a> = "name",
         labels: Text<'a> = "labels",

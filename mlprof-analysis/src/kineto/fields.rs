@@ -1,9 +1,8 @@
-//! Structs that take what they find: no field of another type, missing or given twice costs the
-//! others.
+//! Tolerant structs: a missing, duplicate or mistyped field does not affect the other fields.
 
-/// Declares a struct and reads it from an object, field by field. Of a field given twice the last
-/// one counts. The types of its fields take every value, as [`Integer`](super::values::Integer)
-/// does.
+/// Declares a struct and its field-by-field deserialization from an object. For duplicate fields,
+/// the last one counts. The field types must accept any value, as
+/// [`Integer`](super::values::Integer) does.
 macro_rules! tolerant_struct {
     (
         $(#[$about:meta])*

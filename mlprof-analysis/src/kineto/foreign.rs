@@ -1,6 +1,6 @@
-//! Formats of other tools that are not read, each with the sentence that refuses it.
+//! Unsupported formats of other tools, each with its error message.
 
-/// Top-level fields of other tools' JSON.
+/// Top-level JSON fields of other tools.
 const FIELDS: [(&str, &str); 8] = [
     (
         "rocprofiler-sdk-tool",
@@ -18,7 +18,7 @@ const FIELDS: [(&str, &str); 8] = [
     ("resourceSpans", "this is OpenTelemetry's OTLP, not a trace of Chrome's format"),
 ];
 
-/// First bytes of other tools' files.
+/// Magic bytes of other tools' files.
 const BEGINNINGS: [(&[u8], &str); 12] = [
     (
         b"SQLite format 3",
@@ -40,17 +40,17 @@ const BEGINNINGS: [(&[u8], &str); 12] = [
     ),
 ];
 
-/// Whether a JSON object with this field is certainly not a trace.
+/// Returns `true` if a JSON object with this field is certainly not a trace.
 pub(super) fn is_certain(name: &str) -> bool {
     name == "rocprofiler-sdk-tool"
 }
 
-/// Reason for which a JSON object with this field, and without events, is not a trace.
+/// Returns the reason why a JSON object with this field and without events is not a trace.
 fn by_field(name: &str) -> Option<&'static str> {
     FIELDS.iter().find(|(field, _)| *field == name).map(|(_, reason)| *reason)
 }
 
-/// Reason for which a file is not a trace, by its first fields or its first bytes.
+/// Returns the reason why a file is not a trace, from its first fields or its first bytes.
 pub(super) fn reason(fields: &[String], begins: &[u8]) -> String {
     if let Some(reason) = fields.iter().find_map(|field| by_field(field)) {
         return reason.to_owned();
@@ -59,7 +59,7 @@ pub(super) fn reason(fields: &[String], begins: &[u8]) -> String {
     if let Some((_, reason)) = known {
         return (*reason).to_owned();
     }
-    // A message of Protocol Buffers whose first field is a packet of Perfetto, or a plane of XProf.
+    // This is a Protocol Buffers message whose first field is a Perfetto packet or an XProf plane.
     let is_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..0x7f);
     if begins.first() == Some(&0x0a) && !begins.iter().all(is_text) {
         return "this is Perfetto's or XProf's binary format (protobuf), not JSON".to_owned();

@@ -1,16 +1,16 @@
-//! Rounding of ends to whole nanoseconds.
+//! Rounding of slice ends to whole nanoseconds.
 //!
-//! Some recorders write times with more than nine digits after a second. Where a start and a
-//! duration are rounded each for itself, slices that end at the same moment end 1 ns apart, and
-//! cross each other.
+//! Some recorders write times with more than nine digits after the second. If start and duration
+//! were rounded separately, slices that end at the same moment could end 1 ns apart and cross each
+//! other.
 
 use serde_json::value::RawValue;
 
-/// Millionths of a nanosecond in a nanosecond.
+/// Millionths of a nanosecond in one nanosecond.
 const WHOLE: i64 = 1_000_000;
 
-/// Returns the duration in nanoseconds from the rounded start to the rounded end of a slice whose
-/// rounded duration is `rounded`. `start` and `duration` are texts in microseconds.
+/// Returns the duration in nanoseconds from the rounded start to the rounded end of a slice.
+/// `start` and `duration` are texts in microseconds, and `rounded` is the rounded duration.
 pub(super) fn to_rounded_end(
     start: Option<&RawValue>,
     duration: Option<&RawValue>,
@@ -23,8 +23,8 @@ pub(super) fn to_rounded_end(
     rounded.saturating_add(correction).max(0)
 }
 
-/// Returns the digits of microseconds below a nanosecond, in millionths of a nanosecond; `None` for
-/// a text that is negative or not of digits with a point.
+/// Returns the digits below one nanosecond of a text in microseconds, in millionths of a
+/// nanosecond. `None` if the text is negative or not a decimal number.
 fn below_nanosecond(microseconds: &str) -> Option<i64> {
     let text = microseconds.trim_matches('"').trim();
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -55,9 +55,9 @@ mod tests {
             ("1700000000123456.7891", "0.0004", 0, 1),
             ("5", "7.25", 7_250, 7_250),
             ("\"5.0004\"", "\"7.0004\"", 7_000, 7_001),
-            // A duration is never below 0.
+            // A duration is at least 0.
             ("0.0009", "0.0001", 0, 0),
-            // Nothing is known of these.
+            // These texts are not plain decimal numbers, so the rounded duration stays.
             ("-5.0004", "7.0004", 7_000, 7_000),
             ("5.0004e0", "7.0004", 7_000, 7_000),
         ] {
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(to_rounded_end(None, None, 5), 5);
     }
 
-    /// Both end at 10.0007 us.
+    /// Checks that two slices that both end at 10.0007 µs do not cross.
     #[test]
     fn slices_that_end_together_do_not_cross() {
         let json = r#"{"traceEvents":[

@@ -1,4 +1,4 @@
-//! What a trace says of itself.
+//! Top-level fields of a trace other than its events.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::time::{LATEST, nanoseconds};
 use super::values::number_of;
 use crate::trace::{ClockReading, DeviceInfo, Info};
 
-/// Takes over a field that is not the events.
+/// Stores a top-level field in `info`.
 pub(super) fn field(info: &mut Info, field: &str, value: &Value) {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let number =
@@ -44,7 +44,7 @@ pub(super) fn field(info: &mut Info, field: &str, value: &Value) {
     }
 }
 
-/// A device, by the fields that Kineto writes.
+/// Parses a device from the fields that Kineto writes.
 fn device(value: &Value) -> Option<DeviceInfo> {
     let number = |name: &str| value.get(name).and_then(integer);
     Some(DeviceInfo {
@@ -54,7 +54,7 @@ fn device(value: &Value) -> Option<DeviceInfo> {
     })
 }
 
-/// A whole number, which may be written as a text.
+/// Returns an integer, which may be written as a string.
 fn integer(value: &Value) -> Option<i64> {
     match value {
         Value::Number(number) => number
@@ -69,13 +69,13 @@ fn is_time(nanoseconds: &i64) -> bool {
     (-LATEST..=LATEST).contains(nanoseconds)
 }
 
-/// A beginning and an end.
+/// Parses the start and end of a recording pause.
 fn pause(value: &Value) -> Option<(i64, i64)> {
     let time = |name: &str| nanoseconds(&value.get(name)?.to_string()).filter(is_time);
     time("ts").zip(time("until"))
 }
 
-/// What the machine's clocks showed.
+/// Parses a reading of the machine's clocks.
 fn clock(value: &Value) -> Option<ClockReading> {
     let number = |name: &str| value.get(name).and_then(integer).filter(is_time);
     Some(ClockReading {

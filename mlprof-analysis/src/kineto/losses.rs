@@ -1,4 +1,4 @@
-//! What of a file is not in the trace, and why.
+//! Counts and descriptions of events that are missing in the trace.
 
 use std::collections::BTreeMap;
 
@@ -6,48 +6,48 @@ use super::walk::Walked;
 use crate::trace::Impossible;
 use mlprof_report::number::grouped;
 
-/// Kinds of events that are counted one by one.
+/// Maximum number of event kinds that are counted separately.
 const MOST_KINDS: usize = 12;
 
-/// Counts of events that are not slices of the trace.
+/// Counts of events that did not become slices of the trace.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    /// Events without a time.
+    /// Number of events without a time.
     pub(super) without_time: u64,
-    /// Events with a time or a duration that no clock shows.
+    /// Number of events with an impossible time or duration.
     pub(super) impossible: u64,
-    /// Slices whose duration is missing.
+    /// Number of slices without a duration.
     pub(super) without_duration: u64,
-    /// Slices that begin and do not end.
+    /// Number of slice beginnings without an end.
     pub(super) without_end: u64,
-    /// Slices that end and did not begin.
+    /// Number of slice ends without a beginning.
     pub(super) without_beginning: u64,
-    /// Events without a duration, by their kind.
+    /// Number of instant events by kind.
     moments: BTreeMap<&'static str, u64>,
-    /// Events of other kinds, by their kind.
+    /// Number of unsupported events by kind.
     kinds: BTreeMap<String, u64>,
 }
 
 impl Losses {
-    /// An event that has no duration by its nature.
+    /// Counts an instant event, which has no duration by nature.
     pub(super) fn moment(&mut self, kind: &'static str) {
         *self.moments.entry(kind).or_default() += 1;
     }
 
-    /// An event of a kind that is not read.
+    /// Counts an event of an unsupported kind.
     pub(super) fn kind(&mut self, kind: &str) {
         let kind: String = kind.chars().take(8).collect();
         let is_known = self.kinds.len() < MOST_KINDS || self.kinds.contains_key(&kind);
         *self.kinds.entry(if is_known { kind } else { "…".to_owned() }).or_default() += 1;
     }
 
-    /// Events that should be in the trace and are not.
+    /// Returns the number of events that should be in the trace but are missing.
     pub(super) fn count(&self, walked: &Walked, impossible: &Impossible) -> u64 {
         let slices = self.without_end + self.without_beginning;
         walked.not_understood + slices + impossible.apart + impossible.long
     }
 
-    /// Sentences on what is missing.
+    /// Returns sentences about the missing events.
     pub(super) fn notes(&self, walked: &Walked, impossible: &Impossible) -> Vec<String> {
         let mut notes = Vec::new();
         let mut note = |count: u64, text: &str| {

@@ -1,13 +1,15 @@
-//! Several ranks' traces as one: what a viewer that opens one file shows of all of them.
+//! Merges the traces of several ranks into one file for trace viewers.
 //!
-//! Events are handed on as they stand, except for:
+//! Events are copied unchanged, except for:
 //!
-//! - times and durations, which are those of the first rank's clock;
-//! - processes, of which each rank has numbers of its own, the same in all of its cycles, and names that begin with `rank 3`;
-//! - numbers that tie events together: those of arrows, `correlation`, `External id`. Each rank counts from the same
-//!   numbers, so every file gets new ones.
+//! - times and durations, which are converted to the first rank's clock
+//! - processes, which get ids that are unique per rank and equal in all cycles of a rank, and names
+//!   that begin with `rank 3` or similar
+//! - ids of arrows, `correlation` and `External id`, which are replaced in every file because all
+//!   ranks count from the same numbers
 //!
-//! *Streaming*: no event is kept, only some 16 bytes for each of a file's numbers.
+//! *Streaming*: events are not kept in memory. The merge keeps about 16 bytes for each id of the
+//! current file.
 
 use crate::Error;
 use std::borrow::Cow;
@@ -27,25 +29,25 @@ use super::values::Key;
 use super::walk::{Visit, walk};
 use crate::ranks::{Placed, Ranks};
 
-/// Number of processes of a rank whose numbers follow each other.
+/// Number of consecutive process ids reserved for each rank.
 const PROCESSES: i64 = 1000;
 
-/// A trace of several ranks that is being written.
+/// Writer of a merged trace of several ranks.
 #[derive(Debug)]
 pub struct Merge<W> {
     out: W,
     base_ns: i64,
     events: u64,
-    /// The new numbers of each rank's processes, by the texts of the old ones.
+    /// New process ids by rank and by the text of the old id.
     processes: FxHashMap<u32, FxHashMap<String, i64>>,
-    /// Numbers for processes of ranks that have too many of them.
+    /// Next process id for ranks that exceed their reserved range.
     next: i64,
     arrows: Renumbered,
     correlations: Renumbered,
     external: Renumbered,
 }
 
-/// An event's fields as they stand.
+/// Raw fields of an event.
 struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
@@ -71,18 +73,18 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// A field as it stands.
+    /// Returns the raw value of a field.
     fn value(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().find(|(field, _)| field == name).map(|(_, value)| *value)
     }
 
-    /// A field as it stands, without the quotes of a text.
+    /// Returns the raw value of a field without the quotes of a string.
     fn text(&self, name: &str) -> Option<&'a str> {
         Some(self.value(name)?.get().trim_matches('"'))
     }
 }
 
-/// One file on its way into the others.
+/// Input file during the merge.
 struct File<'a, W> {
     merge: &'a mut Merge<W>,
     placed: &'a Placed,
@@ -90,11 +92,11 @@ struct File<'a, W> {
 }
 
 impl<W: Write> Merge<W> {
-    /// Begins a trace of these ranks.
+    /// Starts a merged trace of these ranks.
     ///
     /// # Errors
     ///
-    /// What `out` says.
+    /// Returns an error if writing to `out` fails.
     pub fn begin(mut out: W, ranks: &Ranks) -> io::Result<Self> {
         let base_ns = ranks.files.first().map_or(0, |file| file.base_ns);
         write!(
@@ -119,11 +121,12 @@ impl<W: Write> Merge<W> {
         })
     }
 
-    /// Adds the events of one file.
+    /// Appends the events of one file.
     ///
     /// # Errors
     ///
-    /// If it is no trace, or nothing can be written. What is read of it before that is in the trace.
+    /// Returns an error if the file is not a trace or writing fails. Events read before the error
+    /// remain in the merged trace.
     pub fn add(&mut self, placed: &Placed, text: impl Read) -> Result<(), Error> {
         for numbers in [&mut self.arrows, &mut self.correlations, &mut self.external] {
             numbers.begin_file();
@@ -137,11 +140,11 @@ impl<W: Write> Merge<W> {
         }
     }
 
-    /// Ends it.
+    /// Completes the merged trace and returns the writer.
     ///
     /// # Errors
     ///
-    /// What `out` says.
+    /// Returns an error if writing to `out` fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.write_all(b"\n],\n\"traceName\":\"merged\"\n}\n")?;
         self.out.flush()?;
@@ -155,7 +158,7 @@ impl<W: Write> Visit for File<'_, W> {
     fn event(&mut self, text: &[u8]) -> (Result<bool, serde_json::Error>, usize) {
         let (fields, length) = parse::<Fields<'_>>(text);
         let understood = fields.map(|fields| {
-            // After an error nothing more is written.
+            // After the first write error, no further events are written.
             if self.failure.is_none() {
                 self.failure = self.write(&fields).err();
             }
@@ -213,7 +216,7 @@ impl<W: Write> File<'_, W> {
         out.write_all(b"}")
     }
 
-    /// The number that a process has among all ranks'.
+    /// Returns the process id that is unique among all ranks.
     fn process(&mut self, text: &str) -> i64 {
         let Self { merge, placed, .. } = self;
         let processes = merge.processes.entry(placed.rank).or_default();
@@ -233,19 +236,19 @@ impl<W: Write> File<'_, W> {
     }
 }
 
-/// Returns a duration by the first rank's clock. Slices that end together also end together by that
-/// clock.
+/// Converts a duration to the first rank's clock. Slices that end at the same moment still do so
+/// after the conversion.
 fn scaled(placed: &Placed, start: i64, duration: i64) -> i64 {
     let moment = |time: i64| placed.offset.apply(placed.base_ns.saturating_add(time));
     moment(start.saturating_add(duration)) - moment(start)
 }
 
-/// Whether arguments may have numbers that tie events together.
+/// Returns `true` if arguments may contain ids that link events.
 fn is_tied(arguments: &str) -> bool {
     ["orrelation", "corr_id", "xternal id"].iter().any(|name| arguments.contains(name))
 }
 
-/// Writes arguments with the numbers that the file's have among all files'.
+/// Writes arguments and replaces their ids with ids that are unique among all files.
 fn write_arguments(
     out: &mut impl Write,
     text: &str,
@@ -274,8 +277,8 @@ fn write_arguments(
     out.write_all(if separator == "{" { b"{}" } else { b"}" })
 }
 
-/// Whether a text is a number that ties events together: 0, and -1 with or without its sign, stand
-/// for none.
+/// Returns `true` if a text is an id that links events. 0 and -1, also as an unsigned number, mean
+/// "no id".
 fn is_number(text: &str) -> bool {
     let number = text.trim_matches('"').parse::<i128>();
     number.is_ok_and(|number| {
@@ -283,7 +286,8 @@ fn is_number(text: &str) -> bool {
     })
 }
 
-/// What is said of a process: its name with the rank before it, its place among the others by its number.
+/// Returns the arguments of a process metadata event. The name gets the rank as a prefix, and the
+/// sort index becomes the new process id.
 fn metadata(what: &str, args: &RawValue, rank: u32, process: i64) -> String {
     let changed =
         serde_json::from_str::<serde_json::Value>(args.get()).ok().and_then(|mut args| {
@@ -314,7 +318,7 @@ mod tests {
     use crate::kineto;
     use crate::ranks::RankFacts;
 
-    /// Rank 1 began 5 µs later on the machine's clock that both have.
+    /// Returns a trace of one rank. By the machine's shared clock, rank 1 began 5 µs after rank 0.
     fn text(rank: u32) -> String {
         let monotonic = 1_000_000 + 5_000 * rank;
         format!(
@@ -353,7 +357,7 @@ mod tests {
         let all: Value = serde_json::from_slice(&merged).expect("JSON");
         let events = all["traceEvents"].as_array().expect("a list");
         assert_eq!(events.len(), 12);
-        // What was read of the machine's clock at the same moment is the same moment: rank 1 is 5 µs later.
+        // Equal readings of the machine's clock map to the same moment. Rank 1 is 5 µs later.
         let of = |place: usize, field: &str| events[place][field].clone();
         assert_eq!((of(2, "ts"), of(8, "ts")), (1.5.into(), 6.5.into()));
         assert_eq!((of(2, "pid"), of(5, "pid")), (0.into(), 1.into()));
@@ -365,7 +369,7 @@ mod tests {
             (&events[2]["args"]["External id"], &events[8]["args"]["External id"]),
             (&1.into(), &2.into())
         );
-        // All else is as it was.
+        // All other fields are unchanged.
         assert_eq!(
             (of(8, "name"), &events[8]["args"]["x"]),
             ("a,\"b\"".into(), &events[2]["args"]["x"])

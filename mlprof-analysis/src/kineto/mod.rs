@@ -1,10 +1,13 @@
-//! Reads traces in the JSON of Kineto and Chrome: an object with `traceEvents`, or a list of events.
+//! Reader for traces in the JSON format of Kineto and Chrome: an object with `traceEvents`, or a
+//! list of events.
 //!
-//! *Streaming*: neither the text nor an event is kept, only what becomes of it. *What can be read is read*:
-//! text that is not strict JSON is repaired event by event, an event that cannot be read costs that
-//! event, and a bad field of the trace costs that field. [`Info::notes`](crate::trace::Info::notes)
-//! states what is missing. Where the end is missing, the trace has what came before, and
-//! [`Info::cut_short`](crate::trace::Info::cut_short) has the reason.
+//! *Streaming*: neither the text nor its events are kept in memory, only the resulting trace.
+//!
+//! *Tolerant*: text that is not strict JSON is repaired event by event. An unreadable event or
+//! top-level field is skipped without affecting the rest, and
+//! [`Info::notes`](crate::trace::Info::notes) lists the losses. If the end of the file is missing,
+//! the trace contains the events before it, and [`Info::cut_short`](crate::trace::Info::cut_short)
+//! gives the reason.
 //!
 //! | kind | |
 //! |---|---|
@@ -46,25 +49,25 @@ use crate::trace::{
     Trace, TraceBuilder, TrackKind,
 };
 
-/// Reads a trace's text, which is not compressed any more.
+/// Reads a trace from uncompressed text.
 ///
-/// *Cost*: some 2 µs and 180 bytes of memory per slice.
+/// *Cost*: about 2 µs and 180 bytes of memory per slice.
 ///
 /// # Errors
 ///
-/// If it is no trace, or nothing is in it.
+/// Returns an error if the text is not a trace or has no slices.
 pub fn read(text: impl Read) -> Result<Trace, Error> {
     read_into(TraceBuilder::default(), text)
 }
 
-/// The same with what only [XProf's format](crate::xplane) has of a trace: [`Trace::memory`], and
-/// [how kernels were launched](Details::launch).
+/// Reads a trace like [`read`], including data that only [XProf's format](crate::xplane) can
+/// represent: [`Trace::memory`] and the [launch configuration of kernels](Details::launch).
 ///
-/// *Cost*: some 56 bytes more for each allocation.
+/// *Cost*: about 56 additional bytes per allocation.
 ///
 /// # Errors
 ///
-/// As [`read`].
+/// Returns the same errors as [`read`].
 pub fn read_for_xprof(text: impl Read) -> Result<Trace, Error> {
     let mut builder = TraceBuilder::default();
     builder.is_for_xprof = true;
@@ -96,7 +99,7 @@ fn read_into(builder: TraceBuilder, text: impl Read) -> Result<Trace, Error> {
     }
 }
 
-/// Makes a trace of the events that it is shown.
+/// Builds a trace from the visited events.
 struct Reader {
     builder: TraceBuilder,
     spans: Spans,
@@ -114,7 +117,7 @@ impl Visit for Reader {
     }
 }
 
-/// The event was counted among [`Losses`].
+/// Marker error for an event that was counted in [`Losses`].
 struct Lost;
 
 impl Reader {
@@ -144,13 +147,13 @@ impl Reader {
                     memory(&mut self.builder, event, time);
                 }
             }
-            // Kineto marks the window of the recording so.
+            // Kineto marks the recording window with these events.
             "i" | "I" if is_mark_of_kineto(&event.name) => {}
             "i" | "I" | "R" => self.losses.moment("i"),
             "n" | "T" | "p" => self.losses.moment("n, asynchronous"),
-            // XProf ends its list with an empty object.
+            // XProf ends its event list with an empty object.
             "" if event.name.is_empty() && event.ts.is_none() && event.args.is_none() => {}
-            // Objects, dumps of memory, samples, contexts: none has a duration.
+            // Objects, memory dumps, samples and contexts have no duration.
             kind @ ("N" | "O" | "D" | "v" | "V" | "P" | "c" | "(" | ")" | "=") => {
                 self.losses.kind(kind);
             }
@@ -174,7 +177,7 @@ impl Reader {
         Lost
     }
 
-    /// A slice, or one end of it.
+    /// Parses a slice, or one end of a slice.
     fn slice(&mut self, event: &Event<'_>) -> Result<RawSlice, Lost> {
         let start = self.time(event)?;
         let duration = match duration(event.dur) {
@@ -199,7 +202,7 @@ impl Reader {
         let message = more.message();
         let names = &mut builder.names;
         let name = match more.step.0 {
-            // XProf's steps.
+            // This is an XProf step.
             Some(step) if event.cat.is_empty() => {
                 names.intern(&format!("{}{step}", crate::meaning::STEP))
             }
@@ -217,7 +220,7 @@ impl Reader {
                 .0
                 .filter(|_| has_collective)
                 .and_then(|of| of.try_into().ok()),
-            // That of other events is their track.
+            // For other events, the stream is the track.
             stream: match category {
                 Category::CudaSync => more.stream.stream(),
                 _ => None,
@@ -240,7 +243,8 @@ impl Reader {
         }
     }
 
-    /// One end of a slice that is not nested on its thread: it is on a track of its category.
+    /// Adds one end of an asynchronous slice. Such slices do not nest on their thread, so each
+    /// category gets a track of its own.
     fn asynchronous(&mut self, event: &Event<'_>) -> Result<(), Lost> {
         let slice = self.slice(event)?;
         let name = match &*event.cat {
@@ -259,13 +263,14 @@ impl Reader {
     }
 }
 
-/// Moments that Kineto writes into each trace, which mean nothing for it.
+/// Returns `true` for the marker events that Kineto writes into each trace. They carry no
+/// information.
 fn is_mark_of_kineto(name: &str) -> bool {
     name == "Record Window End" || name.starts_with("Iteration Start: ")
 }
 
 fn arguments<'a, T: serde::Deserialize<'a> + Default>(event: &Event<'a>) -> T {
-    // Whatever else stands there has no such fields.
+    // Arguments that are not an object have no such fields.
     event.args.and_then(|args| serde_json::from_str(args.get()).ok()).unwrap_or_default()
 }
 
@@ -293,7 +298,7 @@ fn names(builder: &mut TraceBuilder, event: &Event<'_>) {
     }
 }
 
-/// Adds an end of an arrow; without an id it leads nowhere.
+/// Adds one end of a flow arrow. An end without an id is ignored.
 fn flow_end(builder: &mut TraceBuilder, event: &Event<'_>, time: i64) {
     let kind = match &*event.cat {
         "fwdbwd" => FlowKind::ForwardBackward,
@@ -327,7 +332,7 @@ fn counters(builder: &mut TraceBuilder, event: &Event<'_>, time: i64) {
     let process = builder.process(&event.pid.0);
     for (series, value) in values {
         let Some(value) = value.as_f64() else { continue };
-        // One that has no name of its own is called as the counter.
+        // An unnamed series has the name of its counter.
         let name = match series.as_str() {
             "value" => builder.names.intern(&event.name),
             series => builder.names.intern(&format!("{} {series}", &*event.name)),

@@ -1,24 +1,24 @@
-//! New numbers for numbers that are unique in their file only.
+//! Replacement of ids that are unique only within their file.
 
 use rustc_hash::FxHashMap;
 
-/// Numbers of several files, each of which is unique among all of them.
+/// Replacement ids that are unique among all files.
 #[derive(Debug, Default)]
 pub(super) struct Renumbered {
     last: u64,
     numbers: FxHashMap<i64, u64>,
-    /// Of what is not a whole number: `0x7f`.
+    /// Replacements for ids that are not decimal integers, such as `0x7f`.
     texts: FxHashMap<String, u64>,
 }
 
 impl Renumbered {
-    /// Forgets the numbers of the file before.
+    /// Forgets the ids of the previous file.
     pub(super) fn begin_file(&mut self) {
         self.numbers.clear();
         self.texts.clear();
     }
 
-    /// Returns the new number of what stands in the file, from 1.
+    /// Returns the replacement for an id of the current file. Replacements start at 1.
     pub(super) fn number(&mut self, text: &str) -> u64 {
         let text = text.trim_matches('"');
         let last = &mut self.last;

@@ -1,37 +1,37 @@
-//! Slices whose beginning and end are two events.
+//! Slices that consist of a begin event and an end event.
 //!
-//! Chrome's kinds `B` and `E` are nested on their thread; `b` and `e` (formerly `S` and `F`) belong
-//! together by category and id and may overlap. Events need not stand in the order of time.
+//! Chrome's event kinds `B` and `E` nest on their thread. The kinds `b` and `e` (formerly `S` and
+//! `F`) are matched by category and id and may overlap. Events need not be sorted by time.
 
 use rustc_hash::FxHashMap;
 
 use super::losses::Losses;
 use crate::trace::RawSlice;
 
-/// Where a pair of events belongs.
+/// Scope within which begin and end events are matched.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Scope {
-    /// A thread, by the number of its track.
+    /// A thread, identified by its track number.
     Thread(u32),
-    /// Asynchronous slices with one id: track, category and id as text.
+    /// Asynchronous slices of one id: track number, and category and id as text.
     Id(u32, String),
 }
 
-/// So many open slices are compared with the name of an end.
+/// Maximum number of open slices that are searched for the name of an end event.
 const DEEPEST: usize = 1000;
 
-/// A beginning or an end.
+/// A begin or end event.
 #[derive(Debug)]
 struct Mark {
     scope: u32,
     time: i64,
-    /// The slice that begins, or the name that an end gives.
+    /// The slice that begins, or the name given by an end event.
     slice: RawSlice,
     is_end: bool,
     has_name: bool,
 }
 
-/// All beginnings and ends of a trace.
+/// All begin and end events of a trace.
 #[derive(Debug, Default)]
 pub(super) struct Spans {
     scopes: FxHashMap<Scope, u32>,
@@ -39,12 +39,12 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    /// Adds a beginning, with all of the slice but its duration.
+    /// Adds a begin event. `slice` is complete except for its duration.
     pub(super) fn begin(&mut self, scope: Scope, slice: RawSlice) {
         self.add(scope, slice, false, true);
     }
 
-    /// Adds an end; `slice` has its time, and its name if `has_name`.
+    /// Adds an end event. `slice` contains its time, and also its name if `has_name` is set.
     pub(super) fn end(&mut self, scope: Scope, slice: RawSlice, has_name: bool) {
         self.add(scope, slice, true, has_name);
     }
@@ -55,9 +55,9 @@ impl Spans {
         self.marks.push(Mark { scope, time: slice.start, slice, is_end, has_name });
     }
 
-    /// Hands all slices to `slice`.
+    /// Matches all events and passes the resulting slices to `slice`.
     pub(super) fn finish(mut self, losses: &mut Losses, mut slice: impl FnMut(RawSlice)) {
-        // Stable: of one moment the order of the file counts.
+        // The sort is stable, so events at the same time keep their order in the file.
         self.marks.sort_by_key(|mark| (mark.scope, mark.time));
         let mut open: Vec<RawSlice> = Vec::new();
         let mut scope = None;
@@ -71,8 +71,9 @@ impl Spans {
                 open.push(mark.slice);
                 continue;
             }
-            // An end without a name is that of the innermost one. One with a name that is not open
-            // is taken for the innermost one as well: some recorders write another name there.
+            // An end event without a name closes the innermost slice. An end event whose name is
+            // not open also closes the innermost slice, because some recorders write a different
+            // name there.
             let near = open.len().saturating_sub(DEEPEST);
             let named = || {
                 let place = open[near..].iter().rposition(|begun| begun.name == mark.slice.name)?;

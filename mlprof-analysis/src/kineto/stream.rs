@@ -1,4 +1,4 @@
-//! JSON values one after the other, of a text that is never held as a whole.
+//! Streaming parser for consecutive JSON values.
 
 use std::io::{self, Read};
 
@@ -6,45 +6,46 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 
-/// How much is read at a time, at the least.
+/// Minimum number of bytes per read.
 const CHUNK: usize = 1 << 18;
-/// Longest value, in bytes: a string without its end would otherwise take the memory of the whole
-/// text.
+/// Maximum length of a value in bytes. Without this limit, an unterminated string would load the
+/// whole text into memory.
 const LONGEST: usize = 16 << 20;
-/// Longest value after several others had no end: each of them costs the time to look that far.
+/// Maximum length in bytes after several values without an end, because each of them costs a scan
+/// up to the limit.
 const LONGEST_OF_MANY: usize = 1 << 18;
-/// The same for hostile texts.
+/// Maximum length in bytes after more than [`MANY`] values without an end, as in a hostile text.
 const LONGEST_OF_TOO_MANY: usize = 1 << 14;
-/// Values without an end in a text that is not hostile, at most.
+/// Maximum number of values without an end in a text that is not hostile.
 const MANY: u32 = 1000;
 
-/// A text, and the part of it that is looked at.
+/// A text and the buffered part of it.
 pub(super) struct JsonStream<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// Where in `buffer` what has not been taken yet begins.
+    /// Position in `buffer` of the first unconsumed byte.
     start: usize,
-    /// How many bytes were before `buffer`.
+    /// Number of bytes before `buffer`.
     before: u64,
-    /// Nothing comes after what is in `buffer`.
+    /// Set when no more text follows the buffer.
     is_over: bool,
-    /// Why it is over, if not because it was read whole.
+    /// Read error that ended the text, if any.
     failure: Option<io::Error>,
-    /// Values are not longer, in bytes.
+    /// Current maximum length of a value in bytes.
     longest: usize,
-    /// How many values had no end.
+    /// Number of values without an end.
     without_end: u32,
 }
 
-/// What the next value is.
+/// Result of reading the next value.
 pub(super) enum Next<T> {
-    /// This one.
+    /// The parsed value.
     Value(T),
-    /// JSON, but not such a value.
+    /// Valid JSON, but of another type.
     Another,
-    /// The text ends before the value does. Nothing of it was taken.
+    /// The text ends before the value does. No bytes were consumed.
     Ended,
-    /// No JSON. Nothing of it was taken.
+    /// The text is not JSON. No bytes were consumed.
     Broken,
 }
 
@@ -63,35 +64,35 @@ impl<R: Read> JsonStream<R> {
         }
     }
 
-    /// The text from the next byte on, as far as it was read.
+    /// Returns the buffered text from the next byte on.
     pub(super) fn rest(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
 
-    /// Whether [`rest`](Self::rest) is all that a value may have.
+    /// Returns `true` if [`rest`](Self::rest) contains all bytes that a value may use.
     pub(super) fn is_all(&self) -> bool {
         self.is_over || self.buffer.len() - self.start >= self.longest
     }
 
-    /// Whether no more can be read.
+    /// Returns `true` if no more text can be read.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Takes so many bytes of [`rest`](Self::rest).
+    /// Consumes up to `length` bytes of [`rest`](Self::rest).
     pub(super) fn advance(&mut self, length: usize) {
         self.start = (self.start + length).min(self.buffer.len());
     }
 
-    /// Allows later values less length, as one had no end.
+    /// Records a value without an end and lowers the maximum length of later values.
     pub(super) fn distrust(&mut self) {
         self.without_end += 1;
         let least = if self.without_end > MANY { LONGEST_OF_TOO_MANY } else { LONGEST_OF_MANY };
         self.longest = (self.longest / 4).max(least);
     }
 
-    /// Takes an object or a list without keeping it; `false` if it has no end. It ends where the
-    /// events of a trace begin, which are in no other field.
+    /// Skips an object or a list without keeping it. Returns `false` if its end is missing. The
+    /// skip also stops at the field `"traceEvents"`, because no other field contains it.
     pub(super) fn skip(&mut self) -> bool {
         const EVENTS: &[u8] = b"\"traceEvents\"";
         let (mut depth, mut in_string, mut is_escaped) = (0_u64, false, false);
@@ -133,17 +134,17 @@ impl<R: Read> JsonStream<R> {
         }
     }
 
-    /// How many bytes were taken.
+    /// Returns the number of consumed bytes.
     pub(super) fn position(&self) -> u64 {
         self.before + self.start as u64
     }
 
-    /// Why no more could be read, if that is why the text ends.
+    /// Returns the read error that ended the text, if any.
     pub(super) fn failure(&mut self) -> Option<io::Error> {
         self.failure.take()
     }
 
-    /// Reads more; `false` if there is no more.
+    /// Reads more text. Returns `false` if there is no more.
     pub(super) fn fill(&mut self) -> bool {
         if self.is_over {
             return false;
@@ -152,7 +153,8 @@ impl<R: Read> JsonStream<R> {
         self.before += self.start as u64;
         self.start = 0;
         let old = self.buffer.len();
-        // Twice as much each time, so that a long value is not looked at again and again.
+        // The buffer doubles on each read, so that the total cost of rescanning a long value stays
+        // linear.
         let wanted = CHUNK.max(old);
         let read = (&mut self.reader).take(wanted as u64).read_to_end(&mut self.buffer);
         match read {
@@ -162,7 +164,7 @@ impl<R: Read> JsonStream<R> {
         self.buffer.len() > old
     }
 
-    /// The next character that is no white space, which stays; `None` at the end.
+    /// Skips whitespace and returns the next byte without consuming it. `None` at the end.
     pub(super) fn peek(&mut self) -> Option<u8> {
         loop {
             let rest = &self.buffer[self.start..];
@@ -177,14 +179,15 @@ impl<R: Read> JsonStream<R> {
         }
     }
 
-    /// Takes this character if it is the next one.
+    /// Consumes the next byte if it equals `byte`.
     pub(super) fn take(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
         self.start += usize::from(is_next);
         is_next
     }
 
-    /// Takes the next value. It is handed to `use_value` when it is whole, which is once if it is an object.
+    /// Parses the next value with `use_value`. `use_value` can run again with more text until the
+    /// value is complete. For an object it succeeds only once.
     pub(super) fn value<U>(
         &mut self,
         mut use_value: impl FnMut(&[u8]) -> (Result<U, serde_json::Error>, usize),
@@ -206,7 +209,7 @@ impl<R: Read> JsonStream<R> {
                 }
                 (Err(_), _) => (Next::Broken, 0),
             };
-            // A number may go on where more comes, an object not.
+            // A number can continue in the following text, but an object cannot.
             let may_go_on =
                 length == text.len() && !matches!(text.last(), Some(b'}' | b']' | b'"'));
             if (matches!(found, Next::Ended) || may_go_on) && !self.is_all() && self.fill() {
@@ -217,23 +220,24 @@ impl<R: Read> JsonStream<R> {
         }
     }
 
-    /// Takes the next value whatever it is.
+    /// Parses the next value into an owned type.
     pub(super) fn owned<T: DeserializeOwned>(&mut self) -> Next<T> {
         self.value(|text| parse(text))
     }
 }
 
-/// The value that a text begins with, and how long it is.
+/// Parses the value at the beginning of a text and returns it with its length.
 pub(super) fn parse<'de, T: Deserialize<'de>>(
     text: &'de [u8],
 ) -> (Result<T, serde_json::Error>, usize) {
     let mut stream = serde_json::Deserializer::from_slice(text).into_iter::<T>();
-    // Of nothing it is the error that something is missing.
+    // For an empty text, this yields the error for missing input.
     let value = stream.next().unwrap_or_else(|| serde_json::from_slice(text));
     (value, stream.byte_offset())
 }
 
-/// Whether an error is that the text ends: `12.` is called an invalid number, not one that goes on.
+/// Returns `true` if the error means that the text ends early. serde_json reports `12.` as an
+/// invalid number instead of an incomplete one.
 fn is_at_end(text: &[u8], error: &serde_json::Error) -> bool {
     let lines = text.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     let before: usize = lines.map(<[u8]>::len).sum();
@@ -244,7 +248,7 @@ fn is_at_end(text: &[u8], error: &serde_json::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Where reading stops in the middle of it.
+    /// Checks that a value can be split across reads at any position.
     #[test]
     fn a_value_may_be_cut_anywhere() {
         let value = r#"{"a":-12.50e+3,"b":[true,null,"é\u0041\n"],
@@ -274,7 +278,7 @@ mod tests {
         }
     }
 
-    /// However long the text is.
+    /// Checks that the buffer stays small for long texts.
     #[test]
     fn the_buffer_stays_small() {
         let text = format!("{} ", "{\"a\":[1,2,3]},".repeat(400_000));

@@ -1,29 +1,29 @@
-//! Microseconds of a text as whole nanoseconds.
+//! Conversion of times from text in microseconds to whole nanoseconds.
 
 use serde_json::value::RawValue;
 
-/// Times beyond are impossible, in nanoseconds: Unix time reaches this in 2096. Sums of two stay in
-/// 64 bits.
+/// Largest possible time in nanoseconds, which Unix time reaches in 2096. The sum of two such times
+/// fits into 64 bits.
 pub(super) const LATEST: i64 = 4_000_000_000_000_000_000;
-/// Durations beyond are impossible, in nanoseconds: a year. Negative ones that went round are 584
-/// years.
+/// Largest possible duration in nanoseconds, which is a year. Negative durations that wrapped
+/// around would be 584 years.
 const LONGEST: i64 = 366 * 24 * 3600 * 1_000_000_000;
 
-/// Reason for which a time or a duration is not known.
+/// Reason why a time or a duration is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoTime {
-    /// There is none, or it is not a number.
+    /// The value is missing or not a number.
     Missing,
-    /// It is a number that no clock shows.
+    /// The value is a number outside the possible range.
     Impossible,
 }
 
-/// A moment in nanoseconds.
+/// Parses a moment in nanoseconds.
 pub(super) fn moment(value: Option<&RawValue>) -> Result<i64, NoTime> {
     within(value, -LATEST, LATEST)
 }
 
-/// A duration in nanoseconds, at least 0.
+/// Parses a duration in nanoseconds, at least 0.
 pub(super) fn duration(value: Option<&RawValue>) -> Result<i64, NoTime> {
     within(value, 0, LONGEST)
 }
@@ -41,8 +41,10 @@ fn number(text: &str) -> Option<f64> {
     text.trim_matches('"').trim().parse::<f64>().ok().filter(|it| it.is_finite())
 }
 
-/// Nanoseconds, rounded to the nearest; `None` if the text is not a number or too large a one.
-/// Floating point would be wrong by up to 128 ns where traces count microseconds from 1970.
+/// Converts a text in microseconds to nanoseconds, rounded to nearest. `None` if the text is not a
+/// number or the number is too large.
+///
+/// Floating point would be wrong by up to 128 ns for microseconds since 1970.
 pub(super) fn nanoseconds(microseconds: &str) -> Option<i64> {
     let text = microseconds.trim_matches('"').trim();
     exact(text).or_else(|| {
@@ -51,7 +53,7 @@ pub(super) fn nanoseconds(microseconds: &str) -> Option<i64> {
     })
 }
 
-/// Digits with at most a point.
+/// Parses digits with at most one decimal point, without rounding errors.
 fn exact(text: &str) -> Option<i64> {
     let (is_negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -90,7 +92,7 @@ mod tests {
             ("12", Some(12_000)),
             ("12.5", Some(12_500)),
             ("324545023708.898", Some(324_545_023_708_898)),
-            // Of Unix time: floating point has steps of 250 ns here.
+            // This is a Unix time, for which floating point has steps of 250 ns.
             ("1700000000123456.789", Some(1_700_000_000_123_456_789)),
             ("-1.0015", Some(-1_002)),
             ("0.00049", Some(0)),

@@ -1,4 +1,4 @@
-//! Values of fields that take whatever a file has there.
+//! Field values that accept any JSON type.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::trace::PlaceId;
 
-/// The name of a field. Names have no escapes, mostly.
+/// Name of a field. Most names have no escapes, so they are borrowed.
 #[derive(Deserialize)]
 pub(super) struct Key<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
@@ -18,7 +18,7 @@ impl Key<'_> {
     }
 }
 
-/// A text; numbers are one as they are written, everything else is empty.
+/// A text. Numbers are converted to text, and all other values become empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
@@ -30,12 +30,12 @@ impl std::ops::Deref for Text<'_> {
     }
 }
 
-/// A whole number, where there is one.
+/// An integer, or `None` if the value is not a number.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Integer(pub(super) Option<i64>);
 
 impl Integer {
-    /// The number of a stream; -1, also without its sign, stands for none.
+    /// Returns the stream id. -1, also as an unsigned number, means "no stream".
     pub(super) fn stream(self) -> Option<i32> {
         self.0.and_then(|stream| i32::try_from(stream).ok())
     }
@@ -44,12 +44,13 @@ impl Integer {
         self.0.and_then(|value| u64::try_from(value).ok()).unwrap_or(0)
     }
 
-    /// All 64 bits: addresses and ids have no sign. 0 if there is none.
+    /// Returns all 64 bits, because addresses and ids are unsigned. 0 if the value is missing.
     pub(super) fn bits(self) -> u64 {
         self.0.unwrap_or(0).cast_unsigned()
     }
 
-    /// What ties slices together; 0 if nothing does. -1, also without its sign, stands for none.
+    /// Returns the correlation id, or 0 if there is none. -1, also as an unsigned number, means "no
+    /// id".
     pub(super) fn correlation(self) -> u64 {
         let bits = self.bits();
         let is_none = bits == u64::MAX || bits == u64::from(u32::MAX);
@@ -57,7 +58,7 @@ impl Integer {
     }
 }
 
-/// The number or text of a process or thread.
+/// Id of a process or thread, which is a number or a text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Place(pub(super) PlaceId);
 
@@ -67,7 +68,7 @@ impl Default for Place {
     }
 }
 
-/// Takes whatever stands there.
+/// Visitor that accepts any value.
 struct Anything;
 
 enum Found<'de> {
@@ -94,7 +95,8 @@ impl<'de> Visitor<'de> for Anything {
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Found<'de>, E> {
-        // Flow numbers of some recorders are addresses: any number will do that is the same again.
+        // Some recorders use addresses as flow ids, so any injective conversion to `i64` is
+        // sufficient.
         Ok(Found::Number(value.cast_signed()))
     }
 
@@ -147,7 +149,7 @@ impl<'de> Deserialize<'de> for Integer {
     }
 }
 
-/// Numbers stand as texts, too: `"12"`, `"0x7f"`, `"12.0"`.
+/// Parses a number from a text such as `"12"`, `"0x7f"` or `"12.0"`.
 pub(super) fn number_of(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Some(digits) = text.strip_prefix("0x") {

@@ -1,4 +1,4 @@
-//! From one event of a trace's text to the next.
+//! Traversal of a trace's text, event by event.
 
 use std::io::{self, Read};
 
@@ -8,53 +8,54 @@ use super::boundaries::{is_end, is_event, is_later_field, is_no_stray};
 use super::repair::{Repaired, repair};
 use super::stream::{JsonStream, Next};
 
-/// Receiver of a trace's text, piece by piece.
+/// Receiver of the fields and events of a trace.
 pub(super) trait Visit {
-    /// A field of the trace that is not its events.
+    /// Receives a top-level field other than the events.
     fn field(&mut self, name: &str, value: &Value);
 
-    /// An event: what this text begins with. Whether it was understood, and how long it is.
+    /// Receives the text that begins with an event. Returns whether the event was understood, and
+    /// its length.
     fn event(&mut self, text: &[u8]) -> (Result<bool, serde_json::Error>, usize);
 }
 
-/// Fields of the trace that are handed on; the others may be as long as they like.
+/// Fields that are passed to the visitor. All other fields are skipped and may have any length.
 const FIELDS: [&str; 5] =
     ["distributedInfo", "baseTimeNanoseconds", "hostname", "mlprof", "deviceProperties"];
-/// Longest event that is looked for behind something unreadable, in bytes; of hostile texts a
-/// shorter one.
+/// Maximum length in bytes of an event searched for after unreadable text. A shorter limit applies
+/// to hostile texts.
 const LONG_PROBE: usize = 1 << 20;
 const SHORT_PROBE: usize = 1 << 10;
-/// Bytes that may be looked at in vain before a text counts as hostile.
+/// Number of bytes searched without success after which a text counts as hostile.
 const MOST_PROBED: u64 = 64 << 20;
-/// Names of fields that are kept to say what a file is.
+/// Maximum number of field names that are kept to identify the file format.
 const MOST_NAMES: usize = 6;
 
-/// How far it went.
+/// Result of the traversal.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
-    /// Whether there is a list of events.
+    /// `true` if the text has an event list.
     pub(super) is_trace: bool,
-    /// Events, read or not.
+    /// Number of events, readable or not.
     pub(super) events: u64,
-    /// Events that were not understood, and pieces of text that are no events.
+    /// Number of events that were not understood and pieces of text that are not events.
     pub(super) not_understood: u64,
-    /// Those of them that cannot be read at all.
+    /// Part of `not_understood` that cannot be parsed at all.
     pub(super) unreadable: u64,
-    /// Events that were read though they are not strict JSON.
+    /// Number of events that were read after a JSON repair.
     pub(super) repaired: u64,
-    /// The place of the first piece that cannot be read, in bytes from the beginning.
+    /// Byte position of the first unreadable piece.
     pub(super) first_unreadable: Option<u64>,
-    /// Fields of the trace whose values cannot be read.
+    /// Names of top-level fields with unreadable values.
     pub(super) bad_fields: Vec<String>,
     /// Names of the first fields.
     pub(super) fields: Vec<String>,
-    /// The first bytes.
+    /// First bytes of the text.
     pub(super) begins: Vec<u8>,
-    /// Why the end is missing, if it is.
+    /// Reason why the end of the text is missing, if it is.
     pub(super) cut_short: Option<String>,
 }
 
-/// Shows all of a text to `visit`, as far as it can be read.
+/// Passes all readable parts of a text to `visit`.
 pub(super) fn walk<R: Read>(text: R, visit: &mut impl Visit) -> io::Result<Walked> {
     let (json, walked) = (JsonStream::new(text), Walked::default());
     let mut walk = Walk { json, walked, is_damaged: false, probed: 0 };
@@ -65,19 +66,19 @@ pub(super) fn walk<R: Read>(text: R, visit: &mut impl Visit) -> io::Result<Walke
 struct Walk<R> {
     json: JsonStream<R>,
     walked: Walked,
-    /// Something could not be read: what follows may belong to it.
+    /// Set after unreadable text, because the following text may belong to it.
     is_damaged: bool,
-    /// Bytes that were looked at in vain for events.
+    /// Number of bytes searched for events without success.
     probed: u64,
 }
 
-/// What comes after something unreadable.
+/// Next readable element after unreadable text.
 enum After {
-    /// An event, which is next.
+    /// An event.
     Event,
-    /// The end of the list of events, which is next.
+    /// The end of the event list.
     End,
-    /// Nothing.
+    /// The end of the text.
     Nothing,
 }
 
@@ -86,7 +87,7 @@ impl<R: Read> Walk<R> {
         self.json.fill();
         let rest = self.json.rest();
         self.walked.begins = rest[..rest.len().min(64)].to_vec();
-        // A byte order mark.
+        // The text starts with a byte order mark.
         if self.json.rest().starts_with(b"\xef\xbb\xbf") {
             self.json.advance(3);
         }
@@ -114,7 +115,7 @@ impl<R: Read> Walk<R> {
             if self.walked.fields.len() < MOST_NAMES {
                 self.walked.fields.push(name.chars().take(40).collect());
             }
-            // Gigabytes may follow.
+            // Gigabytes of data may follow this field, so reading stops.
             if super::foreign::is_certain(&name) {
                 return Ok(());
             }
@@ -141,7 +142,7 @@ impl<R: Read> Walk<R> {
         Ok(())
     }
 
-    /// The name of a field and its colon.
+    /// Reads the name of a field and its colon.
     fn name(&mut self) -> Option<String> {
         match self.json.owned::<String>() {
             Next::Value(name) => self.json.take(b':').then_some(name),
@@ -149,7 +150,7 @@ impl<R: Read> Walk<R> {
         }
     }
 
-    /// A field's value that is not strict JSON.
+    /// Reads a field value that needs a JSON repair.
     fn repaired(&mut self) -> Option<Value> {
         loop {
             let is_all = self.json.is_all();
@@ -164,13 +165,13 @@ impl<R: Read> Walk<R> {
         }
     }
 
-    /// A field that is not the events; `false` if its end is not known.
+    /// Reads a top-level field other than the events. Returns `false` if its end is unknown.
     fn field(&mut self, name: &str, visit: &mut impl Visit) -> bool {
         let is_wanted = FIELDS.contains(&name);
         let next = self.json.peek();
         if !is_wanted && matches!(next, Some(b'{' | b'[')) {
             let has_end = self.json.skip();
-            // The events began before its end.
+            // The event list began before this field ended.
             if has_end && self.json.peek() == Some(b'"') {
                 self.bad_field(name);
             }
@@ -201,7 +202,7 @@ impl<R: Read> Walk<R> {
         }
     }
 
-    /// Goes to the next field whose name is known; `false` if there is none.
+    /// Skips to the next field with a known name. Returns `false` if there is none.
     fn next_field(&mut self) -> bool {
         loop {
             let rest = self.json.rest();
@@ -211,7 +212,7 @@ impl<R: Read> Walk<R> {
                 self.json.advance(place);
                 return true;
             }
-            // A name may lie across the end of what was read.
+            // A field name may be split at the end of the buffer.
             let keep = rest.len().saturating_sub(64).max(1);
             self.json.advance(keep.min(rest.len()));
             if !self.json.fill() {
@@ -220,7 +221,7 @@ impl<R: Read> Walk<R> {
         }
     }
 
-    /// All events up to the end of the list.
+    /// Reads all events up to the end of the list.
     fn events(&mut self, visit: &mut impl Visit) {
         loop {
             match self.json.peek() {
@@ -228,7 +229,7 @@ impl<R: Read> Walk<R> {
                     self.json.take(b']');
                     return;
                 }
-                // What is left of something unreadable, and commas without an event.
+                // These are remains of unreadable text, or commas without an event.
                 Some(b']' | b'}' | b',') => {
                     self.json.advance(1);
                     continue;
@@ -265,8 +266,8 @@ impl<R: Read> Walk<R> {
         self.walked.first_unreadable.get_or_insert(position);
     }
 
-    /// Reads an event that is not strict JSON; `false` if it cannot be made such, and nothing is
-    /// taken.
+    /// Reads an event that needs a JSON repair. Returns `false` and consumes no text if the repair
+    /// fails.
     fn event_repaired(&mut self, visit: &mut impl Visit) -> bool {
         loop {
             let is_all = self.json.is_all();
@@ -291,7 +292,7 @@ impl<R: Read> Walk<R> {
         }
     }
 
-    /// Goes to what can be read again behind something unreadable.
+    /// Skips to the next readable element after unreadable text.
     fn after(&mut self) -> After {
         let mut from = 1;
         loop {
@@ -325,7 +326,8 @@ impl<R: Read> Walk<R> {
                 None => {
                     self.probed += candidate.len() as u64;
                     self.json.advance(place);
-                    // Once more where it is known now that nothing follows.
+                    // If no more text follows, the same bracket is examined again, now with that
+                    // knowledge.
                     let has_more = !is_long && (self.json.fill() || !is_over);
                     from = usize::from(!has_more);
                 }
@@ -333,8 +335,8 @@ impl<R: Read> Walk<R> {
         }
     }
 
-    /// Whether the bracket that is next ends the list of events. Behind something unreadable it may
-    /// belong to that.
+    /// Returns `true` if the next bracket ends the event list. After unreadable text, the bracket
+    /// may belong to that text instead.
     fn is_end(&mut self) -> bool {
         loop {
             let (rest, is_over) = (self.json.rest(), self.json.is_over());

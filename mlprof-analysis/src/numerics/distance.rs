@@ -1,45 +1,47 @@
-//! The distance of two tensors, and the proof that they are equal.
+//! Distance between two tensors, and proof of their equality.
 
 use mlprof_report::numerics::{RecordedTensor, TensorStatistics};
 use serde::Serialize;
 
 use super::element::ElementType;
 
-/// The distance of two tensors, by what is recorded of them: statistics, a sample of their numbers,
-/// and a sketch of all of them.
+/// Distance between two tensors, computed from their recorded statistics, samples and sketches.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Distance {
-    /// The most that one of their statistics, their samples, or their sketches are apart, as a part
-    /// of their size: 0 for what is the same, infinite, in JSON `null`, where shapes are not equal
-    /// or one has NaN or an infinite number where the other has not.
+    /// Largest relative distance of the tensors' statistics, samples or sketches. It is 0 for equal
+    /// records. It is infinite (`null` in JSON) if the shapes differ, or if one tensor has NaN or
+    /// an infinite number where the other has not.
     pub relative: f64,
-    /// Of the samples: the norm of their difference, as a part of the first's.
+    /// Relative L2 distance of the samples: the norm of their difference divided by the norm of the
+    /// first sample.
     pub relative_l2: Option<f64>,
-    /// Of all numbers, estimated by the sketches: the norm of their difference, as a part of the
-    /// larger norm. `None` where a record has no sketch, as of a tensor of few numbers.
+    /// Relative L2 distance of all numbers, estimated from the sketches: the norm of the difference
+    /// divided by the larger norm. `None` if a record has no sketch, for example for a small
+    /// tensor.
     pub whole_l2: Option<f64>,
-    /// Of the samples: signal to quantisation noise, in decibels; `None` where they are the same, or not known.
+    /// Signal-to-quantisation-noise ratio of the samples in decibels. `None` if they are equal or
+    /// unknown.
     pub sqnr: Option<f64>,
-    /// Of the samples: the cosine of the angle between them.
+    /// Cosine of the angle between the samples.
     pub cosine: Option<f64>,
-    /// Of the samples: the most numbers of the elements' type, the coarser one of two, from one to
-    /// the other.
+    /// Largest distance of two sample numbers in units in the last place, counted in the coarser of
+    /// the two element types.
     pub most_ulps: Option<u64>,
 }
 
-/// Whether two tensors are equal to the bit, by what is recorded of them.
+/// Bitwise equality of two tensors, as far as the records show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Equality {
-    /// All numbers are the same.
+    /// All numbers are equal.
     Proven,
-    /// Some number is another one.
+    /// At least one number differs.
     Refuted,
-    /// Not all numbers are known, and those that are known are the same.
+    /// Not all numbers are recorded, and the recorded ones are equal.
     Unknown,
 }
 
 impl Distance {
-    /// Of two tensors at one place.
+    /// Returns the distance between two tensors at one place.
     pub fn of(before: &RecordedTensor, after: &RecordedTensor) -> Self {
         let relative = match have_same_shape(before, after) {
             true => of_statistics(&before.statistics, &after.statistics),
@@ -75,7 +77,7 @@ impl Distance {
         if finite().next().is_none() {
             return;
         }
-        // Squares of quotients are not too large.
+        // The scale keeps the squares from overflowing.
         let scale = finite().map(|(one, other)| one.abs().max(other.abs())).fold(0.0, f64::max);
         let scale = if scale > 0.0 { scale } else { 1.0 };
         let sum = |of: fn((f64, f64)) -> f64| {
@@ -85,7 +87,8 @@ impl Distance {
         let other = sum(|(_, after)| after * after).sqrt();
         let apart = sum(|(before, after)| (before - after).powi(2)).sqrt();
         let part = |size: f64| if apart == 0.0 { 0.0 } else { apart / size.max(f64::MIN_POSITIVE) };
-        // A sample of few numbers may be nearly 0 where the tensor is not.
+        // The sample can be nearly 0 even if the tensor is not, so the tensor's root mean square
+        // counts too.
         let usual = before.statistics.root_mean_square() * (before.sample.len() as f64).sqrt();
         let size = if usual.is_finite() { signal.max(usual / scale) } else { signal };
         self.relative = self.relative.max(part(size));
@@ -119,8 +122,8 @@ impl Distance {
             false => magnitude(it) * (it.finite() as f64).sqrt(),
         };
         let whole = part(largest * squares.sqrt(), norm(before).max(norm(after)));
-        // Where most sums are the same, few numbers differ: each counts by its own size, as it
-        // would be lost in the norm of all.
+        // If most sums are equal, only a few numbers differ. Each of them counts by its own size,
+        // because it would be lost in the norm of all numbers.
         let same = apart().filter(|apart| *apart == 0.0).count();
         let few = match 2 * same >= one.len() {
             true => part(largest, magnitude(before).max(magnitude(after))),
@@ -131,12 +134,13 @@ impl Distance {
     }
 }
 
-/// Returns the coarser type of the two.
+/// Returns the coarser of the two element types.
 fn element_type(before: &RecordedTensor, after: &RecordedTensor) -> ElementType {
     ElementType::of(&before.element_type).coarser(ElementType::of(&after.element_type))
 }
 
-/// Whether the shapes are equal but for sides of 1: frameworks have scalars as `[]` and as `[1]`.
+/// Returns `true` if the shapes are equal except for dimensions of size 1. Frameworks store scalars
+/// as `[]` or as `[1]`.
 pub(super) fn have_same_shape(before: &RecordedTensor, after: &RecordedTensor) -> bool {
     let sides = |tensor: &RecordedTensor| -> Vec<u64> {
         tensor.shape.iter().copied().filter(|side| *side != 1).collect()
@@ -144,8 +148,8 @@ pub(super) fn have_same_shape(before: &RecordedTensor, after: &RecordedTensor) -
     sides(before) == sides(after)
 }
 
-/// Whether two numbers of samples cannot be the same one. `None` is a number of which only is known
-/// that it is not finite.
+/// Returns `true` if two sample numbers certainly differ. `None` is a number that is only known to
+/// be not finite.
 fn contradict(one: Option<f64>, other: Option<f64>) -> bool {
     let is_finite = |number: Option<f64>| number.is_some_and(f64::is_finite);
     match (one, other) {
@@ -155,7 +159,7 @@ fn contradict(one: Option<f64>, other: Option<f64>) -> bool {
     }
 }
 
-/// Whether the tensors of one place are proven to be equal.
+/// Returns whether two tensors at one place are proven to be equal or different.
 pub(super) fn equality(before: &RecordedTensor, after: &RecordedTensor) -> Equality {
     if before.shape.iter().product::<u64>() != after.shape.iter().product::<u64>() {
         return Equality::Refuted;
@@ -163,7 +167,7 @@ pub(super) fn equality(before: &RecordedTensor, after: &RecordedTensor) -> Equal
     if let (Some(one), Some(other)) = (&before.hash, &after.hash) {
         return if one == other { Equality::Proven } else { Equality::Refuted };
     }
-    // Sums of a device are rounded, and are no proof.
+    // Sums computed on a device are rounded, so they prove nothing.
     let exact = |it: &TensorStatistics| {
         ([it.count, it.nans, it.infinities, it.zeros], it.minimum, it.maximum)
     };
@@ -178,7 +182,7 @@ pub(super) fn equality(before: &RecordedTensor, after: &RecordedTensor) -> Equal
     }
 }
 
-/// Whether the samples have the same numbers; `None` where they cannot be compared.
+/// Returns whether the samples have equal numbers. `None` if they cannot be compared.
 pub(super) fn has_same_sample(before: &RecordedTensor, after: &RecordedTensor) -> Option<bool> {
     let is_comparable = !before.sample.is_empty() && before.sample.len() == after.sample.len();
     let mut both = before.sample.iter().copied().zip(after.sample.iter().copied());
@@ -188,25 +192,25 @@ pub(super) fn has_same_sample(before: &RecordedTensor, after: &RecordedTensor) -
     is_comparable.then(|| !both.any(is_other))
 }
 
-/// Whether the sample has all numbers of the tensor.
+/// Returns `true` if the sample contains all numbers of the tensor.
 pub(super) fn is_whole(tensor: &RecordedTensor) -> bool {
     tensor.sample.len() as u64 == tensor.statistics.count
 }
 
-/// Whether the records know which positions are NaN, and which infinite with which sign, on both
-/// sides. If these differ, the samples contradict each other.
+/// Returns `true` if both records know the positions of NaN and of infinite numbers with their
+/// signs. If the positions differed, the samples would contradict each other.
 fn knows_not_finite(before: &RecordedTensor, after: &RecordedTensor) -> bool {
     let knows = |tensor: &RecordedTensor| {
         let TensorStatistics { count, nans, infinities, .. } = tensor.statistics;
-        // `None` may stand for an infinite number in an old record.
+        // In an old record, `None` can also be an infinite number.
         let is_known = |number: &Option<f64>| number.is_some() || infinities == 0;
         nans == count || is_whole(tensor) && tensor.sample.iter().all(is_known)
     };
     knows(before) && knows(after)
 }
 
-/// Whether the same positions are NaN, infinite and negative infinite; `None` where the records do
-/// not know it.
+/// Returns whether NaN, positive and negative infinity are at the same positions. `None` if the
+/// records do not show it.
 pub(super) fn has_same_not_finite(before: &RecordedTensor, after: &RecordedTensor) -> Option<bool> {
     let counts = |it: &RecordedTensor| (it.statistics.nans, it.statistics.infinities);
     match (&before.not_finite_hash, &after.not_finite_hash) {
@@ -218,13 +222,13 @@ pub(super) fn has_same_not_finite(before: &RecordedTensor, after: &RecordedTenso
     }
 }
 
-/// The largest magnitude of the finite numbers.
+/// Returns the largest magnitude of the finite numbers.
 fn magnitude(statistics: &TensorStatistics) -> f64 {
     let known = |number: Option<f64>| number.unwrap_or(0.0).abs();
     known(statistics.maximum).max(known(statistics.minimum))
 }
 
-/// The most that mean, norms and extremes are apart, as a part of their size.
+/// Returns the largest relative distance of means, norms and extremes.
 pub(super) fn of_statistics(before: &TensorStatistics, after: &TensorStatistics) -> f64 {
     if before.nans != after.nans || before.infinities != after.infinities {
         return f64::INFINITY;

@@ -1,9 +1,9 @@
-//! Types of a tensor's elements: their rounding, and the spacing of their numbers.
+//! Element types of tensors: rounding, and spacing of representable numbers.
 
-/// The type of a tensor's elements, as far as a comparison needs it.
+/// Element type of a tensor, as far as a comparison needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ElementType {
-    /// Whole numbers, and truth values.
+    /// Integers and booleans.
     Integer,
     /// Floating-point numbers.
     Float(FloatFormat),
@@ -11,10 +11,10 @@ pub(super) enum ElementType {
     Other,
 }
 
-/// The layout of a floating-point format.
+/// Layout of a floating-point format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FloatFormat {
-    /// Count of the stored bits of a fraction.
+    /// Number of stored fraction bits.
     fraction_bits: u32,
     /// Exponent of the smallest normal number.
     least_exponent: i32,
@@ -53,7 +53,7 @@ const FLOATS: [(&str, FloatFormat); 17] = [
 ];
 
 impl ElementType {
-    /// Returns the type of this name, such as `bf16`, `f8e4m3` or `float8_e5m2fnuz`.
+    /// Returns the type with this name, such as `bf16`, `f8e4m3` or `float8_e5m2fnuz`.
     pub(super) fn of(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         if let Some((_, format)) = FLOATS.iter().find(|(known, _)| name.contains(known)) {
@@ -69,15 +69,15 @@ impl ElementType {
         if is_integer { Self::Integer } else { Self::Other }
     }
 
-    /// Returns the part of their size that two numbers may be apart by rounding alone.
+    /// Returns the relative distance up to which two numbers may differ by rounding alone.
     pub(super) fn rounding(self) -> f64 {
         match self {
             Self::Integer => 0.0,
             Self::Float(F64) => 1e-10,
             Self::Float(F16) => 1e-2,
             Self::Float(BF16) => 5e-2,
-            // Of so few bits one rounding is nearly all that there is: neighbours are up to
-            // 2⁻³ apart in e4m3, and 2⁻² in e5m2.
+            // With so few bits, a single rounding error covers nearly the whole tolerance.
+            // Neighbouring numbers are up to 2⁻³ apart in e4m3, and 2⁻² in e5m2.
             Self::Float(format) if format.fraction_bits <= 3 => {
                 1.2 * f64::powi(2.0, -(format.fraction_bits as i32))
             }
@@ -85,7 +85,7 @@ impl ElementType {
         }
     }
 
-    /// Returns the type with the larger spacing of the two.
+    /// Returns the type with the larger spacing.
     pub(super) fn coarser(self, other: Self) -> Self {
         match (self, other) {
             (Self::Float(one), Self::Float(two)) if one.fraction_bits > two.fraction_bits => other,
@@ -94,8 +94,8 @@ impl ElementType {
         }
     }
 
-    /// Returns the count of the type's numbers from one number to the other, both rounded to the
-    /// type; `None` for a type of unknown layout.
+    /// Returns the distance between two numbers in units in the last place, after rounding both to
+    /// the type. `None` for a type of unknown layout.
     pub(super) fn ulps(self, one: f64, other: f64) -> Option<u64> {
         let place = |number: f64| match self {
             Self::Integer => Some(i128::from(number.round() as i64)),
@@ -108,11 +108,12 @@ impl ElementType {
 }
 
 impl FloatFormat {
-    /// Returns the place of a finite number among all of the format, counted from 0; subnormal
-    /// numbers included, without an upper limit.
+    /// Returns the index of a finite number among the format's numbers, where 0 has index 0.
+    /// Subnormal numbers count, and the exponent has no upper limit.
     fn place(self, number: f64) -> i128 {
         let bits = number.abs().to_bits();
-        // The exponent of the power of two below it; that of a subnormal `f64` is not needed.
+        // This is the exponent of the power of two below the number. It is not used for subnormal
+        // `f64` numbers.
         let exponent = (bits >> 52) as i32 - 1023;
         let magnitude = if exponent < self.least_exponent || self == F64 {
             let spacing = self.least_exponent - self.fraction_bits as i32;
@@ -158,7 +159,7 @@ mod tests {
             assert_eq!(ulps(name, -1.0, -1.0), Some(0), "{name}");
         }
         assert_eq!(ulps("quantized", 1.0, 2.0), None);
-        // To the next power of two: all numbers of a binade.
+        // The distance to the next power of two is the number of values in a binade.
         assert_eq!(ulps("f16", 4.0, 8.0), Some(1024));
         assert_eq!(ulps("e4m3", 4.0, -4.0), Some(2 * (8 + 8 * 8)));
     }

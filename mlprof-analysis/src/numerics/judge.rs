@@ -1,4 +1,4 @@
-//! The verdict on each pair of tensors.
+//! Verdict on each pair of tensors.
 
 use std::collections::HashMap;
 
@@ -11,41 +11,42 @@ use super::element::ElementType;
 use super::pairs::{Pair, pairs};
 use super::{NumericsRecord, path};
 
-/// How two tensors differ.
+/// Kind of difference between two tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DifferenceKind {
-    /// Their shapes are not the same; sides of 1 do not count.
+    /// The shapes differ. Dimensions of size 1 do not count.
     Shape,
-    /// One has NaN or an infinite number where the other has not, or one of another sign.
+    /// One tensor has NaN or an infinite number where the other has not, or an infinite number of
+    /// another sign.
     NotFinite,
-    /// Both have as many NaN and infinite numbers, and the records do not know whether these are
-    /// the same ones at the same positions.
+    /// Both have equally many NaN and infinite numbers, but the records do not show whether they
+    /// are the same ones at the same positions.
     UnknownNotFinite,
-    /// Their numbers are further apart than rounding.
+    /// The numbers differ by more than rounding.
     Numbers,
-    /// Their hashes are not the same, and their samples are: numbers differ at positions that the
-    /// samples do not have, and by how much is not known.
+    /// The hashes differ although the samples are equal. Numbers outside the samples differ by an
+    /// unknown amount.
     Unsampled,
 }
 
-/// The verdict on a pair.
+/// Verdict on a pair.
 pub(super) struct Judged {
     pub(super) distance: Distance,
     pub(super) difference: Option<DifferenceKind>,
     pub(super) input: Option<f64>,
     pub(super) inputs_agree: bool,
     equality: Equality,
-    /// Whether the distance is one of all numbers.
+    /// `true` if the distance covers all numbers.
     is_whole: bool,
 }
 
-/// So many times as far as two runs of the reference is no longer chance.
+/// Factor by which a distance must exceed the noise between two reference runs to count as a
+/// difference.
 const BEYOND_NOISE: f64 = 3.0;
 
-/// Sums over integers are apart by less than this part where the integers are the same, on devices
-/// that compute with 32 bits.
+/// Relative rounding error of sums over equal integers on devices that compute with 32 bits.
 const ROUNDING_OF_SUMS: f64 = 1e-6;
 
 impl Judged {
@@ -63,7 +64,7 @@ impl Judged {
         };
         let is_sampled_whole = distance::is_whole(before) && distance::is_whole(after);
         let not_finite = distance::has_same_not_finite(before, after);
-        // Sums of a device are rounded, also those over integers.
+        // Sums computed on a device are rounded, even sums over integers.
         let measured = if allowed == 0.0 { ROUNDING_OF_SUMS } else { allowed };
         let difference = if !distance::have_same_shape(before, after) {
             Some(DifferenceKind::Shape)
@@ -95,18 +96,18 @@ impl Judged {
         self.difference.is_some()
     }
 
-    /// Whether all numbers are proven to be the same.
+    /// Returns `true` if all numbers are proven to be equal.
     pub(super) fn is_identical(&self) -> bool {
         !self.differs() && self.equality == Equality::Proven
     }
 
-    /// Whether no difference was found, though not all numbers were compared.
+    /// Returns `true` if no difference was found but not all numbers were compared.
     pub(super) fn is_unproven(&self) -> bool {
         !self.differs() && self.equality != Equality::Proven && !self.is_whole
     }
 }
 
-/// Whether hashes say that numbers differ, and nothing else in the records does.
+/// Returns `true` if only the hashes of two tensors differ.
 fn is_unsampled(pair: &Pair<'_>, distance: &Distance) -> bool {
     let (before, after) = (pair.before, pair.after);
     let has_other_hash = match (&before.hash, &after.hash) {
@@ -114,37 +115,38 @@ fn is_unsampled(pair: &Pair<'_>, distance: &Distance) -> bool {
         _ => false,
     };
     let is_same = match distance.whole_l2 {
-        // The sign of a zero is in the hash, and makes no difference.
+        // The hash includes the sign of zeros, which does not count as a difference.
         Some(whole) => whole == 0.0 && before.statistics.zeros + after.statistics.zeros == 0,
         None => !distance::is_whole(before),
     };
     has_other_hash && is_same && distance::has_same_sample(before, after) != Some(false)
 }
 
-/// What varies between runs of the reference, by place.
+/// Noise between runs of the reference, by place.
 #[derive(Default)]
 pub(super) struct Noise(HashMap<(TensorRole, String), PlaceNoise>);
 
-/// What varies between runs of the reference at one place.
+/// Noise between runs of the reference at one place.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PlaceNoise {
-    /// The most that two runs are apart, as a part of their size.
+    /// Largest relative distance between two runs.
     pub(super) distance: f64,
-    /// Whether any number varies.
+    /// `true` if any number varies.
     varies: bool,
-    /// Whether two runs are apart by more than can be measured: by shapes, NaN or infinite numbers.
+    /// `true` if two runs differ in shapes, NaN or infinite numbers, so that their distance is
+    /// infinite.
     is_unknown: bool,
 }
 
 impl Noise {
-    /// Returns what varies between a run of the reference and others of it.
+    /// Measures the noise between one run of the reference and further runs of it.
     pub(super) fn of(before: &NumericsRecord, again: &[NumericsRecord]) -> Self {
         let mut noise = Self::default();
         for other in again {
             for pair in pairs(before, other, &HashMap::new()).0 {
                 let known = noise.0.entry(place(pair.before)).or_default();
                 let distance = Distance::of(pair.before, pair.after).relative;
-                // A distance without bound would allow everything.
+                // An infinite noise would allow any distance.
                 match distance.is_finite() {
                     true => known.distance = known.distance.max(distance),
                     false => known.is_unknown = true,
@@ -161,7 +163,7 @@ impl Noise {
         self.0.get(&place(tensor)).copied().unwrap_or_default()
     }
 
-    /// Returns the count of places where the noise cannot be measured.
+    /// Returns the number of places whose noise cannot be measured.
     pub(super) fn unknown(&self) -> u64 {
         self.0.values().filter(|noise| noise.is_unknown).count() as u64
     }

@@ -1,10 +1,11 @@
-//! Two records of numbers compared: where two runs part.
+//! Comparison of two numerics records, which finds the place where two runs diverge.
 //!
-//! Tensors of the same step are put beside each other by their place, and where one is there more than once in the order in which they
-//! were seen: one that only one side has is left out, and those behind it still find their
-//! partners. Two whose hashes are equal are the same. Others differ where their shapes do, and
-//! where they are further apart than rounding, or than two runs of the reference are from each
-//! other.
+//! Tensors of the same step are paired by their place, and repeated places are paired in recorded
+//! order. A tensor that only one side has is skipped, and the tensors after it still find their
+//! partners.
+//!
+//! Tensors with equal hashes are equal. Other pairs differ if their shapes differ. They also differ
+//! if their distance exceeds rounding and the noise between two runs of the reference.
 
 mod distance;
 mod element;
@@ -32,90 +33,91 @@ pub use self::read::read;
 pub use self::text::text;
 pub use self::unlike::BatchAgreement;
 
-/// The record of a run.
+/// Numerics record of a run.
 #[derive(Debug, Clone)]
 pub struct NumericsRecord {
-    /// What it begins with.
+    /// Header of the record.
     pub header: RecordHeader,
-    /// The tensors, in the order in which they were seen.
+    /// Tensors in recorded order.
     pub tensors: Vec<RecordedTensor>,
-    /// Whether its last line is cut off, as of a run that was killed.
+    /// `true` if the last line is incomplete because the run was killed.
     pub is_cut_off: bool,
 }
 
-/// How two records are compared.
+/// Options of a comparison.
 #[derive(Debug, Clone, Default)]
 pub struct NumericsOptions {
-    /// What places of the second record are called in the first: whole paths, or beginnings of paths up to a dot, of which the longest counts.
+    /// Names in the first record for places of the second record. Keys are full paths, or path
+    /// prefixes up to a dot, of which the longest match counts.
     pub names: HashMap<String, String>,
-    /// How far two numbers may be apart, as a part of their size; `None`: by the type of the elements.
+    /// Relative tolerance of numbers. `None` uses the tolerance of the element type.
     pub tolerance: Option<f64>,
 }
 
-/// What two records have in common, and where they part.
+/// Result of comparing two records.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NumericsComparison {
-    /// How many steps both have.
+    /// Number of steps that both records have.
     pub steps: u64,
-    /// Steps that only the first has.
+    /// Steps that only the first record has.
     pub steps_only_before: StepSpan,
-    /// Steps that only the second has.
+    /// Steps that only the second record has.
     pub steps_only_after: StepSpan,
-    /// How many tensors were put beside each other.
+    /// Number of compared pairs of tensors.
     pub pairs: u64,
-    /// How many tensors only the first has, in steps that both have.
+    /// Number of tensors that only the first record has, in common steps.
     pub only_before: u64,
-    /// How many only the second has.
+    /// Number of tensors that only the second record has, in common steps.
     pub only_after: u64,
-    /// How many pairs differ.
+    /// Number of pairs that differ.
     pub different: u64,
-    /// How many pairs are proven to be the same to the bit, by hashes of all numbers or by samples
-    /// that have them all.
+    /// Number of pairs that are proven to be bitwise equal, by hashes of all numbers or by complete
+    /// samples.
     pub identical: u64,
-    /// How many pairs without a difference are known by statistics and a sample only, as the
-    /// records have no hash or sketch of all numbers: that they are equal is not proven.
+    /// Number of pairs without a difference whose equality is not proven. Their records have only
+    /// statistics and a sample, without a hash or sketch of all numbers.
     pub unproven: u64,
-    /// Whether two runs of the reference say what is noise.
+    /// `true` if further runs of the reference were given to measure noise.
     pub knows_noise: bool,
-    /// In how many places a run of the reference has another shape than the other one, or NaN or an
-    /// infinite number where that has not: what varies there is not known, and only rounding is
-    /// left out.
+    /// Number of places where two reference runs differ in shape, NaN or infinite numbers. Their
+    /// noise is unknown, so only rounding is tolerated there.
     pub unknown_noise: u64,
-    /// What the sides did not have in common from the beginning: then all that follows may be due to that.
+    /// Differences in the initial conditions, which may explain all later differences.
     pub unlike: Vec<String>,
-    /// What the random numbers of each side were seeded with, where it says so.
+    /// Random seed of each side, if recorded.
     pub seeds: [Option<u64>; 2],
-    /// Whether both saw the same batches.
+    /// Agreement of the two sides' batches.
     pub batches: BatchAgreement,
-    /// What each side ran with: framework, device, threads, types.
+    /// Environment of each side: framework, device, threads, element types.
     pub ran_with: [String; 2],
-    /// Names that were given for places which the second record does not have.
+    /// Given names for places that the second record does not have.
     pub unused_names: Vec<String>,
-    /// The first pair whose inputs agree and whose outputs do not; without one, the first that differs.
+    /// First pair whose inputs agree and whose outputs differ. If there is none, the first pair
+    /// that differs.
     pub first: Option<FirstDifference>,
-    /// One row for each place, in the order in which they were first seen.
+    /// One row per place, in order of first occurrence.
     pub places: Vec<ComparedPlace>,
-    /// How far the sides are apart in each step that both have.
+    /// Distance between the two sides in each common step.
     pub over_steps: Vec<ComparedStep>,
 }
 
 impl NumericsComparison {
-    /// Whether both records have the same steps, and no tensors of them differ. Without a pair of
-    /// tensors nothing is equal.
+    /// Returns `true` if both records have the same steps and no pair of tensors differs. Records
+    /// without a pair are not equal.
     pub fn is_equal(&self) -> bool {
         let lacking = self.steps_only_before.count + self.steps_only_after.count;
         self.pairs > 0 && self.different == 0 && lacking == 0
     }
 }
 
-/// Steps of one record.
+/// Range of steps of one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct StepSpan {
-    /// Count of the steps.
+    /// Number of steps.
     pub count: u64,
-    /// The first of them.
+    /// First step.
     pub first: Option<u64>,
-    /// The last of them.
+    /// Last step.
     pub last: Option<u64>,
 }
 
@@ -125,71 +127,72 @@ impl StepSpan {
     }
 }
 
-/// All pairs of one step.
+/// Comparison of all pairs of one step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedStep {
-    /// Which step.
+    /// Step number.
     pub step: u64,
-    /// How many pairs there are.
+    /// Number of pairs.
     pub pairs: u64,
-    /// How many differ.
+    /// Number of pairs that differ.
     pub different: u64,
-    /// How far the pair is apart that is furthest.
+    /// Relative distance of the furthest pair.
     pub relative: f64,
-    /// The place of that pair.
+    /// Place of the furthest pair.
     pub furthest: String,
 }
 
-/// Where two runs part.
+/// Place where two runs diverge.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FirstDifference {
-    /// In which step.
+    /// Step number.
     pub step: u64,
-    /// What it is for.
+    /// Role of the tensor.
     pub role: TensorRole,
-    /// The place.
+    /// Name of the place.
     pub name: String,
-    /// How they differ.
+    /// Kind of the difference.
     pub kind: DifferenceKind,
-    /// The shapes of both sides.
+    /// Shapes of both sides.
     pub shapes: [Vec<u64>; 2],
-    /// How far they are apart.
+    /// Distance between the two tensors.
     pub distance: Distance,
-    /// How far what they were computed from is apart, where it is known.
+    /// Relative distance of the inputs from which the tensors were computed, if recorded.
     pub input: Option<f64>,
-    /// Whether the inputs agree.
+    /// `true` if the inputs agree.
     pub inputs_agree: bool,
 }
 
-/// All pairs of one place.
+/// Comparison of all pairs of one place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedPlace {
-    /// What they are for.
+    /// Role of the tensors.
     pub role: TensorRole,
-    /// The place, as the first record has it.
+    /// Name of the place in the first record.
     pub name: String,
-    /// How many pairs there are.
+    /// Number of pairs.
     pub pairs: u64,
-    /// How many differ.
+    /// Number of pairs that differ.
     pub different: u64,
-    /// The first step in which they do.
+    /// First step with a differing pair.
     pub first_step: Option<u64>,
-    /// The pair that is furthest apart.
+    /// Distance of the furthest pair.
     pub worst: Distance,
-    /// In which step that is.
+    /// Step of the furthest pair.
     pub worst_step: u64,
-    /// The last pair.
+    /// Distance of the last pair.
     pub last: Distance,
-    /// The shapes of both sides in the first pair whose shapes are not the same.
+    /// Shapes of both sides in the first pair with different shapes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shapes: Option<[Vec<u64>; 2]>,
-    /// How far it is apart in each step, at the most: step, and distance as a part of its size.
+    /// Step numbers, each with the largest relative distance in that step.
     pub over_steps: Vec<(u64, f64)>,
-    /// How far two runs of the reference are apart there.
+    /// Largest relative distance between two reference runs at this place.
     pub noise: f64,
 }
 
-/// Compares the record of a reference with that of another run; `again`: further runs of the reference, by which noise is known.
+/// Compares the record of a reference run with that of another run. `again` contains further
+/// reference runs, which determine the noise.
 pub fn compare(
     before: &NumericsRecord,
     after: &NumericsRecord,
@@ -239,7 +242,7 @@ pub fn compare(
     }
 }
 
-/// Returns the steps of a record that the other one does not have.
+/// Returns the steps of a record that the other record does not have.
 fn steps_without(record: &NumericsRecord, other: &NumericsRecord) -> StepSpan {
     let steps = |record: &NumericsRecord| -> BTreeSet<u64> {
         record.tensors.iter().map(|tensor| tensor.step).collect()
@@ -248,7 +251,7 @@ fn steps_without(record: &NumericsRecord, other: &NumericsRecord) -> StepSpan {
     StepSpan::of(own.difference(&others).copied())
 }
 
-/// One row for each place.
+/// Returns one row per place.
 fn places(found: &[Pair<'_>], judged: &[Judged], noise: &Noise) -> Vec<ComparedPlace> {
     let mut places: Vec<ComparedPlace> = Vec::new();
     let mut known: HashMap<(TensorRole, &str), usize> = HashMap::new();
@@ -292,7 +295,7 @@ fn places(found: &[Pair<'_>], judged: &[Judged], noise: &Noise) -> Vec<ComparedP
     places
 }
 
-/// One row for each step, in their order.
+/// Returns one row per step, in order.
 fn over_steps(found: &[Pair<'_>], judged: &[Judged]) -> Vec<ComparedStep> {
     let mut steps: Vec<ComparedStep> = Vec::new();
     for (pair, judged) in found.iter().zip(judged) {
@@ -311,7 +314,7 @@ fn over_steps(found: &[Pair<'_>], judged: &[Judged]) -> Vec<ComparedStep> {
     steps
 }
 
-/// Where a place is in its model: a module's name without its type.
+/// Returns the path of a place in its model, which is a module's name without its type.
 fn path(name: &str) -> &str {
     match name.strip_prefix("[module]") {
         Some(module) => module.split_once(": ").map_or(module, |(_, path)| path),

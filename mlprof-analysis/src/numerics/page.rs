@@ -1,12 +1,12 @@
-//! The comparison as an HTML page.
+//! HTML page of a comparison.
 
 use mlprof_report::internals::sections::{self, Content, Section};
 
 use super::NumericsComparison;
 use super::text::{circumstances, content as tables, summary};
 
-/// One page that needs nothing else, with all that [`text`](super::text()) says: where the runs part, a table of all places, and one of all
-/// steps.
+/// Renders the comparison as a self-contained page with the content of [`text`](super::text()). It
+/// shows where the runs diverge, a table of all places and a table of all steps.
 pub fn html(comparison: &NumericsComparison) -> String {
     let mut content: Vec<Content> =
         summary(comparison).lines().map(|line| Content::Paragraph(line.to_owned())).collect();

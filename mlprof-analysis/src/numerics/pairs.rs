@@ -1,4 +1,4 @@
-//! Which tensors of two records belong together.
+//! Pairing of the tensors of two records.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -22,19 +22,19 @@ impl Pair<'_> {
     }
 }
 
-/// How many tensors have no partner.
+/// Numbers of tensors without a partner.
 #[derive(Default)]
 pub(super) struct Only {
     pub(super) before: u64,
     pub(super) after: u64,
 }
 
-/// What places of the second record are called in the first.
+/// Names in the first record for places of the second record.
 type Names = HashMap<String, String>;
 type Place<'records> = (TensorRole, Cow<'records, str>);
 type Placed<'records> = (Place<'records>, &'records RecordedTensor);
 
-/// The pairs, step by step, and what is left.
+/// Returns the pairs in order of steps, and the numbers of tensors without a partner.
 pub(super) fn pairs<'records>(
     before: &'records NumericsRecord,
     after: &'records NumericsRecord,
@@ -53,20 +53,22 @@ pub(super) fn pairs<'records>(
     (found, only)
 }
 
-/// Those of one step that have partners, in their order.
+/// Returns the pairs of one step in order.
 fn aligned<'records>(
     before: &[Placed<'records>],
     after: &[Placed<'records>],
 ) -> Vec<Pair<'records>> {
     let (own, others) = (Places::of(before), Places::of(after));
     let pair = |old: usize, new: usize| (old, Pair { before: before[old].1, after: after[new].1 });
-    // What is there once on both sides belongs together wherever it is: frameworks have parameters in orders of their own.
+    // A place that occurs once on both sides is paired regardless of its position, because
+    // frameworks order parameters differently.
     let once = before.iter().enumerate().filter_map(|(old, (place, _))| {
         own.only(place)?;
         Some(pair(old, others.only(place)?))
     });
     let mut together: Vec<(usize, Pair<'records>)> = once.collect();
-    // What only one side has anywhere is no partner of anything: without it a model of other names costs nothing.
+    // A place that occurs on one side only cannot have a partner. Removing it keeps the alignment
+    // cheap for models with different names.
     let is_in_order = |place: &Place<'records>| {
         let is_once = own.only(place).is_some() && others.only(place).is_some();
         !is_once && own.has(place) && others.has(place)
@@ -85,7 +87,7 @@ fn aligned<'records>(
     together.into_iter().map(|(_, pair)| pair).collect()
 }
 
-/// Where each place is in a step; `None` where it is there more than once.
+/// Index of each place in a step. `None` if the place occurs several times.
 struct Places<'side, 'records>(HashMap<&'side Place<'records>, Option<usize>>);
 
 impl<'side, 'records> Places<'side, 'records> {
@@ -118,7 +120,7 @@ fn by_step<'records>(
     steps
 }
 
-/// Where a place of the second record is in the first.
+/// Translates a place of the second record to its path in the first record.
 fn renamed<'record>(name: &'record str, names: &Names) -> Cow<'record, str> {
     let own = path(name);
     if let Some(known) = names.get(own).or_else(|| names.get(name)) {
@@ -130,12 +132,12 @@ fn renamed<'record>(name: &'record str, names: &Names) -> Cow<'record, str> {
     }
 }
 
-/// The longest beginning of a path, up to a dot, that has a name.
+/// Returns the longest prefix of a path, up to a dot, that has a translation.
 fn beginning<'path>(own: &'path str, names: &Names) -> Option<&'path str> {
     own.rmatch_indices('.').map(|(dot, _)| &own[..dot]).find(|part| names.contains_key(*part))
 }
 
-/// Names that no place of the record has.
+/// Returns the translated names that match no place of the record.
 pub(super) fn unused(names: &Names, record: &NumericsRecord) -> Vec<String> {
     let mut used = HashSet::new();
     for tensor in &record.tensors {

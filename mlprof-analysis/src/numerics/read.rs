@@ -1,4 +1,4 @@
-//! Reads a record.
+//! Reader for numerics records.
 
 use crate::Error;
 use std::io::BufRead;
@@ -8,12 +8,12 @@ use mlprof_report::numerics::{RECORD_VERSION, RecordHeader, RecordedTensor};
 
 use super::NumericsRecord;
 
-/// Reads a record line by line. One whose last line is cut off is that of a run that was killed, and is read up to the last step that is
-/// whole.
+/// Reads a record line by line. If the last line is incomplete because the run was killed, the
+/// record ends with the last complete step.
 ///
 /// # Errors
 ///
-/// [`Error`].
+/// Returns an [`Error`] if the text is not a readable record.
 pub fn read(mut text: impl BufRead) -> Result<NumericsRecord, Error> {
     let mut bytes = Vec::new();
     text.read_until(b'\n', &mut bytes)?;
@@ -28,11 +28,11 @@ pub fn read(mut text: impl BufRead) -> Result<NumericsRecord, Error> {
         if text.read_until(b'\n', &mut bytes)? == 0 {
             break;
         }
-        // A name may be cut off in the middle of a letter.
+        // The text may end in the middle of a multi-byte character.
         let line = String::from_utf8_lossy(&bytes);
         match RecordedTensor::from_line(&line) {
             Ok(mut tensor) => {
-                // In the first version it was the hash of the parameter after the update.
+                // In the first version, this was the hash of the parameter after the update.
                 if record.header.numerics_version < 2 && tensor.role == TensorRole::Update {
                     tensor.hash = None;
                 }
@@ -45,7 +45,7 @@ pub fn read(mut text: impl BufRead) -> Result<NumericsRecord, Error> {
     Ok(record)
 }
 
-/// Leaves out the step that the cut line is of: all that is known of it may be a part.
+/// Removes the step of the incomplete line, because its other lines may be incomplete too.
 fn cut_off(record: &mut NumericsRecord, line: &str) {
     record.is_cut_off = true;
     let begun = line.strip_prefix("{\"step\":").and_then(|rest| rest.split_once(','));

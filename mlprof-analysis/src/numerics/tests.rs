@@ -54,7 +54,8 @@ fn record(tensors: Vec<RecordedTensor>) -> NumericsRecord {
     NumericsRecord { header, tensors, is_cut_off: false }
 }
 
-/// Three layers in two steps, the second of which multiplies by `factor` what it returns in the second step.
+/// Returns a record of three layers in two steps. In the second step, the second layer multiplies
+/// its output by `factor`.
 fn run(factor: f32, prefix: &str) -> NumericsRecord {
     let mut tensors = Vec::new();
     for step in 0..2 {
@@ -94,7 +95,8 @@ fn the_first_place_whose_input_agrees_is_named() {
     let text = text(&found, 20);
     let beginning = "The first difference: the output of [module]Linear: b in step 1, where the inputs agree: 1.0e-3 apart.\n";
     assert!(text.starts_with(beginning), "{text}");
-    // Over steps: nothing in the first, and all that is computed from it in the second.
+    // The first step has no difference. In the second step, all values computed from the changed
+    // output differ.
     let steps: Vec<_> = found.over_steps.iter().map(|step| (step.step, step.different)).collect();
     assert_eq!(steps, [(0, 0), (1, 3)]);
     assert!(text.contains("\nOver steps\n"), "{text}");
@@ -151,7 +153,7 @@ fn a_beginning_of_a_path_is_translated_with_all_below_it_and_the_longest_counts(
     assert!(text(&found, 5).contains("Not used: the name of feat, which"), "{}", text(&found, 5));
 }
 
-/// A record of two steps whose batches have these hashes.
+/// Returns a record of two steps whose batches have these hashes.
 fn batches(hashes: [&[&str]; 2]) -> NumericsRecord {
     let mut run = run(1.0, "");
     for (step, hashes) in hashes.into_iter().enumerate() {
@@ -168,7 +170,7 @@ fn seeds_and_batches_are_compared_first() {
     let agreement = |one, other| compared(&batches(one), &batches(other)).batches;
     let same = agreement([&["a", "b"], &["c"]], [&["a", "b"], &["c"]]);
     assert_eq!((same.steps, same.different, same.first_different), (2, 0, None));
-    // One side tells of inputs and labels, the other of inputs only.
+    // One side has hashes of inputs and labels, and the other side only has hashes of inputs.
     assert_eq!(agreement([&["a", "b"], &["c"]], [&["b"], &["c", "d"]]).different, 0);
     let other = agreement([&["a"], &["c", "c"]], [&["a"], &["c", "d"]]);
     assert_eq!((other.different, other.first_different), (1, Some(1)));
@@ -192,7 +194,8 @@ fn seeds_and_batches_are_compared_first() {
     assert!(text(&compared(&one, &two), 5).contains(unknown));
 }
 
-/// Frameworks keep parameters in orders of their own.
+/// Checks the pairing of unique places in different orders, because frameworks order parameters
+/// differently.
 #[test]
 fn places_that_are_there_once_are_found_in_any_order() {
     let of = |names: &[&str]| {
@@ -205,7 +208,7 @@ fn places_that_are_there_once_are_found_in_any_order() {
     assert_eq!(order, ["a", "b", "c", "d"], "that of the reference");
 }
 
-/// However different two steps are, something comes of it.
+/// Checks the alignment of steps with very different lengths and names.
 #[test]
 fn sequences_of_different_lengths_are_aligned() {
     let long = |count: u64, from: u64| {
@@ -275,13 +278,13 @@ fn records_are_read_up_to_where_they_are_cut_off() {
     text.extend(record.tensors.iter().map(|tensor| tensor.to_line().expect("a line")));
     let whole = read(text.as_bytes()).expect("a record");
     assert_eq!((whole.tensors, whole.is_cut_off), (record.tensors.clone(), false));
-    // Of the step that the run was killed in, nothing.
+    // The step in which the run was killed is removed completely.
     let cut = read(&text.as_bytes()[..text.len() - 10]).expect("a record");
     let steps = |record: &NumericsRecord| -> Vec<_> {
         record.tensors.iter().map(|tensor| tensor.step).collect()
     };
     assert_eq!((steps(&cut), cut.is_cut_off), (vec![0; 4], true));
-    // The line of a new step shows that those before it are whole.
+    // The line of a new step shows that the previous steps are complete.
     let begun = read(format!("{text}{{\"step\":2,\"role\":\"out").as_bytes()).expect("a record");
     assert_eq!((begun.tensors.len(), begun.is_cut_off), (8, true));
     let mut letter = text.clone().into_bytes();
@@ -296,7 +299,7 @@ fn records_are_read_up_to_where_they_are_cut_off() {
     assert!(error(&broken).starts_with("line 2 is none of a record"), "{}", error(&broken));
 }
 
-/// A record of one tensor.
+/// Returns a record of one tensor.
 fn alone(tensor: RecordedTensor) -> NumericsRecord {
     record(vec![tensor])
 }
@@ -305,7 +308,7 @@ fn output(numbers: &[f32]) -> RecordedTensor {
     tensor(0, TensorRole::Output, "[module]Linear: fc", &[], numbers)
 }
 
-/// With the fingerprint that a recorder makes, where `hash` stands for its hash.
+/// Returns a tensor with the sketch that a recorder computes, and with the given hash.
 fn hashed(numbers: &[f32], hash: &str) -> RecordedTensor {
     let mut sketcher = Sketcher::default();
     sketcher.add(&numbers.iter().map(|number| f64::from(*number)).collect::<Vec<_>>());
@@ -350,7 +353,7 @@ fn a_transposed_square_is_found_by_its_sketch() {
     let numbers: Vec<f32> = (0..64 * 64).map(|place| (place as f32 * 0.7).sin()).collect();
     let transposed: Vec<f32> = (0..64 * 64).map(|at| numbers[at % 64 * 64 + at / 64]).collect();
     let mut other = hashed(&transposed, "b");
-    // A sample that happens to have the same numbers.
+    // The sample happens to have the same numbers.
     other.sample = output(&numbers).sample;
     assert_eq!(difference(hashed(&numbers, "a"), other), Some(DifferenceKind::Numbers));
 }
@@ -373,7 +376,7 @@ fn infinite_numbers_have_a_sign_and_positions() {
         let same = compared(&alone(plain(1, number)), &alone(plain(1, number)));
         assert_eq!((same.different, same.identical), (0, 1), "{number}");
     }
-    // A record of the first version has `null` for all of them.
+    // A record of the first version has `null` for NaN and infinite numbers.
     let old =
         |number| RecordedTensor { sample: vec![Some(1.0), None, Some(1.0)], ..plain(1, number) };
     let unknown = Some(DifferenceKind::UnknownNotFinite);
@@ -398,7 +401,7 @@ fn positions_outside_of_a_sample_are_known_by_a_hash_of_them() {
     let not_finite = Some(DifferenceKind::NotFinite);
     let (at_5, at_7) = (tensor(5, Some("5"), "a"), tensor(7, Some("7"), "b"));
     assert_eq!(difference(at_5.clone(), at_7), not_finite);
-    // Others differ by rounding.
+    // The other numbers differ by rounding.
     let mut rounded = numbers(5);
     rounded[9] = 1.0 + f32::EPSILON;
     let rounded = RecordedTensor { not_finite_hash: Some("5".to_owned()), ..hashed(&rounded, "c") };
@@ -406,7 +409,7 @@ fn positions_outside_of_a_sample_are_known_by_a_hash_of_them() {
     assert_eq!(difference(at_5, tensor(5, None, "a")), None, "the same hash");
     let unknown = Some(DifferenceKind::UnknownNotFinite);
     assert_eq!(difference(output(&numbers(5)), output(&numbers(7))), unknown);
-    // Where all are NaN there is no other position.
+    // If all numbers are NaN, their positions cannot differ.
     assert_eq!(difference(output(&[f32::NAN; 99]), output(&[f32::NAN; 99])), None);
 }
 
@@ -425,7 +428,7 @@ fn numbers_that_no_sample_has_are_compared() {
     assert_eq!(others(-1.0), Some(DifferenceKind::Numbers));
     assert_eq!(others(1.01), Some(DifferenceKind::Numbers));
     assert_eq!(others(1.0 + 1e-6), None, "rounding");
-    // A single number counts by its own size, where the type has few digits.
+    // A single changed number counts by its own size, even for a type with few digits.
     let half = |numbers: &[f32], hash| RecordedTensor {
         element_type: "bf16".to_owned(),
         ..hashed(numbers, hash)
@@ -435,14 +438,14 @@ fn numbers_that_no_sample_has_are_compared() {
     assert!(Distance::of(&half(&numbers, "a"), &half(&single, "b")).whole_l2 < Some(0.05));
     let found = difference(half(&numbers, "a"), half(&single, "b"));
     assert_eq!(found, Some(DifferenceKind::Numbers));
-    // Without sketches nobody knows how far apart they are.
+    // Without sketches, the distance is unknown.
     let bare =
         |numbers: &[f32], hash| RecordedTensor { sketch: Vec::new(), ..hashed(numbers, hash) };
     let bare_difference = difference(bare(&numbers, "a"), bare(&hundredth(1.0 + 1e-6), "b"));
     assert_eq!(bare_difference, Some(DifferenceKind::Unsampled));
     let rounded: Vec<f32> = numbers.iter().map(|number| number * (1.0 + 1e-6)).collect();
     assert_eq!(difference(bare(&numbers, "a"), bare(&rounded, "b")), None, "all by rounding");
-    // Without hashes equality is not proven, and that is said.
+    // Without hashes, equality is not proven, and the text states this.
     let found = compared(&alone(output(&numbers)), &alone(output(&numbers)));
     assert_eq!((found.different, found.identical, found.unproven), (0, 0, 1));
     assert!(text(&found, 5).contains("Equality is not proven of 1 tensor: "));
@@ -464,7 +467,7 @@ fn types_have_their_own_tolerance() {
         assert!(differ(name, 100_000.0, 100_001.0), "{name}");
         assert!(!differ(name, 7.0, 7.0), "{name}");
     }
-    // To the next number, and to the one after that.
+    // The next number is within the tolerance, and the one after it is not.
     for (name, next, after_next) in [("f8e4m3", 1.125, 1.25), ("f8e5m2", 1.25, 1.5)] {
         assert!(!differ(name, 1.0, next), "{name}");
         assert!(differ(name, 1.0, after_next), "{name}");
@@ -474,7 +477,7 @@ fn types_have_their_own_tolerance() {
     assert_eq!((ulps("bf16", 1.0 + 1.0 / 128.0), ulps("i64", 4.0)), (Some(1), Some(3)));
     let mixed = Distance::of(&typed("f32", &[1.0]), &typed("f16", &[1.0 + 2.0 / 1024.0]));
     assert_eq!(mixed.most_ulps, Some(2), "of the coarser type");
-    // An integer that no sample has.
+    // The changed integer is outside the sample.
     let labels = |last: f32| {
         let mut numbers = vec![3.0; 5000];
         numbers[4999] = last;
@@ -522,7 +525,7 @@ fn a_run_of_the_reference_with_nan_is_no_licence() {
     assert!(said.contains("Noise is not known in 1 place: "), "{said}");
     let within = compare(&reference, &of(&[1.0, 2.004]), &again, &options);
     assert_eq!((within.different, within.places[0].noise < 0.01), (0, true), "by the finite run");
-    // Nor where the reference itself has one.
+    // The same holds if the reference itself has a NaN.
     let spoilt = of(&[f32::NAN, 2.0]);
     let found = compare(&spoilt, &of(&[f32::NAN, 3.0]), std::slice::from_ref(&reference), &options);
     assert_eq!(found.different, 1);
@@ -545,7 +548,8 @@ fn numbers_whose_squares_are_too_large_are_compared() {
     assert_eq!(RecordedTensor::from_line(&line).expect("read back"), large);
 }
 
-/// Of the first version the hash of an update is that of the parameter after it.
+/// Checks that reading a record of the first version drops the hash of an update, which was that of
+/// the parameter after it.
 #[test]
 fn old_records_are_read() {
     let mut update = hashed(&[1.0; 40], "a");

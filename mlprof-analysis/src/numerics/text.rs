@@ -1,4 +1,4 @@
-//! The comparison as text.
+//! Text of a comparison.
 
 use std::fmt::Write;
 
@@ -9,8 +9,8 @@ use mlprof_report::number::grouped;
 
 use super::{ComparedPlace, ComparedStep, DifferenceKind, FirstDifference, NumericsComparison};
 
-/// The first place at which the runs part, and a table of all places, those that differ and the furthest apart first; `rows` of
-/// them at most.
+/// Returns the first place where the runs diverge, and a table of at most `rows` places. Differing
+/// places come first, then the others by distance.
 pub fn text(comparison: &NumericsComparison, rows: usize) -> String {
     let mut text = String::new();
     // Writing into a string cannot fail.
@@ -31,7 +31,7 @@ pub fn text(comparison: &NumericsComparison, rows: usize) -> String {
     text + &text_of(&content(comparison, &steps), rows)
 }
 
-/// Returns the tables of a comparison: all places, and these steps.
+/// Returns the tables of a comparison: all places, and the given steps.
 pub(super) fn content(comparison: &NumericsComparison, over: &[&ComparedStep]) -> Vec<Content> {
     if comparison.places.is_empty() {
         return Vec::new();
@@ -58,7 +58,8 @@ fn places(comparison: &NumericsComparison) -> Table {
         count("Differ", "How many of them differ").bar() => place.different,
         words("First step", "The first step in which they differ") =>
             or_none(place.first_step.map(|step| step.to_string())),
-        // Distances are words: of what spreads over many powers of ten a bar shows nothing.
+        // Distances are shown as text, because a bar cannot show values that span many powers of
+        // ten.
         words("Apart", "The most that they are apart, as a part of their size") =>
             size(worst.relative),
         words("At step", "The step of that") => place.worst_step.to_string(),
@@ -88,11 +89,11 @@ fn steps(steps: &[&ComparedStep]) -> Table {
     table.as_described()
 }
 
-/// What the numbers of the table are of.
+/// Explanation of the distances in the table.
 pub(super) const MEASURED_OF: &str = "Apart is the most that statistics, samples or sketches of all numbers are; SQNR, relative L2, cosine and ULPs are those of \
                                       the samples, 32 numbers of each tensor, of the pair that is furthest apart. ULPs are those of the elements' type.";
 
-/// Those that differ and the furthest apart first.
+/// Returns the places ordered by difference, then by decreasing distance.
 pub(super) fn by_distance(comparison: &NumericsComparison) -> Vec<&ComparedPlace> {
     let mut places: Vec<&ComparedPlace> = comparison.places.iter().collect();
     places.sort_by(|one, other| {
@@ -102,10 +103,10 @@ pub(super) fn by_distance(comparison: &NumericsComparison) -> Vec<&ComparedPlace
     places
 }
 
-/// Steps that the text shows.
+/// Maximum number of steps shown in the text.
 const STEPS_SHOWN: usize = 10;
 
-/// At most ten of the steps, evenly spread, with the first that differs and the last.
+/// Returns at most ten evenly spaced steps, including the first that differs and the last.
 fn spread(steps: &[ComparedStep]) -> Vec<&ComparedStep> {
     let first = steps.iter().position(|step| step.different > 0);
     let every = steps.len().div_ceil(STEPS_SHOWN - 2).max(1);
@@ -115,7 +116,7 @@ fn spread(steps: &[ComparedStep]) -> Vec<&ComparedStep> {
     steps.iter().enumerate().filter(|(place, _)| is_shown(*place)).map(|(_, step)| step).collect()
 }
 
-/// What both sides ran with, and whether that is the same as far as it must be.
+/// Returns sentences about the environments, seeds and batches of both sides.
 pub(super) fn circumstances(comparison: &NumericsComparison) -> Vec<String> {
     let mut lines = Vec::new();
     let batches = &comparison.batches;
@@ -148,7 +149,7 @@ pub(super) fn circumstances(comparison: &NumericsComparison) -> Vec<String> {
     lines
 }
 
-/// Returns the facts that a table of pairs does not show: steps of one side, shapes, and proofs.
+/// Returns facts that the table of pairs does not show: steps of one side, shapes, and proofs.
 fn differing_extent(comparison: &NumericsComparison) -> Vec<String> {
     let mut lines = Vec::new();
     let spans = [
@@ -195,7 +196,7 @@ fn differing_extent(comparison: &NumericsComparison) -> Vec<String> {
     lines
 }
 
-/// Parts of a whole, to two digits.
+/// Formats a relative distance with two digits.
 pub(super) fn size(part: f64) -> String {
     if part == 0.0 { "0".to_owned() } else { format!("{part:.1e}") }
 }

@@ -1,4 +1,5 @@
-//! What two runs must have in common, or all that follows is due to that: seeds, batches, parameters.
+//! Preconditions of a comparison: equal seeds, batches and initial parameters. If they differ, all
+//! later differences may result from that.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,14 +11,15 @@ use super::NumericsRecord;
 use super::judge::Judged;
 use super::pairs::Pair;
 
-/// Whether two runs saw the same batches, by the hashes of their tensors.
+/// Agreement of two runs' batches, judged by the hashes of their tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct BatchAgreement {
-    /// In how many steps both have hashes of their batch.
+    /// Number of steps in which both runs have batch hashes.
     pub steps: u64,
-    /// In how many of them these differ. Where one side tells of fewer tensors, as of the inputs only, those must be among the other's.
+    /// Number of these steps whose batches differ. If one side recorded fewer tensors, for example
+    /// only inputs, these must be among the other side's tensors.
     pub different: u64,
-    /// The first such step.
+    /// First step with different batches.
     pub first_different: Option<u64>,
 }
 
@@ -37,7 +39,7 @@ impl BatchAgreement {
     }
 }
 
-/// How often each hash is there.
+/// Number of occurrences of each hash.
 type Hashes<'record> = HashMap<&'record str, u64>;
 
 fn hashes(record: &NumericsRecord) -> BTreeMap<u64, Hashes<'_>> {
@@ -55,7 +57,7 @@ fn are_among(few: &Hashes<'_>, many: &Hashes<'_>) -> bool {
     few.iter().all(|(hash, times)| many.get(hash).is_some_and(|others| times <= others))
 }
 
-/// What the sides should have had in common.
+/// Returns sentences about the violated preconditions.
 pub(super) fn unlike(
     [before, after]: [&NumericsRecord; 2],
     pairs: &[Pair<'_>],
@@ -91,7 +93,7 @@ pub(super) fn unlike(
         ));
     }
     let batch = in_first_step().find(|(_, judged)| judged.input.is_some());
-    // Where nothing has a hash, statistics of what the first module was given say something.
+    // Without batch hashes, the input statistics of the first module are compared instead.
     let batch = batch.filter(|(_, judged)| batches.steps == 0 && !judged.inputs_agree);
     if let Some((pair, judged)) = batch {
         found.push(format!(
@@ -108,7 +110,7 @@ pub(super) fn unlike(
     found
 }
 
-/// What a run ran with, in words.
+/// Returns a text about the environment of a run.
 pub(super) fn ran_with(record: &NumericsRecord) -> String {
     let header = &record.header;
     let frameworks = header.frameworks.iter().map(|framework| {

@@ -1,4 +1,5 @@
-//! Answers as sections of an HTML page: what the tables of a console say, with bars and the critical path drawn.
+//! Analysis results as sections of an HTML page: the console tables with bars and a drawn critical
+//! path.
 
 use mlprof_report::Report;
 use mlprof_report::internals::sections::{self, Section};
@@ -9,14 +10,16 @@ use crate::analysis::Analysis;
 use crate::ranks::Ranks;
 use crate::sections::{of_analysis, of_ranks, time};
 
-/// Traces that have a section each; what more there are say together is in that of all ranks.
+/// Maximum number of traces with a section of their own. The multi-rank section still includes all
+/// traces.
 const TRACES: usize = 16;
 
-/// A page under way: reports of the same run, what several ranks say together, then what each trace says.
+/// HTML page under construction. It contains reports of the run, the multi-rank results and one
+/// section per trace.
 ///
-/// It has at most 3 MB, however large the traces were; what is left out is counted in it. It is read without
-/// scripts, asks nothing of any network, and its JSON has no more than its pictures need: the whole answers are
-/// what `mlprof analyze --json` prints.
+/// The page has at most 3 MB for any trace size, and it counts the rows that it omits. It works
+/// without scripts or network access. Its JSON contains only the data of its pictures, so use
+/// `mlprof analyze --json` for the complete results.
 ///
 /// ```
 /// use mlprof_analysis::{Analysis, kineto, page::Page};
@@ -36,7 +39,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Adds what the trace of a file says. Of more than 16 the later ones are only counted: their answers take no
+    /// Adds the analysis of a trace file. After 16 traces, further ones are only counted and use no
     /// memory.
     pub fn add(&mut self, file: &str, analysis: &Analysis) {
         match self.traces.len() {
@@ -45,12 +48,13 @@ impl Page {
         }
     }
 
-    /// Adds what a reader must know of all of it, such as of a trace that cannot be read.
+    /// Adds a note for the reader, for example about an unreadable trace.
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
-    /// The page, with `reports` of the same run before what the traces say, and what `ranks` say together.
+    /// Renders the page with `reports` of the same run first, then the results of `ranks`, then one
+    /// section per trace.
     pub fn html(self, reports: &[Report], ranks: Option<&Ranks>) -> String {
         let mut all = Vec::new();
         all.extend(ranks.map(section_of_ranks));

@@ -6,18 +6,19 @@ use super::*;
 use crate::kineto;
 use crate::ranks::RankFacts;
 
-/// A slice of microseconds.
+/// Returns a slice event with times in microseconds.
 fn slice(category: &str, name: &str, tid: u32, (ts, dur): (u32, u32), args: &str) -> String {
     format!(
         r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":{tid},"ts":{ts},"dur":{dur},"args":{{{args}}}}}"#
     )
 }
 
-/// So many steps of 100 µs, each of which waits for data, launches a kernel and waits for it.
+/// Returns a trace with `steps` steps of 100 µs. Each step waits for data, launches a kernel and
+/// waits for it.
 fn json(rank: u32, steps: u32) -> String {
     let step = |number: u32| {
         let at = 100 * number;
-        // None is 0.
+        // Correlation ids start at 1 because 0 means "no id".
         let launch = format!(r#""correlation":{}"#, number + 1);
         let kernel = format!(r#""device":0,"stream":7,{launch}"#);
         [
@@ -45,7 +46,7 @@ fn tables(section: &Section) -> Vec<Value> {
     tables.collect()
 }
 
-/// All numbers of a column together, in whole nanoseconds.
+/// Returns the sum of a column in whole nanoseconds.
 fn sum(table: &Value, title: &str) -> i64 {
     let rows = table["rows"].as_array().expect("rows");
     let number = |row: &Value| (row[title].as_f64().unwrap_or(0.0) * 1e9).round() as i64;
@@ -74,7 +75,7 @@ fn tables_have_all_of_the_time() {
     let columns = ["Busy", "Waiting for device", "Waiting for data", "Idle"];
     assert_eq!(columns.map(|title| sum(&threads, title)).iter().sum::<i64>(), 300_000);
     assert_eq!(sum(&of("All of a name"), "Device"), 90_000);
-    // The path is drawn as it is written down.
+    // The drawn path must equal the path in the table.
     let strip = section.content.iter().find_map(|content| match content {
         Content::Strip(strip) => Some(strip),
         _ => None,
@@ -118,7 +119,7 @@ fn more_traces_than_there_is_room_for_are_counted() {
     assert!(html.contains("5 more traces have no section"), "{html}");
 }
 
-/// However many steps and names a trace has.
+/// Checks that the page size is bounded for any number of steps and names.
 #[test]
 fn a_page_is_bounded() {
     let mut analysis = Analysis::of(&kineto::read(json(0, 3).as_bytes()).expect("a trace"));

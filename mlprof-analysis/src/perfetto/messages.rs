@@ -1,8 +1,9 @@
-//! The messages that a trace consists of, as far as they are written: `perfetto/protos/perfetto/trace/*.proto`.
+//! Protocol Buffers messages of a trace, reduced to the written fields:
+//! `perfetto/protos/perfetto/trace/*.proto`.
 
 use prost::Message;
 
-/// One entry of a file, which is a list of them.
+/// One packet of a trace file, which is a list of packets.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TracePacket {
     #[prost(message, optional, tag = "6")]
@@ -23,7 +24,7 @@ pub(super) struct TracePacket {
     pub(super) track_descriptor: Option<TrackDescriptor>,
 }
 
-/// What packets of a sequence mean where they say nothing.
+/// Default values for the packets of a sequence.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TracePacketDefaults {
     #[prost(message, optional, tag = "11")]
@@ -38,7 +39,7 @@ pub(super) struct TrackEventDefaults {
     pub(super) track_uuid: Option<u64>,
 }
 
-/// What several clocks showed at one moment.
+/// Readings of several clocks at one moment.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
@@ -55,7 +56,7 @@ pub(super) struct Clock {
     pub(super) is_incremental: Option<bool>,
 }
 
-/// What a track is.
+/// Description of a track.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TrackDescriptor {
     #[prost(uint64, optional, tag = "1")]
@@ -97,7 +98,7 @@ pub(super) struct ThreadDescriptor {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct CounterDescriptor {}
 
-/// What begins, ends or is counted.
+/// Beginning or end of a slice, or a counter value.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TrackEvent {
     #[prost(uint64, repeated, packed = "false", tag = "3")]
@@ -127,7 +128,7 @@ pub(super) enum EventType {
     Counter = 4,
 }
 
-/// An argument.
+/// Argument of an event.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct DebugAnnotation {
     #[prost(uint64, optional, tag = "1")]
@@ -138,7 +139,7 @@ pub(super) struct DebugAnnotation {
     pub(super) string_value_iid: Option<u64>,
 }
 
-/// Texts that have a number from here on, in the sequence.
+/// Strings interned from this packet on, for the whole sequence.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct InternedData {
     #[prost(message, repeated, tag = "1")]
@@ -151,7 +152,7 @@ pub(super) struct InternedData {
     pub(super) debug_annotation_string_values: Vec<InternedText>,
 }
 
-/// A name, a category or a value: their messages are alike.
+/// Interned name, category or value. Their messages have the same layout.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct InternedText {
     #[prost(uint64, optional, tag = "1")]

@@ -1,9 +1,9 @@
-//! Writes traces in Perfetto's own format (`.pftrace`): smaller than JSON, read faster, and no slice is lost, as
-//! Perfetto loses those of JSON that cross others on their track.
+//! Writer for Perfetto's native format (`.pftrace`). It is smaller than JSON and faster to load. It
+//! also keeps all slices, whereas Perfetto drops JSON slices that cross others on their track.
 //!
-//! A sequence of packets per track, with names that are written once in it and times that are counted from one
-//! event to the next. What crosses others is on a track of its own already; what is further inside than Perfetto
-//! nests slices is on further ones, too.
+//! Each track is a sequence of packets with interned names and delta-encoded times. Crossing slices
+//! are already on tracks of their own. Slices nested deeper than Perfetto's limit move to
+//! additional tracks.
 //!
 //! | in the trace | in Perfetto |
 //! |---|---|
@@ -27,27 +27,27 @@ use self::slices::Flows;
 use self::tracks::Tracks;
 use crate::Trace;
 
-/// What was written, and what could not be.
+/// Counts of written and omitted items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
-    /// Slices.
+    /// Number of slices.
     pub slices: u64,
-    /// Arrows.
+    /// Number of flow arrows.
     pub flows: u64,
-    /// Arrows that were left out since they lead back in time, which Perfetto's do not.
+    /// Number of omitted flow arrows. Perfetto does not support arrows that lead back in time.
     pub flows_left_out: u64,
-    /// Values of counters.
+    /// Number of counter values.
     pub counters: u64,
 }
 
 /// Writes a trace.
 ///
-/// *Cost*: some 0.3 µs and 15 to 40 bytes per slice, which gzip makes a fifth of, and memory for the names of one
-/// track.
+/// *Cost*: about 0.3 µs and 15 to 40 bytes per slice, of which gzip leaves a fifth. Memory use is
+/// the names of one track.
 ///
 /// # Errors
 ///
-/// What `out` says.
+/// Returns an error if writing to `out` fails.
 pub fn write(trace: &Trace, out: impl Write) -> io::Result<Written> {
     let mut packets = Packets::new(out);
     let mut written = Written::default();
@@ -56,7 +56,7 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<Written> {
         return Ok(written);
     };
     let counted = trace.counters.first().map_or(start, |counter| counter.time);
-    // Perfetto knows no times before zero.
+    // Perfetto does not support negative times.
     let zero = start.min(counted).min(0);
     clocks(trace, zero, &mut packets)?;
     let mut tracks = Tracks::new(trace);
@@ -76,7 +76,7 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<Written> {
     Ok(written)
 }
 
-/// What the machine's clocks showed.
+/// Writes the clock readings of the machine.
 fn clocks<W: Write>(trace: &Trace, zero: i64, packets: &mut Packets<W>) -> io::Result<()> {
     const REALTIME: u32 = 1;
     const MONOTONIC: u32 = 3;

@@ -1,4 +1,4 @@
-//! Packets one after the other, and a sequence of them.
+//! Packet writer, and sequences of packets.
 
 use std::io::{self, Write};
 
@@ -10,20 +10,20 @@ use super::messages::{
     TrackDescriptor, TrackEvent, TrackEventDefaults,
 };
 
-/// `Trace.packet`, with its length before it.
+/// Tag of the field `Trace.packet`. The length of the packet follows it.
 const PACKET: u8 = 1 << 3 | 2;
-/// What is written at a time.
+/// Buffer size in bytes at which packets are written out.
 const CHUNK: usize = 1 << 16;
-/// The clock that the trace's own times are said to be of: `CLOCK_BOOTTIME`.
+/// Id of `CLOCK_BOOTTIME`, which the trace declares as its clock.
 pub(super) const TRACE_CLOCK: u32 = 6;
-/// A sequence's own clock, which counts from one packet to the next.
+/// Id of a sequence's own clock, which counts from one packet to the next.
 const OWN_CLOCK: u32 = 64;
-/// `SEQ_INCREMENTAL_STATE_CLEARED`.
+/// Flag `SEQ_INCREMENTAL_STATE_CLEARED`.
 const BEGINS: u32 = 1;
-/// `SEQ_NEEDS_INCREMENTAL_STATE`.
+/// Flag `SEQ_NEEDS_INCREMENTAL_STATE`.
 const GOES_ON: u32 = 2;
 
-/// A file that is written packet by packet.
+/// Trace file that is written packet by packet.
 pub(super) struct Packets<W> {
     out: W,
     buffer: Vec<u8>,
@@ -46,13 +46,13 @@ impl<W: Write> Packets<W> {
         Ok(())
     }
 
-    /// Says what a track is, before anything is on it.
+    /// Writes the descriptor of a track, which must precede its events.
     pub(super) fn describe(&mut self, track: TrackDescriptor) -> io::Result<()> {
         self.write(&TracePacket { track_descriptor: Some(track), ..Default::default() })
     }
 
-    /// Begins a sequence, whose events are on this track unless they say another one, and come by their times,
-    /// from `start` on.
+    /// Starts a sequence of events from the time `start` on. Events belong to `track` unless they
+    /// name another track, and they must be sorted by time.
     pub(super) fn sequence(&mut self, track: u64, start: i64) -> io::Result<Sequence<'_, W>> {
         self.sequences += 1;
         let number = self.sequences;
@@ -83,7 +83,7 @@ impl<W: Write> Packets<W> {
     }
 }
 
-/// The numbers that texts have in a sequence, from 1.
+/// Interned string ids of a sequence, starting at 1.
 #[derive(Default)]
 struct Texts {
     categories: FxHashMap<&'static str, u64>,
@@ -92,7 +92,7 @@ struct Texts {
     values: FxHashMap<u32, u64>,
 }
 
-/// The number of a text, and the entry that says so if it has just got it.
+/// Returns the id of a string. For a new string, it also adds an interning entry to `new`.
 fn number<K: std::hash::Hash + Eq>(
     known: &mut FxHashMap<K, u64>,
     key: K,
@@ -107,12 +107,12 @@ fn number<K: std::hash::Hash + Eq>(
     number
 }
 
-/// Packets that share their texts and their clock.
+/// Sequence of packets that share interned strings and a clock.
 pub(super) struct Sequence<'a, W> {
     packets: &'a mut Packets<W>,
     number: u32,
     last: i64,
-    /// What goes with the next packet.
+    /// Strings to intern with the next packet.
     new: InternedData,
     texts: Texts,
 }
@@ -122,7 +122,7 @@ impl<W: Write> Sequence<'_, W> {
         number(&mut self.texts.categories, text, &mut self.new.event_categories, text)
     }
 
-    /// `name`: what else tells this text from others.
+    /// Returns the id of a name. `name` is its key among the sequence's names.
     pub(super) fn name(&mut self, name: u32, text: &str) -> u64 {
         number(&mut self.texts.names, name, &mut self.new.event_names, text)
     }

@@ -1,4 +1,4 @@
-//! Slices as beginnings and ends, with their arguments and arrows.
+//! Slices as begin and end events, with arguments and flows.
 
 use std::io::{self, Write};
 
@@ -6,22 +6,22 @@ use super::messages::{DebugAnnotation, EventType, TrackEvent};
 use super::packets::{Packets, Sequence};
 use crate::trace::{Edge, Name, Slice, Trace, Track};
 
-/// How many slices inside of each other a track may have: Perfetto leaves out what is further inside than 512.
+/// Maximum nesting depth of slices on a track. Perfetto omits slices deeper than 512.
 pub(super) const LEVELS: usize = 500;
 
-/// The arrows that begin and end at slices.
+/// Flow arrows by slice.
 pub(super) struct Flows {
-    /// Place of the slice, number of the arrow, whether it ends there: by places.
+    /// Slice index, flow id, and `true` if the flow ends at the slice. Sorted by slice index.
     ends: Vec<(u32, u64, bool)>,
 }
 
 impl Flows {
-    /// Those that can be written, and how many cannot.
+    /// Returns the flows that can be written, and the number of omitted ones.
     pub(super) fn of(trace: &Trace) -> (Self, u64) {
         let mut ends = Vec::with_capacity(2 * trace.flows.len());
         let mut left_out = 0;
         for (number, flow) in (1..).zip(&trace.flows) {
-            // Of what begins at one time Perfetto sees first what is written first.
+            // Perfetto orders events with equal times by their order in the file.
             let at = |place: u32| (trace.slices[place as usize].start, place);
             if at(flow.from) < at(flow.to) {
                 ends.extend([(flow.from, number, false), (flow.to, number, true)]);
@@ -37,7 +37,7 @@ impl Flows {
         self.ends.len() as u64 / 2
     }
 
-    /// Adds those of a slice to its beginning.
+    /// Adds the flows of a slice to its begin event.
     fn add(&self, place: usize, event: &mut TrackEvent) {
         let first = self.ends.partition_point(|(of, ..)| (*of as usize) < place);
         let of_it = self.ends[first..].iter().take_while(|(of, ..)| *of as usize == place);
@@ -50,7 +50,8 @@ impl Flows {
     }
 }
 
-/// How many slices are around the one that is furthest inside. The slices' own depth has an end.
+/// Returns the number of slices around the deepest slice. A slice's own `depth` saturates at
+/// `u16::MAX`, so deeper tracks are counted by their edges.
 pub(super) fn deepest(trace: &Trace, track: &Track) -> usize {
     let depths = trace.of_track(track).iter().map(|slice| slice.depth);
     let deepest = depths.max().unwrap_or(0);
@@ -68,7 +69,7 @@ pub(super) fn deepest(trace: &Trace, track: &Track) -> usize {
     deepest.saturating_sub(1)
 }
 
-/// Writes the slices of a track that are so far inside. How many there were.
+/// Writes the slices of one nesting level of a track. Returns the number of written slices.
 pub(super) fn write<W: Write>(
     trace: &Trace,
     track: usize,

@@ -1,4 +1,4 @@
-//! Which tracks there are, and what is said of them.
+//! Track descriptors of processes, threads, streams and counters.
 
 use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use super::packets::Packets;
 use super::slices::{LEVELS, deepest};
 use crate::trace::{Name, Trace, Track, TrackKind};
 
-/// The numbers that tracks are known by.
+/// Track ids of the trace.
 pub(super) struct Tracks<'a> {
     trace: &'a Trace,
     next: u64,
@@ -20,7 +20,7 @@ pub(super) struct Tracks<'a> {
 
 impl<'a> Tracks<'a> {
     pub(super) fn new(trace: &'a Trace) -> Self {
-        // Traces of several ranks may be laid over one another: theirs are to differ.
+        // Users may load traces of several ranks together, so their track ids must differ.
         let mut hash = FxHasher::default();
         let info = &trace.info;
         (info.rank, info.cycle, &info.host, info.base_ns, trace.window()).hash(&mut hash);
@@ -64,7 +64,8 @@ impl<'a> Tracks<'a> {
                             .collect(),
                     });
                 }
-                // A device: process 0 is somebody else's.
+                // A device has no process id of its own, because its process 0 would be another
+                // process.
                 None => track.name = Some(device_name(name, labels, process.number)),
             }
             packets.describe(track)?;
@@ -72,8 +73,8 @@ impl<'a> Tracks<'a> {
         Ok(())
     }
 
-    /// Describes a track of the trace. The tracks that its slices are on, by how far inside they are, each with
-    /// its level.
+    /// Writes the descriptors of a track. Returns the Perfetto track of each nesting level together
+    /// with the level.
     pub(super) fn describe_track<W: Write>(
         &mut self,
         place: usize,
@@ -121,7 +122,7 @@ impl<'a> Tracks<'a> {
         Ok(all)
     }
 
-    /// A track for each counter of each process.
+    /// Writes a descriptor for each counter of each process.
     pub(super) fn describe_counters<W: Write>(
         &mut self,
         packets: &mut Packets<W>,
@@ -147,7 +148,7 @@ impl<'a> Tracks<'a> {
     }
 }
 
-/// `GPU 0`, and the program that used it.
+/// Returns `GPU 0` or a similar label, followed by the program that used the device.
 fn device_name(name: &str, labels: &str, number: Option<i64>) -> String {
     let own = match (labels, number) {
         ("", Some(number)) => format!("GPU {number}"),

@@ -1,7 +1,7 @@
-//! How fast collectives are once the last rank has come.
+//! Speed of collectives after the last rank has joined.
 //!
-//! A rank that comes early waits within the collective, so the rank that comes last takes the
-//! shortest time.
+//! A rank that joins early waits within the collective, so the last rank to join has the shortest
+//! duration.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::device::work::DeviceWork;
 use crate::meaning::Meanings;
 use crate::trace::Trace;
 
-/// Durations of a rank's collectives by their kind, in nanoseconds and in their order.
+/// Durations of a rank's collectives by kind, in nanoseconds and in order.
 pub(super) type OfRank = BTreeMap<Kind, Vec<i64>>;
 
 pub(super) fn of_rank(trace: &Trace, meanings: &Meanings) -> OfRank {
@@ -29,9 +29,8 @@ pub(super) fn of_rank(trace: &Trace, meanings: &Meanings) -> OfRank {
     found
 }
 
-/// The collectives that several ranks took part in, with the duration of the rank that came last.
-/// Where ranks differ in how many of a kind they have, nothing tells which of them belong together:
-/// these are left out.
+/// Returns the collectives of several ranks, with the duration of the last rank to join. A kind is
+/// omitted if the ranks disagree on its number of collectives, because these cannot be matched.
 pub(super) fn met(traces: &[&RankFacts]) -> Vec<CollectiveTimes> {
     let mut by_kind: BTreeMap<_, Vec<&[i64]>> = BTreeMap::new();
     for one in traces {

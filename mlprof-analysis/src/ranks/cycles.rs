@@ -1,14 +1,14 @@
-//! Cycles of a rank whose files do not number them.
+//! Numbering of a rank's cycles if its files do not contain cycle numbers.
 //!
-//! PyTorch writes one file per cycle of its schedule, and no number. Files of one rank are cycles
-//! if they were recorded one after the other and no step is in two of them.
+//! PyTorch writes one file per cycle of its schedule, without a number. Files of one rank are
+//! cycles if they were recorded one after the other and share no step.
 
 use crate::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::RankFacts;
 
-/// Returns the traces by rank and cycle, in which each rank has each cycle once.
+/// Returns the traces by rank and cycle. Each rank has each cycle once.
 pub(super) fn numbered(traces: &[RankFacts]) -> Result<Vec<RankFacts>, Error> {
     let mut ranks: BTreeMap<(u32, Option<&str>), Vec<&RankFacts>> = BTreeMap::new();
     for one in traces {

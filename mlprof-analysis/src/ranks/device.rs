@@ -1,4 +1,4 @@
-//! What devices of a rank did, by the steps that launched it.
+//! Device work of a rank by the steps that launched it.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::trace::Trace;
 /// Number of parts.
 pub(super) const COUNT: usize = 3;
 
-/// Returns the parts of a device's time: computing, copies that nothing else hides, communication
-/// that computing does not hide.
+/// Returns the parts of a device's time: computation, copies that no other work hides, and
+/// communication that computation does not hide.
 pub(super) fn stages() -> Vec<Stage> {
     let stage = |name: &str, waits_for_others| Stage { name: name.to_owned(), waits_for_others };
     vec![
@@ -25,7 +25,7 @@ pub(super) fn stages() -> Vec<Stage> {
     ]
 }
 
-/// Stretches of time in which devices do something, by what they do.
+/// Stretches of device time by kind of work.
 #[derive(Debug, Default)]
 struct Work {
     compute: Vec<(i64, i64)>,
@@ -51,12 +51,12 @@ impl Work {
     }
 }
 
-/// Returns the parts of each step, by the steps' numbers. `None` if the trace has no steps or no
-/// work of devices.
+/// Returns the parts of each step by step number. `None` if the trace has no steps or no device
+/// work.
 ///
-/// Work belongs to the step that launched it. Work of unknown launch belongs to the step before the
-/// trace, unless no launch is known at all: then it belongs to the step in which it began. Of
-/// several devices, the one that computes the longest counts.
+/// Work belongs to the step that launched it. Work with an unknown launch is attributed to a step
+/// before the trace. If no launch is known at all, work belongs to the step in which it began. Of
+/// several devices, the one with the longest computation counts.
 pub(super) fn of_steps(
     trace: &Trace,
     meanings: &Meanings,
@@ -106,7 +106,7 @@ fn by_step(
     found
 }
 
-/// When the devices of a trace compute, communicate, and do anything.
+/// Times in which the devices of a trace compute, communicate, or do any work.
 #[derive(Debug)]
 pub(super) struct Activity {
     compute: Union,
@@ -128,8 +128,8 @@ impl Activity {
         Self { compute, with_communication, any }
     }
 
-    /// Returns how long within a window some device computes or copies, and how long they
-    /// communicate without computing.
+    /// Returns how long any device computes or copies within a window, and how long devices
+    /// communicate without computing, in nanoseconds.
     pub(super) fn within(&self, window: (i64, i64)) -> (i64, i64) {
         let window = Union::of(vec![window]);
         let length = |of: &Union| of.within(&window).length();

@@ -1,40 +1,40 @@
-//! The line through differences of two clocks.
+//! Line fit through the differences of two clocks.
 
 use mlprof_report::ranks::median;
 
 /// Difference of two clocks at a moment, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
-    /// By one of the clocks.
+    /// Time of the first clock in nanoseconds.
     pub(super) time: i64,
-    /// To add to `time` for the other clock's time.
+    /// Nanoseconds to add to `time` for the time of the second clock.
     pub(super) difference: i64,
-    /// How wrong the difference may be, as far as that is known beforehand.
+    /// Known uncertainty of the difference in nanoseconds.
     pub(super) error: i64,
 }
 
-/// Difference of two clocks over time.
+/// Difference of two clocks as a linear function of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
-    /// Time of one of the clocks, in nanoseconds.
+    /// Reference time of the first clock in nanoseconds.
     pub(super) time: i64,
-    /// Difference at that time, in nanoseconds.
+    /// Difference at the reference time in nanoseconds.
     pub(super) difference: i64,
-    /// Growth of the difference per nanosecond; 0 where chance explains the differences as well.
+    /// Growth of the difference per nanosecond. 0 if chance can explain the observed differences.
     pub(super) drift: f64,
-    /// Median distance of the points from the line, in nanoseconds.
+    /// Median distance of the points from the line in nanoseconds.
     pub(super) error: i64,
 }
 
-/// Number of points, and how many times closer to the points a drifting line must be than a
-/// constant one. A few points lie close to some line by chance.
+/// Minimum number of points, and the factor by which a drifting line must be closer to them than a
+/// constant one. A few points can be close to some line by chance.
 const EVIDENCE: [(usize, i64); 2] = [(30, 2), (10, 5)];
-/// Greatest drift of a clock. A quartz is off by up to 100 millionths, and NTP corrects by up to
-/// 500.
+/// Largest plausible drift of a clock. A quartz deviates by up to 100 millionths, and NTP corrects
+/// by up to 500.
 const GREATEST_DRIFT: f64 = 500e-6;
 
 impl Line {
-    /// Returns the line through points, of which there is at least one, and sorts them by time.
+    /// Sorts the points by time and fits a line through them. At least one point is required.
     pub(super) fn through(points: &mut [Point]) -> Self {
         points.sort_unstable_by_key(|point| (point.time, point.difference));
         let time = points[points.len() / 2].time;
@@ -47,7 +47,7 @@ impl Line {
         if is_drift && drifting.drift.abs() <= GREATEST_DRIFT { drifting } else { constant }
     }
 
-    /// Returns the line of this drift that is in the middle of the points.
+    /// Returns the line with this drift through the median of the points.
     fn with(points: &[Point], time: i64, drift: f64) -> Self {
         let left =
             |point: &Point| point.difference - ((point.time - time) as f64 * drift).round() as i64;
@@ -57,7 +57,7 @@ impl Line {
     }
 }
 
-/// Median growth between points that are half of all points apart.
+/// Returns the median drift between points that are half of the list apart.
 fn drift(points: &[Point]) -> f64 {
     let half = points.len() / 2;
     let pairs = points.iter().zip(&points[half..]);

@@ -1,21 +1,22 @@
-//! Kernels that no rank of a group leaves before all of them have joined, and the group's identity.
+//! Kernels that no rank of a group leaves before all of them have joined, and the identity of that
+//! group.
 
 use std::borrow::Cow;
 
 use crate::meaning::{Meanings, message};
 use crate::trace::{Message, Slice, Trace};
 
-/// Operations that every rank of the group takes part in and waits for.
+/// Operations that all ranks of the group take part in and wait for.
 const JOINED_BY_ALL: [&str; 5] = ["allreduce", "allgather", "reducescatter", "alltoall", "barrier"];
-/// Operations that some ranks leave early: two of them exchange something, or one sends to the
-/// others.
+/// Operations that some ranks leave early, because only two ranks exchange data or one rank sends
+/// to the others.
 const LEFT_EARLY: [&str; 6] = ["send", "recv", "broadcast", "reduce", "gather", "scatter"];
 
-/// Returns a text that the kernel has on all ranks that took part in it, and on no other. `None` if
-/// some rank may leave the operation before others join, or if the group is not known.
+/// Returns a text that identifies the kernel's operation and group on all of its ranks. `None` if
+/// some rank can leave the operation before others join, or if the group is unknown.
 ///
-/// `call`: the place of the launch. Where the kernel has no description of the operation, the ops
-/// around the launch have it.
+/// `call` is the slice index of the launch. If the kernel has no message, the message comes from
+/// the ops around the launch.
 pub(crate) fn joined_by_all(
     trace: &Trace,
     meanings: &Meanings,
@@ -28,7 +29,7 @@ pub(crate) fn joined_by_all(
     let message = message.unwrap_or_default();
     let name = trace.name(kernel);
     let operation = match message.collective.as_str() {
-        // Without its arguments, which differ between builds of the library.
+        // Arguments are removed because they differ between builds of the library.
         "" => name.split_once('(').map_or(name, |(name, _)| name),
         operation => operation,
     };
@@ -41,7 +42,7 @@ pub(crate) fn joined_by_all(
     Some(format!("{operation} of {}", group(&message, trace.info.world_size)?))
 }
 
-/// Returns the group's identity. `None` if ranks outside of it cannot be told from its members.
+/// Returns the identity of a group. `None` if it does not distinguish the members from other ranks.
 fn group(message: &Message, world_size: u32) -> Option<Cow<'static, str>> {
     let Message { group: name, ranks, .. } = message;
     // PyTorch shortens long lists: `[0, 1, ..., 99]`.

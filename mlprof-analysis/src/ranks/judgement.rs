@@ -1,4 +1,4 @@
-//! Which ranks are slow, by their hosts and by their devices, and what could not be judged.
+//! Verdict on slow ranks by their hosts and devices, and the reasons for missing verdicts.
 
 use mlprof_report::ranks::{FEWEST_STEPS, StageTable, Straggler, stragglers};
 
@@ -9,9 +9,9 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
-    /// Judges ranks by what hosts and devices did for the steps that all ranks have.
+    /// Judges ranks by the host and device times of the steps that all ranks have.
     ///
-    /// `has_devices`: whether any trace has work of devices.
+    /// `has_devices` is `true` if any trace has device work.
     pub(super) fn of(hosts: &StageTable, devices: Option<&StageTable>, has_devices: bool) -> Self {
         let mut judgement = Self::default();
         if hosts.ranks.len() < 2 {
@@ -33,7 +33,8 @@ impl Judgement {
             ),
             None => {}
         }
-        // What devices did shows when hosts wait for other ranks in their libraries.
+        // Device times show which rank is slow even if hosts wait for each other inside their
+        // libraries.
         if devices.is_none() && !hosts.has_waits() {
             judgement.not_judged.push(
                 "hosts are judged by whole steps: no time is known in which ranks wait for each other, and a rank that \
@@ -44,8 +45,8 @@ impl Judgement {
         judgement
     }
 
-    /// Adds those that are slow by their devices. Of a rank that is slow by both, the one that is
-    /// the larger share stays: a host that waits for its device is slow with it.
+    /// Adds ranks whose devices are slow. If a rank is slow by host and device, the larger relative
+    /// time stays, because a host that waits for its slow device is slow too.
     fn add(&mut self, of_devices: Vec<Straggler>) {
         let share = |slow: &Straggler| slow.own_ns as f64 / slow.usual_ns.max(1) as f64;
         for slow in of_devices {

@@ -1,19 +1,19 @@
-//! Traces of ranks, made for tests. Times are in nanoseconds.
+//! Synthetic traces of ranks for tests. Times are in nanoseconds.
 
 use crate::trace::{
     Category, ClockReading, Details, Info, Name, PlaceId, RawSlice, Trace, TraceBuilder,
 };
 
-/// What a trace is made of.
+/// Specification of a synthetic trace.
 pub(super) struct Made<'a> {
     pub(super) rank: u32,
     pub(super) boot: &'a str,
     pub(super) base: i64,
-    /// The trace's own time, the machine's clock, and how wrong that may be.
+    /// Clock readings: the trace's own time, the machine's monotonic clock, and the uncertainty.
     pub(super) clocks: &'a [(i64, i64, i64)],
-    /// The ends of collectives.
+    /// End times of collectives.
     pub(super) ends: &'a [i64],
-    /// Of each step its actions, and how long each takes.
+    /// Actions of each step with their durations.
     pub(super) steps: &'a [&'a [(&'a str, i64)]],
 }
 

@@ -1,9 +1,9 @@
-//! Moments that several ranks share: the ends of collectives, which no rank leaves before all ranks
-//! of the group have joined.
+//! Moments that several ranks share: ends of collectives, which no rank leaves before all ranks of
+//! the group have joined.
 //!
-//! Two ranks' records of one collective have equal [`Key`]s. A kernel gets its key from the step in
-//! which the host
-//! *launched* it, never from the step in which it ran: hosts run ahead of their devices by different amounts.
+//! The records of one collective have equal [`Key`]s on all ranks. A kernel's key contains the step
+//! in which the host *launched* it, not the step in which it ran. Hosts run ahead of their devices
+//! by different amounts.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -15,50 +15,49 @@ use crate::host::steps::Step;
 use crate::meaning::Meanings;
 use crate::trace::{Category, Slice, Trace};
 
-/// Identity of one collective among those of all ranks.
+/// Identity of a collective among all ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    /// The operation, and the group of ranks that takes part in it.
+    /// Name of the operation and of its group of ranks.
     name: Arc<str>,
     scope: Scope,
-    /// Place among the collectives of this name in the scope.
+    /// Position among the collectives of this name in the scope.
     number: u64,
-    /// Number of collectives of this name in the scope. Where ranks disagree on it, one of them
-    /// lacks some of them, and their places say nothing.
+    /// Number of collectives of this name in the scope. If ranks disagree on it, a rank lacks some
+    /// of them, and positions cannot be matched.
     of: u64,
 }
 
-/// Part of a run in which collectives of a name are numbered.
+/// Part of a run in which the collectives of a name are numbered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Scope {
-    /// The whole run: the recorder numbered them.
+    /// The whole run, if the recorder numbered the collectives.
     Run,
-    /// Those that a step of a stage launched.
+    /// The collectives launched by a step of a stage.
     Step(Option<Arc<str>>, u64),
-    /// The file, which is of a stage. Files of several cycles have the same keys.
+    /// The file, identified by its stage. Files of several cycles have the same keys.
     File(Option<Arc<str>>),
 }
 
-/// The end of a collective.
+/// End of a collective.
 #[derive(Debug, Clone)]
 pub(super) struct Meeting {
     pub(super) key: Key,
-    /// In nanoseconds of Unix time, by the rank's clock.
+    /// Unix time in nanoseconds by the rank's clock.
     pub(super) end: i64,
 }
 
-/// The collectives of a trace.
+/// Collectives of a trace.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Meetings {
-    /// Those whose keys are certain: numbered by the recorder, or launched in a step that has a
-    /// number.
+    /// Collectives with certain keys: numbered by the recorder, or launched in a numbered step.
     pub(super) certain: Vec<Meeting>,
-    /// Kernels by their place in the file. Of two files that do not begin with the same collective,
-    /// the places differ.
+    /// Kernels by their position in the file. The positions are wrong if two files begin with
+    /// different collectives.
     pub(super) by_order: Vec<Meeting>,
 }
 
-/// Returns the collectives of a trace: marked ones, and kernels of libraries such as NCCL.
+/// Returns the collectives of a trace: marked actions, and kernels of libraries such as NCCL.
 pub(super) fn meetings(trace: &Trace, meanings: &Meanings, steps: &[Step]) -> Meetings {
     let step_at = |time: i64| {
         let after = steps.partition_point(|step| step.start() <= time);
@@ -99,10 +98,10 @@ pub(super) fn meetings(trace: &Trace, meanings: &Meanings, steps: &[Step]) -> Me
     found
 }
 
-/// Collectives with the times that order them.
+/// Collectives with the times by which they are ordered.
 type Unnumbered = Vec<((i64, i64), (Arc<str>, Scope), i64)>;
 
-/// Numbers collectives within their scopes.
+/// Numbers the collectives within their scopes.
 fn numbered(mut collectives: Unnumbered) -> Vec<Meeting> {
     collectives.sort_by_key(|(order, ..)| *order);
     let mut counts: FxHashMap<(Arc<str>, Scope), u64> = FxHashMap::default();
@@ -121,7 +120,7 @@ fn numbered(mut collectives: Unnumbered) -> Vec<Meeting> {
     collectives.into_iter().map(meeting).collect()
 }
 
-/// Texts, each of them kept once.
+/// Shared strings, each stored once.
 #[derive(Default)]
 struct Names(FxHashMap<String, Arc<str>>);
 

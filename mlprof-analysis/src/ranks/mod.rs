@@ -1,4 +1,4 @@
-//! Traces of several ranks: on one time line, and who holds the others up.
+//! Analysis of several ranks: common time line and slow ranks.
 
 mod collectives;
 mod cycles;
@@ -27,8 +27,8 @@ use crate::trace::{Info, Trace};
 use mlprof_report::ranks::median;
 pub use mlprof_report::ranks::{Exposed, Stage, StageTable, Straggler, stragglers};
 
-/// What is kept of a rank's trace to put it beside others: memory for its steps and collectives, not for what
-/// is in them.
+/// Data kept of a rank's trace for the multi-rank analysis. Its size depends on the numbers of
+/// steps and collectives only.
 #[derive(Debug, Clone)]
 pub struct RankFacts {
     file: String,
@@ -36,20 +36,20 @@ pub struct RankFacts {
     meetings: Meetings,
     steps: Vec<(u64, [i64; stages::COUNT])>,
     collectives: collectives::OfRank,
-    /// When its first slice begins and its last one ends, in nanoseconds of Unix time by its own
-    /// clock.
+    /// Start of the first slice and end of the last one, as Unix time in nanoseconds by the rank's
+    /// own clock.
     window: (i64, i64),
-    /// `None` if the trace has no work of devices.
+    /// Device times of each step. `None` if the trace has no device work.
     devices: Option<Vec<(u64, [i64; device::COUNT])>>,
 }
 
 impl RankFacts {
-    /// Which rank it is.
+    /// Returns the rank.
     pub fn rank(&self) -> u32 {
         self.info.rank
     }
 
-    /// What the trace of a file says.
+    /// Extracts the data from the trace of a file.
     pub fn of(file: impl Into<String>, trace: &Trace) -> Self {
         let meanings = Meanings::of(trace);
         let steps = steps::find(trace, &meanings);
@@ -66,75 +66,72 @@ impl RankFacts {
     }
 }
 
-/// A file among the others.
+/// File of a rank on the common time line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Placed {
-    /// What it is called.
+    /// Name of the file.
     pub file: String,
-    /// The rank.
+    /// Rank of the file.
     pub rank: u32,
-    /// The machine, if it says.
+    /// Host name of the machine, if the trace contains it.
     pub host: Option<String>,
-    /// Nanoseconds of Unix time at the zero of its times.
+    /// Unix time in nanoseconds at which the file's own time is zero.
     pub base_ns: i64,
-    /// What is added to its times.
+    /// Offset to the reference clock.
     pub offset: Offset,
 }
 
-/// What a rank's device did for a step that all ranks have: medians of all such steps, in
-/// nanoseconds.
+/// Device times of a rank: medians over the steps that all ranks have, in nanoseconds.
 ///
-/// Work belongs to the step that launched it. Of several devices, the one that computes the longest
-/// counts.
+/// Work belongs to the step that launched it. Of several devices, the one with the longest
+/// computation counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RankDevice {
-    /// The rank.
+    /// Rank of the device.
     pub rank: u32,
-    /// Time in which it computes.
+    /// Compute time in nanoseconds.
     pub compute_ns: i64,
-    /// Time in which it copies and does nothing else.
+    /// Time in nanoseconds in which the device only copies.
     pub memory_ns: i64,
-    /// Time in which it communicates and does not compute.
+    /// Time in nanoseconds in which the device communicates and does not compute.
     pub communication_ns: i64,
 }
 
-/// Several ranks together.
+/// Multi-rank analysis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ranks {
-    /// How many trained together, as they say themselves.
+    /// Number of ranks in the training job, as stated in the traces.
     pub world_size: u32,
-    /// The files, by rank, in the order in which they were recorded.
+    /// Files by rank, in recorded order.
     pub files: Vec<Placed>,
-    /// Of which ranks there is nothing.
+    /// Ranks without a trace.
     pub missing: Vec<u32>,
-    /// How many steps all ranks that are there have.
+    /// Number of steps that all present ranks have.
     pub common_steps: usize,
-    /// What holds steps up, stage by stage; nothing of one rank alone, or without common steps.
+    /// Time that each stage adds to the steps. Empty for a single rank or without common steps.
     pub exposed: Vec<Exposed>,
-    /// How long these steps took, each as long as the rank that took longest.
+    /// Total duration of the common steps in nanoseconds. Each step counts with its slowest rank.
     pub length_ns: i64,
-    /// What devices did for these steps, rank by rank; nothing if a rank's trace has no work of
-    /// devices.
+    /// Device times of the common steps by rank. Empty if a rank's trace has no device work.
     pub devices: Vec<RankDevice>,
-    /// Ranks that others wait for, by what the host or the device does itself. The slowest come
+    /// Ranks that others wait for, judged by the work of their host or device. The slowest come
     /// first.
     pub stragglers: Vec<Straggler>,
-    /// Collectives that several ranks took part in, each with the duration of the rank that came
-    /// last.
+    /// Collectives of several ranks, with the duration of the last rank to join.
     pub collectives: Vec<CollectiveTimes>,
-    /// Why ranks could not be judged, or not by their devices. Without stragglers and without such
-    /// reasons, no rank is slow.
+    /// Reasons why ranks, or only their devices, could not be judged. Without stragglers and
+    /// without such reasons, no rank is slow.
     pub not_judged: Vec<String>,
-    /// What a reader must know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
 impl Ranks {
-    /// What the traces of several ranks say together.
+    /// Analyses the traces of several ranks.
     ///
     /// # Errors
     ///
-    /// If there are none, or two are of one rank and the same cycle.
+    /// Returns an error if there are no traces, or if two traces have the same rank and cycle.
     pub fn of(traces: &[RankFacts]) -> Result<Self, Error> {
         let numbered = cycles::numbered(traces)?;
         let sorted: Vec<&RankFacts> = numbered.iter().collect();
@@ -170,10 +167,10 @@ impl Ranks {
     }
 }
 
-/// Steps of a rank by their stage of the run and their number: what they went into.
+/// Stage durations of a rank's steps, by run stage and step number.
 type Steps<'a, const STAGES: usize> = BTreeMap<(Option<&'a str>, u64), [i64; STAGES]>;
 
-/// Returns what each rank took for each stage of the steps that all of them have.
+/// Returns the stage durations of each rank for the steps that all ranks have.
 fn table<'a, const STAGES: usize>(
     stages: Vec<Stage>,
     traces: &[&'a RankFacts],
@@ -189,14 +186,14 @@ fn table<'a, const STAGES: usize>(
     StageTable::of_common_steps(stages, &ranks, |(_, number)| *number)
 }
 
-/// Returns the same of their devices. `None` if a trace has no work of devices.
+/// Returns the device times of each rank for these steps. `None` if a trace has no device work.
 fn table_of_devices(traces: &[&RankFacts]) -> Option<StageTable> {
     let is_complete = traces.iter().all(|one| one.devices.is_some());
     is_complete
         .then(|| table(device::stages(), traces, |one| one.devices.as_deref().unwrap_or_default()))
 }
 
-/// Returns what the stages are to blame for. One rank alone is last through nothing.
+/// Returns the time that each stage adds to the steps. A single rank has no such times.
 fn exposed(table: &StageTable) -> Vec<Exposed> {
     match table.ranks.len() < 2 || table.steps.is_empty() {
         true => Vec::new(),
@@ -204,7 +201,7 @@ fn exposed(table: &StageTable) -> Vec<Exposed> {
     }
 }
 
-/// Returns the medians of what the devices did.
+/// Returns the median device times of each rank.
 fn devices(table: &StageTable) -> Vec<RankDevice> {
     let middle = |rank: usize, part: usize| {
         median((0..table.steps.len()).map(|step| table.row(step, rank)[part]).collect())

@@ -1,4 +1,4 @@
-//! What each step of a trace went into: the stages that all ranks go through one after the other.
+//! Breakdown of steps into the stages that all ranks run one after the other.
 
 use mlprof_events::names::{self, waits_for_other_ranks};
 use mlprof_report::ranks::{Stage, step_stages};
@@ -19,26 +19,26 @@ pub(crate) const COUNT: usize = 7;
 const DATA: usize = 0;
 const FORWARD: usize = 1;
 const BACKWARD: usize = 2;
-/// What a device did while the host waited for it, where the call that waited is in no other stage.
+/// Device work that the host waited for in a call outside all other stages.
 const DEVICE: usize = 3;
 const COLLECTIVES: usize = 4;
 const OPTIMIZER: usize = 5;
 const OTHER: usize = 6;
 
-/// Returns the stages in the order in which they run: those of reports, and the work of devices.
+/// Returns the stages in order of execution: those of reports, and device work.
 pub(crate) fn stages() -> Vec<Stage> {
     let mut stages = step_stages();
     stages.insert(DEVICE, Stage { name: "device work".to_owned(), waits_for_others: false });
     stages
 }
 
-/// Whether a stage is the work of devices, which traces without devices have nothing of.
+/// Returns `true` for the device work stage, which is zero in traces without devices.
 pub(crate) fn is_of_devices(stage: &Stage) -> bool {
     stage.name == "device work"
 }
 
-/// Returns the number of each step, and what it went into, which adds up to how long it took.
-/// Nothing of a trace without steps.
+/// Returns the number and the stage durations of each step. The durations add up to the step's
+/// duration. Empty for a trace without steps.
 pub(crate) fn of_steps(
     trace: &Trace,
     meanings: &Meanings,
@@ -52,7 +52,7 @@ pub(crate) fn of_steps(
     let correlations = trace.correlations();
     let work = DeviceWork::of(trace, &correlations);
     let waits = Waits::new(trace, meanings, &correlations, &work);
-    // Copies of pageable memory and launches into a full queue wait as well.
+    // Copies of pageable memory and launches into a full queue also wait.
     let has_waited = |place: usize| {
         let call = &trace.slices[place];
         meanings.waits_for_device(call) || waits.of_call(call, call.end()).is_some()
@@ -79,7 +79,7 @@ pub(crate) fn of_steps(
                         add(COLLECTIVES, communicating);
                         add(stage, end - start - working - communicating);
                     }
-                    // A thread that does nothing of its own runs the backward pass on another one.
+                    // A thread without work of its own runs the backward pass on another thread.
                     Activity::Nothing | Activity::Annotation | Activity::Python
                         if stage == OTHER =>
                     {
@@ -97,7 +97,7 @@ pub(crate) fn of_steps(
     found
 }
 
-/// When threads of autograd did something.
+/// Returns the times in which autograd threads worked.
 fn autograd(trace: &Trace) -> Union {
     let is_autograd = trace.names.map(is_autograd);
     let threads = trace.tracks.iter().filter(|track| track.kind == TrackKind::Thread);
@@ -110,9 +110,9 @@ fn is_autograd(name: &str) -> bool {
     name.starts_with("autograd::engine")
 }
 
-/// Returns the stage of each slice of a thread, where one is told: by the innermost thing around it
-/// that tells one. Where nothing does, modules and ops that a backward op belongs to are of the
-/// forward pass.
+/// Returns the stage of each slice of a thread, if known. The innermost enclosing slice that
+/// determines a stage counts. Otherwise, modules and ops with a backward op belong to the forward
+/// pass.
 fn of_threads(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>> {
     let with_backward: FxHashSet<u32> = trace
         .flows
@@ -136,7 +136,7 @@ fn of_threads(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>> {
     stages
 }
 
-/// The stage that a slice tells by itself.
+/// Returns the stage that a slice itself determines.
 fn told_by(trace: &Trace, meanings: &Meanings, slice: &Slice) -> Option<usize> {
     let is_action = slice.category == Category::UserAnnotation && !meanings.is_module(slice);
     let is_collective = trace.details(slice).is_some_and(|details| details.collective.is_some());
@@ -144,16 +144,16 @@ fn told_by(trace: &Trace, meanings: &Meanings, slice: &Slice) -> Option<usize> {
     match trace.name(slice) {
         _ if is_collective => Some(COLLECTIVES),
         name if is_action => stage_told_by(name),
-        // Autograd's own threads and ops.
+        // These are the threads and ops of autograd.
         name if is_autograd(name) => Some(BACKWARD),
-        // `<built-in method run_backward of torch._C._EngineBase object at 0x7f>`
+        // Matches `<built-in method run_backward of torch._C._EngineBase object at 0x7f>`.
         name if is_python && name.contains("run_backward") => Some(BACKWARD),
         _ => None,
     }
 }
 
-/// Returns the stage that each slice belongs to, where one is told: a place in [`stages`]. What a
-/// device did is of the stage that launched it.
+/// Returns the stage of each slice, if known, as an index into [`stages`]. Device work belongs to
+/// the stage that launched it.
 #[cfg(feature = "parquet")]
 pub(crate) fn of_slices(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>> {
     let mut stages = of_threads(trace, meanings);
@@ -164,10 +164,10 @@ pub(crate) fn of_slices(trace: &Trace, meanings: &Meanings) -> Vec<Option<usize>
     stages
 }
 
-/// What the name of an action tells: mlprof's, Lightning's, PyTorch's own, and what people call
-/// their passes.
+/// Returns the stage of an action from its name. Recognised names are those of mlprof, Lightning
+/// and PyTorch, and common names that users give their passes.
 fn stage_told_by(name: &str) -> Option<usize> {
-    // `## backward ##`
+    // Matches `## backward ##`.
     let name = name.trim_matches(['#', ' ']);
     if waits_for_other_ranks(name) {
         return Some(COLLECTIVES);
@@ -177,7 +177,7 @@ fn stage_told_by(name: &str) -> Option<usize> {
         names::BACKWARD | "backward_pass" | "bwd" => Some(BACKWARD),
         names::OPTIMIZER_STEP | "step" | "optimizer" => Some(OPTIMIZER),
         "training_step" | "forward" | "forward_pass" | "fwd" => Some(FORWARD),
-        // `Optimizer.step#SGD.step`
+        // Matches `Optimizer.step#SGD.step`.
         _ if name.starts_with("Optimizer.step#") => Some(OPTIMIZER),
         _ => None,
     }
@@ -193,7 +193,7 @@ mod tests {
         of_steps(trace, &meanings, &crate::host::steps::find(trace, &meanings))
     }
 
-    /// A validation interrupted step 0.
+    /// Checks a step that a validation interrupted.
     #[test]
     fn a_step_in_parts_is_one_row() {
         let event = |name: &str, (ts, dur): (u32, u32)| {

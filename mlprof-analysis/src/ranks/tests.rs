@@ -1,4 +1,4 @@
-//! Several ranks together.
+//! Tests of the multi-rank analysis.
 
 use super::made::{Made, made};
 use super::*;
@@ -38,7 +38,7 @@ fn the_rank_that_is_late_is_named_with_what_makes_it_late() {
     assert_eq!((straggler.stage_longer_ns, straggler.longer_ns), (8_000, 6 * 8_000));
     let text = found.text();
     assert!(text.contains("rank 2") && text.contains("waiting for data"), "{text}");
-    // Without it nobody is slow, and it is missing.
+    // Without that rank, no rank is slow, and the rank is reported as missing.
     let others = traces(&[0, 1, 3], &ranks);
     assert_eq!((others.stragglers.len(), others.missing), (0, vec![2]));
 }

@@ -1,4 +1,5 @@
-//! Several ranks' traces on one time line: by how much each one's time differs from that of the first rank.
+//! Common time line of several ranks, which gives the offset of each trace's clock to that of the
+//! first rank.
 //!
 //! | how | when | error |
 //! |---|---|---|
@@ -6,9 +7,9 @@
 //! | by collectives | at least three that both took part in: all ranks are through them at the same time | how much the differences differ (median absolute deviation) |
 //! | by the wall clock | otherwise | that of NTP, which is not known |
 //!
-//! Files of one machine share its clock, so they are placed together, by the collectives of all of
-//! them. Ranks need not have met the first one: those that met a rank whose place is known are
-//! placed by that rank.
+//! Files of one machine share its clock, so they are placed together by the collectives of all of
+//! them. Ranks need not have collectives in common with the first rank. They can be placed by any
+//! rank whose offset is known.
 
 use mlprof_report::number::grouped;
 use mlprof_report::ranks::median;
@@ -20,42 +21,42 @@ use super::fit::{Line, Point};
 use super::meetings::{Key, Meeting};
 use crate::trace::ClockReading;
 
-/// Fewer collectives determine no offset.
+/// Minimum number of common collectives for an offset.
 const FEWEST_MEETINGS: usize = 3;
 
-/// How an offset was found.
+/// Method by which an offset was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// It is what the others are related to.
+    /// The trace is the reference.
     Reference,
-    /// By the monotonic clock of the machine that both ran on.
+    /// The monotonic clock of the common machine.
     MachineClock,
-    /// By the ends of collectives.
+    /// The ends of collectives.
     Collectives,
-    /// By nothing but the wall clocks of two machines.
+    /// Only the wall clocks of two machines.
     WallClock,
 }
 
-/// What must be added to times of one rank.
+/// Offset that converts the times of a rank to the reference clock.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Offset {
-    /// In nanoseconds, at [`at_ns`](Self::at_ns).
+    /// Offset in nanoseconds at [`at_ns`](Self::at_ns).
     pub nanoseconds: i64,
-    /// By how much it may be wrong; `None` where nobody knows.
+    /// Uncertainty in nanoseconds. `None` if it is unknown.
     pub error_ns: Option<i64>,
-    /// How it was found.
+    /// Method by which the offset was found.
     pub method: Method,
-    /// Collectives that it was found by.
+    /// Number of collectives used.
     pub meetings: usize,
-    /// By how much the offset grows in a nanosecond; 0 where clocks run alike as far as can be seen.
+    /// Growth of the offset in nanoseconds per nanosecond. 0 if no drift is observable.
     pub drift: f64,
-    /// Nanoseconds of Unix time on the rank's own clock at which it is right.
+    /// Time at which the offset is exact, as Unix time in nanoseconds by the rank's own clock.
     pub at_ns: i64,
 }
 
 impl Offset {
-    /// How it was found, in words.
+    /// Returns a description of the method.
     pub(crate) fn found_by(&self) -> String {
         match self.method {
             Method::Reference => "what the others are related to".to_owned(),
@@ -74,14 +75,16 @@ impl Offset {
         at_ns: 0,
     };
 
-    /// A moment of the rank's own clock on that of the reference; both in nanoseconds of Unix time.
+    /// Converts a time of the rank's own clock to the reference clock. Both are Unix times in
+    /// nanoseconds.
     pub fn apply(&self, time: i64) -> i64 {
         let drifted = (time - self.at_ns) as f64 * self.drift;
         time + self.nanoseconds + drifted.round() as i64
     }
 }
 
-/// Files that share a clock, as places in the list of files. The first one's time is the clock's.
+/// Files that share a clock, as indices in the list of files. The clock's time is that of the first
+/// file.
 #[derive(Default)]
 struct Clock {
     files: Vec<File>,
@@ -89,16 +92,17 @@ struct Clock {
 
 struct File {
     place: usize,
-    /// Nanoseconds to add to the file's times for those of the clock's first file.
+    /// Nanoseconds to add to the file's times for the times of the clock's first file.
     add: i64,
     error: i64,
 }
 
-/// Moments of the reference's time at which collectives ended, with their errors in nanoseconds.
-/// Collectives that are known by their order have the cycle beside their key, others 0.
+/// End times of collectives by the reference clock, with their uncertainties in nanoseconds.
+/// Collectives known only by their order also have the cycle in the key, and the others have 0
+/// there.
 type Moments<'a> = FxHashMap<(&'a Key, u64), (i64, i64)>;
 
-/// The files whose places on the time line are known.
+/// Files whose offsets are known.
 #[derive(Default)]
 struct Placed<'a> {
     offsets: Vec<Option<Offset>>,
@@ -106,7 +110,7 @@ struct Placed<'a> {
     by_order: Moments<'a>,
 }
 
-/// Returns by how much each trace's time differs from that of the first one.
+/// Returns the offset of each trace to the first one.
 pub(super) fn offsets(traces: &[&RankFacts]) -> Vec<Offset> {
     let mut clocks = clocks(traces).into_iter();
     let Some(first) = clocks.next() else { return Vec::new() };
@@ -130,10 +134,11 @@ pub(super) fn offsets(traces: &[&RankFacts]) -> Vec<Offset> {
     placed.offsets.into_iter().map(|offset| offset.unwrap_or(wall_clock)).collect()
 }
 
-/// Returns the clocks of the traces, that of the first trace first.
+/// Returns the clocks of the traces, starting with that of the first trace.
 fn clocks(traces: &[&RankFacts]) -> Vec<Clock> {
     let mut clocks: Vec<Clock> = Vec::new();
-    // The clock of each machine, and what its first file's time needs to be the machine's.
+    // For each machine, these are the index of its clock, and the first file's offset to the
+    // machine's clock with its uncertainty.
     let mut machines: FxHashMap<&str, (usize, i64, i64)> = FxHashMap::default();
     for (place, trace) in traces.iter().enumerate() {
         let alone = File { place, add: 0, error: 0 };
@@ -157,18 +162,20 @@ fn clocks(traces: &[&RankFacts]) -> Vec<Clock> {
     clocks
 }
 
-/// What must be added to a trace's time for it to be the machine's clock, and how wrong that may be.
+/// Returns the offset from a trace's time to the machine's clock, and its uncertainty, in
+/// nanoseconds.
 fn to_machine_clock(trace: &RankFacts) -> Option<(i64, i64)> {
     let difference = |reading: &ClockReading| Some(reading.monotonic? - reading.time);
     let known: Vec<i64> = trace.info.clocks.iter().filter_map(difference).collect();
     let (least, most) = (*known.iter().min()?, *known.iter().max()?);
     let error = trace.info.clocks.iter().map(|reading| reading.error).max()?;
-    // Between the readings at both ends the trace's own rate may be a little wrong.
+    // Between the first and the last reading, the trace's own clock can run at a slightly different
+    // rate.
     Some((least + (most - least) / 2, error + (most - least + 1) / 2))
 }
 
 impl<'a> Placed<'a> {
-    /// Adds the files of a clock whose offset is known.
+    /// Adds the files of a clock with a known offset.
     fn add(&mut self, traces: &[&'a RankFacts], clock: &Clock, of_clock: Offset) {
         for file in &clock.files {
             let is_reference = of_clock.method == Method::Reference && file.place > 0;
@@ -194,8 +201,8 @@ impl<'a> Placed<'a> {
         }
     }
 
-    /// Adds the files of a rank by the wall clock of its machine, which other files of that rank
-    /// have been placed on. Returns whether there are such files.
+    /// Adds files by the wall clock of their machine if another file of the same rank and machine
+    /// already has an offset. Returns `true` if there are such files.
     fn add_of_same_rank(&mut self, traces: &[&'a RankFacts], left: &mut Vec<Clock>) -> bool {
         let machine = |place: usize| (traces[place].info.rank, &traces[place].info.host);
         let mut by_machine = FxHashMap::default();
@@ -220,7 +227,8 @@ impl<'a> Placed<'a> {
         true
     }
 
-    /// Returns the offset of a clock by the collectives that its ranks and placed ranks were in.
+    /// Returns the offset of a clock, computed from collectives that its ranks have in common with
+    /// placed ranks.
     fn by_collectives(&self, traces: &[&RankFacts], clock: &Clock) -> Option<Offset> {
         let points = |known: &Moments<'_>, is_certain: bool| -> Vec<Point> {
             let mut points = Vec::new();
@@ -248,7 +256,8 @@ impl<'a> Placed<'a> {
         }
         let line = Line::through(&mut points);
         let gaps = points.windows(2).map(|pair| pair[1].time - pair[0].time);
-        // Files that begin with different collectives are off by a whole number of them.
+        // If the files begin with different collectives, the offset is wrong by a whole number of
+        // them.
         let shift = if is_certain { 0 } else { median(gaps.collect()) };
         let of_sources = median(points.iter().map(|point| point.error).collect());
         Some(Offset {
@@ -273,7 +282,7 @@ mod tests {
 
     #[test]
     fn on_one_machine_its_clock_decides() {
-        // What both read at the same moment, 1 ms of the machine's clock: their own times differ by 400 ns.
+        // Both traces read the machine's clock at 1 ms. Their own times differ by 400 ns.
         let first = facts(Made {
             base: 1_000,
             clocks: &[(500, 1_000_000, 20), (10_500, 1_010_000, 20)],
@@ -286,8 +295,8 @@ mod tests {
         });
         let found = offsets(&[&first, &second]);
         assert_eq!(found[0], Offset::REFERENCE);
-        // The machine's 1_001_000 is 1_500 of the first trace (2_500 of Unix time), 100 to 110 of the second
-        // (2_100 to 2_110).
+        // The machine's time 1_001_000 is 1_500 in the first trace (2_500 in Unix time). In the
+        // second trace it is 100 to 110 (2_100 to 2_110).
         assert_eq!((found[1].nanoseconds, found[1].method), (395, Method::MachineClock));
         assert_eq!(found[1].error_ns, Some(20 + 30 + 5));
         assert_eq!(found[1].apply(2_105), 2_500);
@@ -306,7 +315,7 @@ mod tests {
         assert_eq!((found[2].method, found[2].error_ns), (Method::WallClock, None));
     }
 
-    /// A clock that is 100 millionths too slow, through noise of ± 20 µs.
+    /// Checks a clock that is 100 millionths too slow, with noise of ± 20 µs.
     #[test]
     fn a_clock_that_drifts_is_followed() {
         let moments: Vec<i64> = (0..300).map(|step| step * 100_000_000).collect();

@@ -1,4 +1,4 @@
-//! Cells of tables, and the colours of what threads do.
+//! Table cells, and the colours of thread activities.
 
 use mlprof_report::internals::sections::{COLOURS, Content};
 use mlprof_report::internals::shown;
@@ -6,7 +6,7 @@ use mlprof_report::internals::table::{Cell, Table};
 
 use crate::answers::Activity;
 
-/// What the colours of threads' time stand for, by number.
+/// Legend of the activity colours, by colour number.
 pub(super) const ACTIVITIES: [&str; COLOURS] = [
     "waiting for data",
     "ops",
@@ -17,7 +17,7 @@ pub(super) const ACTIVITIES: [&str; COLOURS] = [
     "waiting for the device, or nothing recorded while it works",
 ];
 
-/// Which of them an activity has.
+/// Returns the colour number of an activity.
 pub(super) fn colour(activity: Activity) -> usize {
     match activity {
         Activity::WaitingForData => 0,
@@ -30,7 +30,7 @@ pub(super) fn colour(activity: Activity) -> usize {
     }
 }
 
-/// Returns the name of an action.
+/// Returns the label of an action.
 pub(super) fn action(action: Option<&String>) -> String {
     action.map_or_else(|| "(in no action)".to_owned(), |action| shown(action))
 }
@@ -40,23 +40,23 @@ pub(super) fn ns(nanoseconds: i64) -> Cell {
     Cell::Number(Some(nanoseconds as f64 / 1e9))
 }
 
-/// Returns the share of a part in a whole, 0 to 1; not known of nothing.
+/// Returns the cell of a part's share, from 0 to 1. It is empty if the whole is zero.
 pub(super) fn share_of(part: i64, whole: i64) -> Cell {
     Cell::Number((whole > 0).then(|| part as f64 / whole as f64))
 }
 
-/// Returns the cell of a part in nanoseconds, of which text has the share.
+/// Returns the cell of a part given in nanoseconds. Text output shows its share of the whole.
 pub(super) fn part_of(part: i64, whole: i64) -> Cell {
     Cell::Part(part as f64 / 1e9, whole as f64 / 1e9)
 }
 
-/// Returns a bar of the parts that are more than nothing.
+/// Returns a bar of the non-empty parts.
 pub(super) fn bar(parts: impl IntoIterator<Item = (usize, i64)>) -> Cell {
     let parts = parts.into_iter().filter(|(_, nanoseconds)| *nanoseconds > 0);
     Cell::Bar(parts.map(|(colour, nanoseconds)| (colour, nanoseconds as f64 / 1e9)).collect())
 }
 
-/// Adds a table below a heading, if it has rows.
+/// Adds a heading and a table if the table has rows.
 pub(super) fn add_below(content: &mut Vec<Content>, anchor: &str, title: &str, table: Table) {
     if !table.is_empty() {
         super::heading(content, anchor, title);

@@ -1,4 +1,4 @@
-//! What a device did and waited for.
+//! Report sections of a device.
 
 use mlprof_report::internals::sections::{COLOURS, Content};
 use mlprof_report::internals::table::{
@@ -13,10 +13,10 @@ use super::sentences::{
 };
 use crate::answers::{CollectiveTimes, DeviceAnswers, DeviceTimes};
 
-/// What the colours of a device's time stand for.
+/// Legend of the colours of a device's time.
 const TIMES: [&str; COLOURS] =
     ["", "computing", "", "communicating, not hidden", "idle", "copies and fills, not hidden", ""];
-/// Those of a stream's.
+/// Legend of the colours of a stream's idle causes.
 const CAUSES: [&str; COLOURS] = [
     "host is late",
     "busy",

@@ -1,4 +1,4 @@
-//! Answers as sections: tables and sentences, which text and pages show alike.
+//! Analysis results as report sections: tables and sentences for both text and HTML pages.
 
 mod cells;
 mod device;

@@ -1,4 +1,4 @@
-//! Cells of names, of which tables show as much as there is room for.
+//! Table cells of names, shortened to the available width.
 
 use mlprof_report::internals::table::Cell;
 use mlprof_report::internals::{kernel_name, shown, shown_within};
@@ -10,40 +10,41 @@ pub(super) fn name(name: &str) -> Cell {
     Cell::Fitted(vec![name.to_owned()], |name, room| shown_within(&name[0], room))
 }
 
-/// Returns the cell of a kernel's name, which loses its parameters first.
+/// Returns the cell of a kernel name. Shortening removes its parameters first.
 pub(super) fn kernel(name: &str) -> Cell {
     Cell::Fitted(vec![name.to_owned()], |name, room| kernel_within(&name[0], room))
 }
 
-/// Returns the cell of a file's path, whose end matters most.
+/// Returns the cell of a file path. Shortening keeps its end.
 pub(super) fn path(path: &str) -> Cell {
     Cell::Fitted(vec![path.to_owned()], |path, room| end_of_path(&path[0], room))
 }
 
-/// Returns the cell of an op and the kernels that it launches.
+/// Returns the cell of an op and its kernel sequence.
 pub(super) fn sequence(op: &str, kernels: &[String]) -> Cell {
     let parts = std::iter::once(op.to_owned()).chain(kernels.iter().cloned()).collect();
     Cell::Fitted(parts, |parts, room| sequence_within(&parts[0], &parts[1..], room))
 }
 
-/// Returns the cell of the op that launched a kernel, and the number of others that did.
+/// Returns the cell of the op that launched a kernel, with the number of other such ops.
 pub(super) fn launched_by(row: &KernelTimes) -> Cell {
     let Some(op) = &row.op else { return "-".into() };
     let others = if row.ops > 1 { format!(" +{}", row.ops - 1) } else { String::new() };
     Cell::Fitted(vec![op.clone(), others], |parts, room| shown_within(&parts[0], room) + &parts[1])
 }
 
-/// Between two kernels of a sequence.
+/// Separator between two kernels of a sequence.
 const ARROW: &str = " → ";
-/// What a kernel of a sequence takes at most: names of several say more than all of one.
+/// Maximum length of one kernel name in a sequence. Several shortened names are more useful than
+/// one full name.
 const KERNEL_OF_SEQUENCE: usize = 40;
 
-/// Returns a kernel's name in at most `room` characters.
+/// Returns a kernel name in at most `room` characters.
 fn kernel_within(name: &str, room: usize) -> String {
     shown_within(&kernel_name::short(name, room), room)
 }
 
-/// A path in at most `room` characters: the beginning of a longer one is replaced by `…`.
+/// Returns a path in at most `room` characters. `…` replaces the beginning of a longer path.
 fn end_of_path(path: &str, room: usize) -> String {
     let path = shown(path);
     let length = path.chars().count();
@@ -53,7 +54,7 @@ fn end_of_path(path: &str, room: usize) -> String {
     }
 }
 
-/// `op: kernel → kernel → … 3 more`.
+/// Returns a text such as `op: kernel → kernel → … 3 more`.
 fn sequence_within(op: &str, kernels: &[String], room: usize) -> String {
     let length = |text: &str| text.chars().count();
     let mut text = format!("{}:", shown_within(op, room / 3));

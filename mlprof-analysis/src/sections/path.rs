@@ -1,4 +1,4 @@
-//! The critical path: drawn of one step, and what it goes through in all of them.
+//! Report sections of the critical path: the drawn path of one step, and the sums over all steps.
 
 use mlprof_report::internals::sections::{COLOURS, Content, Stretch, Strip};
 use mlprof_report::internals::table::{Table, count, seconds, share, table, words};
@@ -9,7 +9,7 @@ use super::{heading, time};
 use crate::analysis::Analysis;
 use crate::answers::{Activity, CriticalPath, PathKind, PathSegment};
 
-/// What colours stand for.
+/// Legend of the critical path colours.
 const KINDS: [&str; COLOURS] = [
     "waiting for data",
     "kernels",

@@ -1,4 +1,4 @@
-//! What several ranks say together: who holds the others up, and where their times lie.
+//! Report sections of several ranks: slow ranks and clock offsets.
 
 use mlprof_report::internals::sections::Content;
 use mlprof_report::internals::stages_table;
@@ -11,7 +11,7 @@ use super::heading;
 use super::names::path;
 use crate::ranks::{Placed, Ranks};
 
-/// Slow ranks that are told one by one.
+/// Number of slow ranks that get a paragraph each.
 const NAMED: usize = 16;
 
 /// Returns the tables and sentences of several ranks.

@@ -1,4 +1,4 @@
-//! What ranks say together, for a console.
+//! Console text of a multi-rank analysis.
 
 use std::fmt::Write;
 
@@ -10,11 +10,11 @@ use super::ranks::content as of_ranks;
 use crate::ranks::stages::is_of_devices;
 use crate::ranks::{Exposed, Ranks};
 
-/// The rows of a table.
+/// Maximum number of rows in a table.
 const ROWS: usize = 64;
 
 impl Ranks {
-    /// Tables for a console: where the ranks' times lie, and who holds the others up.
+    /// Returns the console text: slow ranks and the clock offset of each rank.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let there = self.world_size as usize - self.missing.len().min(self.world_size as usize);
@@ -29,13 +29,13 @@ impl Ranks {
         text
     }
 
-    /// Returns what holds steps up, without the work of devices where no host ever waited for it.
+    /// Returns the stages that hold steps up. It omits device work that no host waited for.
     pub(crate) fn exposed_stages(&self) -> impl Iterator<Item = &Exposed> {
         let is_shown = |part: &&Exposed| !is_of_devices(&part.stage) || part.exposed_ns > 0;
         self.exposed.iter().filter(is_shown)
     }
 
-    /// Returns a sentence for ranks of which none is slow; `None` if some are.
+    /// Returns a sentence for the case without slow ranks. `None` if some ranks are slow.
     pub(crate) fn verdict(&self) -> Option<&'static str> {
         match (self.stragglers.is_empty(), self.not_judged.is_empty()) {
             (false, _) => None,

@@ -1,4 +1,4 @@
-//! Sentences on a device.
+//! Sentences about a device.
 
 use mlprof_report::internals::counted;
 use mlprof_report::number::{grouped, share};
@@ -7,10 +7,10 @@ use super::time;
 use crate::answers::{DeviceAnswers, DeviceTimes, GraphLaunch, LaunchStatistics};
 use crate::vendor::Vendor;
 
-/// What a reader of one rank's collectives must know.
+/// Caveat for the collectives of a single rank.
 pub(super) const WAITING_INCLUDED: &str = "Times include waiting for the last rank, so bandwidths are at least these. Traces of all ranks leave the waiting out.";
 
-/// How long the device worked in no step; `None` if it did not.
+/// Returns a sentence about device work outside all steps. `None` if there is none.
 pub(super) fn outside_in_words(times: &DeviceTimes) -> Option<String> {
     (times.outside_ns > 0).then(|| {
         format!(
@@ -23,7 +23,8 @@ pub(super) fn outside_in_words(times: &DeviceTimes) -> Option<String> {
     })
 }
 
-/// A heading for calls that launched several things at once, with the vendor's name of graphs.
+/// Returns the heading for calls that launched several kernels at once, with the vendor's name for
+/// graphs.
 pub(super) fn graphs_in_words(graphs: &[GraphLaunch]) -> String {
     let of_graphs = graphs.iter().filter(|row| row.call.contains("GraphLaunch"));
     let mut vendors = of_graphs.map(|row| Vendor::of_call(&row.call));
@@ -35,8 +36,8 @@ pub(super) fn graphs_in_words(graphs: &[GraphLaunch]) -> String {
     format!("Launched together{by}")
 }
 
-/// Number of calls and of what they launched, how long that took to begin, and how often that was
-/// long. `None` if nothing was launched.
+/// Returns sentences about the number of launches, their delays and the long ones. `None` if no
+/// work was launched.
 pub(super) fn launches_in_words(launches: &LaunchStatistics) -> Option<[String; 3]> {
     (launches.calls > 0).then(|| {
         let launched = format!(
@@ -61,7 +62,7 @@ pub(super) fn launches_in_words(launches: &LaunchStatistics) -> Option<[String; 
     })
 }
 
-/// Work that no recorded call launched.
+/// Returns a phrase about work without a recorded launch call.
 fn of_other_calls(launches: &LaunchStatistics) -> String {
     let unknown = launches.unknown - launches.before_trace;
     let mut text = String::new();
@@ -78,7 +79,7 @@ fn of_other_calls(launches: &LaunchStatistics) -> String {
     text
 }
 
-/// How much of a device's work ran again in backward; `None` if none did.
+/// Returns a sentence about device work that ran again in backward. `None` if there is none.
 pub(super) fn recomputed_in_words(device: &DeviceAnswers) -> Option<String> {
     let again: i64 = device.categories.iter().map(|row| row.recomputed_ns).sum();
     let all: i64 = device.categories.iter().map(|row| row.total_ns).sum();

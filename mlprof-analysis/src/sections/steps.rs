@@ -1,4 +1,4 @@
-//! What steps spend their time on, and those that took much longer.
+//! Report sections of steps: time breakdown and outliers.
 
 use mlprof_report::internals::sections::Content;
 use mlprof_report::internals::table::{Table, markup, number, seconds, share, table, words};
@@ -58,7 +58,7 @@ fn all(steps: &[StepBreakdown]) -> Table {
     table.kept_by("Time").legend(ACTIVITIES)
 }
 
-/// Returns the time of each colour, so that the bars of all steps can be compared.
+/// Returns the time of each colour, so that the bars of all steps are comparable.
 fn by_colour(step: &StepBreakdown) -> impl Iterator<Item = (usize, i64)> {
     let mut sums = [0; ACTIVITIES.len()];
     for part in &step.parts {

@@ -1,4 +1,4 @@
-//! What threads, ops and modules took.
+//! Report sections of threads, names and modules.
 
 use mlprof_report::internals::sections::Content;
 use mlprof_report::internals::table::{Table, count, markup, seconds, share, table, words};
@@ -20,7 +20,7 @@ fn threads(threads: &[ThreadTimes]) -> Table {
         let ThreadTimes { window_ns, busy_ns, idle_ns, .. } = *thread;
         let (device, data) = (thread.waiting_for_device_ns, thread.waiting_for_data_ns);
         words("Thread", "Its name") => name(&thread.thread),
-        // The colours are those of the steps' bars, where busy is mostly ops.
+        // The colours are those of the steps' bars, in which busy time is mostly ops.
         markup("Parts", "The window: busy, waiting, idle") =>
             bar([(1, busy_ns), (6, device), (0, data), (4, idle_ns)]),
         seconds("Busy", "Something is recorded, and it is no waiting").bar() =>

@@ -1,15 +1,16 @@
-//! Tracks with their slices in order, and arrows between slices.
+//! Assembly of tracks with sorted slices, and of flow arrows between slices.
 
 use rustc_hash::FxHashMap;
 
 use super::raw::{FlowEnd, PlaceId, RawTrack, number_in};
 use super::{Category, Flow, FlowKind, Name, STEP, Slice, Trace, Track, TrackKind, nest};
 
-/// What ends the name of a track of what crosses slices of another one.
+/// Suffix of the name of a track that contains slices crossing another track.
 const OVERLAPPING: &str = " (overlapping)";
 
-/// The name of a thread whose number PyTorch wrote with a sign. It is the lower half of an address,
-/// and is written as one: `thread -549452224 (python)` as `thread 0xdf400640 (python)`.
+/// Replaces a negative thread number in a name by its unsigned hexadecimal form. PyTorch writes the
+/// lower half of an address as a signed number, so `thread -549452224 (python)` becomes `thread
+/// 0xdf400640 (python)`.
 fn without_sign(name: String) -> String {
     let unsigned = || {
         let rest = name.strip_prefix("thread -")?;
@@ -25,7 +26,7 @@ fn without_sign(name: String) -> String {
     unsigned().unwrap_or(name)
 }
 
-/// The first track of each name of a process.
+/// First track of each process, name and kind.
 pub(super) type KnownTracks = FxHashMap<(Name, u32, TrackKind), u32>;
 
 pub(super) fn add_track(
@@ -43,12 +44,12 @@ pub(super) fn add_track(
         (true, PlaceId::Number(number), _) => without_sign(format!("thread {number}")),
         (true, PlaceId::Text(text), _) => text.to_string(),
     };
-    // A recorder may have put them apart itself.
+    // The recorder may have separated crossing slices itself.
     let crossed = own
         .strip_suffix(OVERLAPPING)
         .and_then(|crossed| known.get(&(trace.names.find(crossed)?, raw.process, kind)).copied());
     let number = match (kind, raw.id.number()) {
-        // XProf numbers tracks, and states the stream in the name.
+        // XProf numbers its tracks consecutively and puts the stream number into the name.
         (TrackKind::Stream, Some(_)) if own.starts_with("Stream #") => {
             number_in(own.split('(').next().unwrap_or_default())
         }
@@ -85,7 +86,7 @@ pub(super) fn add_track(
     }
 }
 
-/// Arrows of which both ends are on slices.
+/// Returns the arrows whose ends are both on slices.
 pub(super) fn flows(trace: &Trace, mut ends: Vec<FlowEnd>, new_numbers: &[u32]) -> Vec<Flow> {
     ends.sort_by_key(|end| (end.kind as u8, end.id, end.is_end, end.time));
     let places = places(trace, &ends, new_numbers);
@@ -103,8 +104,9 @@ pub(super) fn flows(trace: &Trace, mut ends: Vec<FlowEnd>, new_numbers: &[u32]) 
     flows
 }
 
-/// The slices that ends of arrows are tied to: one of its kind that begins then, else the
-/// innermost. Each track is walked through once, however many slices are around an end.
+/// Returns the slice of each arrow end. This is a slice of the arrow's kind that begins at that
+/// time, otherwise the innermost open slice. Each track is scanned once, regardless of the nesting
+/// depth.
 fn places(trace: &Trace, ends: &[FlowEnd], new_numbers: &[u32]) -> Vec<Option<u32>> {
     let slices = &trace.slices;
     let number = |end: &FlowEnd| new_numbers[end.track as usize] as usize;
@@ -113,7 +115,7 @@ fn places(trace: &Trace, ends: &[FlowEnd], new_numbers: &[u32]) -> Vec<Option<u3
     let mut found = vec![None; ends.len()];
     let mut walked = usize::MAX;
     let mut last = None;
-    // The innermost open slice, and the next one to begin.
+    // These are the innermost open slice and the next slice to begin.
     let (mut open, mut next) = (None, 0);
     for at in order {
         let end = &ends[at];
@@ -141,7 +143,8 @@ fn places(trace: &Trace, ends: &[FlowEnd], new_numbers: &[u32]) -> Vec<Option<u3
         let before = track.slices.start + begun.partition_point(|slice| slice.start < time);
         let is_of_its_kind = |place: &usize| match end.kind {
             FlowKind::ForwardBackward => slices[*place].category == Category::CpuOp,
-            // Around the first kernel of an action is the action, which begins with it.
+            // An action slice on the stream begins together with its first kernel, so it is
+            // excluded.
             FlowKind::Launch => {
                 let category = slices[*place].category;
                 category.is_runtime() || category.is_device_work()

@@ -1,4 +1,4 @@
-//! A trace is put together, whatever it is read from.
+//! Builder of traces, independent of the input format.
 
 use rustc_hash::FxHashMap;
 
@@ -9,38 +9,39 @@ use super::{
     Slice, Trace, TrackKind, crossing, impossible, sides,
 };
 
-/// Correlations from here on are numbers that stand for longer ones.
+/// First correlation id that replaces an id of more than 31 bits.
 const FIRST_LONG: u32 = 1 << 31;
 
-/// Collects slices, arrows and counters.
+/// Builder that collects slices, arrows and counters.
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
-    /// What the trace says of itself.
+    /// Metadata of the trace.
     pub info: Info,
-    /// Its texts.
+    /// Interned strings of the trace.
     pub names: Names,
-    /// Whether to keep what only XProf's format has: allocations, and how kernels were launched.
+    /// Enables data that only XProf's format supports: allocations and launch configurations of
+    /// kernels.
     pub is_for_xprof: bool,
     pub(super) processes: Vec<RawProcess>,
     process_numbers: FxHashMap<PlaceId, u32>,
     pub(super) tracks: Vec<RawTrack>,
     track_numbers: FxHashMap<(u32, PlaceId), u32>,
-    /// The track of the last event, which is mostly that of the next.
+    /// Track of the last event, cached because the next event is usually on the same track.
     last: Option<(PlaceId, PlaceId, u32)>,
-    /// Numbers for correlations that 31 bits do not hold.
+    /// Replacements for correlation ids of more than 31 bits.
     long_correlations: FxHashMap<u64, u32>,
     pub(super) slices: Vec<Slice>,
     details: Vec<Details>,
     flow_ends: Vec<FlowEnd>,
     flows: Vec<Flow>,
-    /// Arrows between slices by the order in which these were added.
+    /// Arrows whose slices are identified by their insertion order.
     flows_as_added: Vec<Flow>,
     counters: Vec<Counter>,
     memory: Vec<MemoryChange>,
 }
 
 impl TraceBuilder {
-    /// The number of a process.
+    /// Returns the index of a process and adds it if it is new.
     pub fn process(&mut self, id: &PlaceId) -> u32 {
         if let Some(number) = self.process_numbers.get(id) {
             return *number;
@@ -56,7 +57,7 @@ impl TraceBuilder {
         number
     }
 
-    /// Adds a process, and returns its place: another one may have the same number.
+    /// Adds a process and returns its index. Another process may have the same number.
     #[cfg(feature = "parquet")]
     pub(crate) fn add_process(&mut self, number: Option<i64>) -> u32 {
         let place = self.processes.len() as u32; // fewer than events
@@ -66,7 +67,7 @@ impl TraceBuilder {
         place
     }
 
-    /// The number of a track.
+    /// Returns the index of a track and adds it if it is new.
     pub fn track(&mut self, process: &PlaceId, thread: &PlaceId) -> u32 {
         if let Some((_, _, number)) =
             self.last.as_ref().filter(|(one, other, _)| one == process && other == thread)
@@ -79,7 +80,7 @@ impl TraceBuilder {
         number
     }
 
-    /// The number of a track of a process whose number is known.
+    /// Returns the index of a track of the process with index `of`, and adds it if it is new.
     pub fn track_of(&mut self, of: u32, thread: &PlaceId) -> u32 {
         let next = self.tracks.len() as u32; // fewer than events
         let number = *self.track_numbers.entry((of, thread.clone())).or_insert(next);
@@ -98,17 +99,18 @@ impl TraceBuilder {
         number
     }
 
-    /// Says what a track is of, where that is known.
+    /// Sets the kind of a track.
     pub fn set_kind(&mut self, track: u32, kind: TrackKind) {
         self.tracks[track as usize].kind = Some(kind);
     }
 
-    /// Gives a process its name.
+    /// Sets the name of a process.
     pub fn name_process(&mut self, process: u32, name: &str) {
         self.processes[process as usize].process.name = self.names.intern(name);
     }
 
-    /// Sets the label of a process: one that begins with `GPU` is the device's of that number.
+    /// Sets the label of a process. A label that begins with `GPU` belongs to the device with the
+    /// same number.
     pub fn label_process(&mut self, process: u32, labels: &str) {
         let is_device = labels.starts_with("GPU");
         let labels = self.names.intern(labels);
@@ -116,7 +118,8 @@ impl TraceBuilder {
         *if is_device { &mut raw.device_labels } else { &mut raw.process.labels } = labels;
     }
 
-    /// The [`Slice::correlation`] of an id of up to 64 bits; ids below 2³¹ stand for themselves.
+    /// Returns the [`Slice::correlation`] for an id of up to 64 bits. Ids below 2³¹ remain
+    /// unchanged.
     pub(crate) fn correlation(&mut self, id: u64) -> u32 {
         match u32::try_from(id) {
             Ok(id) if id < FIRST_LONG => id,
@@ -127,12 +130,12 @@ impl TraceBuilder {
         }
     }
 
-    /// Gives a track its name.
+    /// Sets the name of a track.
     pub fn name_track(&mut self, track: u32, name: &str) {
         self.tracks[track as usize].name = self.names.intern(name);
     }
 
-    /// Says where among the others a track stands.
+    /// Sets the sort index of a track.
     pub fn sort_track(&mut self, track: u32, index: i64) {
         self.tracks[track as usize].sort_index = Some(index);
     }
@@ -157,7 +160,7 @@ impl TraceBuilder {
             name: slice.name,
             track: slice.track,
             correlation: slice.correlation,
-            // Its number, until it is known what it is inside of.
+            // Until the slices are nested, this field holds the slice's insertion number.
             parent: self.slices.len() as u32, // fewer than 2^32
             details,
             category: slice.category,
@@ -165,42 +168,42 @@ impl TraceBuilder {
         });
     }
 
-    /// Whether there is no slice yet.
+    /// Returns `true` if the builder has no slices.
     pub fn is_empty(&self) -> bool {
         self.slices.is_empty()
     }
 
-    /// Removes slices whose times cannot be, and returns how many.
+    /// Removes slices with impossible times and returns their number.
     pub(crate) fn remove_impossible(&mut self) -> Impossible {
         impossible::remove(&mut self.slices, &mut self.counters)
     }
 
-    /// Adds an end of an arrow.
+    /// Adds one end of an arrow.
     pub fn flow_end(&mut self, end: FlowEnd) {
         self.flow_ends.push(end);
     }
 
-    /// Adds an arrow between the places that slices will have in the trace.
+    /// Adds an arrow between slices, identified by their final indices in the trace.
     pub fn flow(&mut self, flow: Flow) {
         self.flows.push(flow);
     }
 
-    /// Adds an arrow between slices by their numbers in the order in which they are added, from 0.
+    /// Adds an arrow between slices, identified by their insertion order from 0.
     pub fn flow_as_added(&mut self, flow: Flow) {
         self.flows_as_added.push(flow);
     }
 
-    /// Adds a counter's value.
+    /// Adds a counter value.
     pub fn counter(&mut self, counter: Counter) {
         self.counters.push(counter);
     }
 
-    /// Adds an allocation or a free, whose track is a number from [`track`](Self::track).
+    /// Adds an allocation or a free. Its track is a number from [`track`](Self::track).
     pub fn memory(&mut self, change: MemoryChange) {
         self.memory.push(change);
     }
 
-    /// The trace.
+    /// Assembles the trace.
     pub fn finish(mut self) -> Trace {
         self.counters.sort_by_key(|counter| counter.time);
         self.memory.sort_by_key(|change| change.time);
@@ -209,7 +212,7 @@ impl TraceBuilder {
         let kinds: Vec<TrackKind> = self.tracks.iter().map(|track| self.kind(track)).collect();
         self.split_processes(&kinds);
         let mut order: Vec<usize> = (0..self.tracks.len()).collect();
-        // Devices below threads, those without an order of their own last.
+        // Devices follow threads, and devices without a sort index come last.
         order.sort_by_key(|place| {
             let track = &self.tracks[*place];
             let is_on_device = kinds[*place] == TrackKind::Stream;
@@ -217,7 +220,8 @@ impl TraceBuilder {
             let process = is_on_device.then_some(process.number);
             (is_on_device, process, track.sort_index.unwrap_or(i64::MAX))
         });
-        // Where each slice goes, by its number, if anybody asks.
+        // These are the final indices of slices by insertion number, collected only if an arrow
+        // needs them.
         let is_asked = !self.flows_as_added.is_empty();
         let mut places = vec![NONE; if is_asked { self.slices.len() } else { 0 }];
         let mut by_track: Vec<Vec<Slice>> =
@@ -238,7 +242,7 @@ impl TraceBuilder {
             crossings: crossing::Crossings::default(),
         };
         let mut known = KnownTracks::default();
-        // Where each raw track's slices went, if it has any.
+        // These are the final track numbers of raw tracks that have slices.
         let mut new_numbers = vec![NONE; self.tracks.len()];
         for place in order {
             let slices = std::mem::take(&mut by_track[place]);
@@ -278,13 +282,13 @@ impl TraceBuilder {
         match (track.has_device_work || is_device, &raw.process.number) {
             (true, _) => TrackKind::Stream,
             (false, Some(_)) => TrackKind::Thread,
-            // PyTorch draws the recorded span so.
+            // PyTorch draws the recorded time span on such a track.
             (false, None) if matches!(&track.id, PlaceId::Text(_)) => TrackKind::Other,
             (false, None) => TrackKind::Thread,
         }
     }
 
-    /// Makes two of each process that holds threads and streams, and gives each its label.
+    /// Splits each process that contains both threads and streams, and assigns the labels.
     fn split_processes(&mut self, kinds: &[TrackKind]) {
         let mut sides = vec![(false, false); self.processes.len()];
         for (track, kind) in self.tracks.iter().zip(kinds).filter(|(track, _)| track.slices > 0) {
@@ -304,7 +308,7 @@ impl TraceBuilder {
                     let id = raw.id.clone();
                     self.processes.push(RawProcess { process, device_labels: labels, id });
                 }
-                // The label of a device that has the number of this process.
+                // The label belongs to a device that happens to have the number of this process.
                 (true, false) => {}
                 (false, true) => {
                     let process = &mut self.processes[place].process;

@@ -1,34 +1,34 @@
-//! Kinds of slices, in Kineto's words.
+//! Slice categories, named as in Kineto.
 
-/// What kind of thing a slice is.
+/// Category of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Category {
-    /// An op of a framework.
+    /// Framework op.
     CpuOp,
-    /// An action, a module, a step.
+    /// Action, module or step.
     UserAnnotation,
-    /// A Python function.
+    /// Python function.
     PythonFunction,
-    /// A call of a device's runtime library.
+    /// Call of a device's runtime library.
     CudaRuntime,
-    /// A call of a device's driver.
+    /// Call of a device's driver.
     CudaDriver,
-    /// A kernel on a device.
+    /// Kernel on a device.
     Kernel,
-    /// A copy by a device.
+    /// Copy by a device.
     GpuMemcpy,
-    /// A fill by a device.
+    /// Memory fill by a device.
     GpuMemset,
-    /// A stream that waits.
+    /// Wait of a stream.
     CudaSync,
-    /// An action as a stream saw it.
+    /// Action as executed on a stream.
     GpuUserAnnotation,
-    /// Work of the profiler or the compiler of kernels.
+    /// Work of the profiler or the kernel compiler.
     Overhead,
-    /// Anything else.
+    /// Any other slice.
     Other,
 }
 
@@ -48,7 +48,7 @@ impl Category {
         (Self::Other, "other"),
     ];
 
-    /// The one that a trace calls so. Other vendors' words mean the same.
+    /// Returns the category with this name in a trace. Synonyms of other vendors are recognised.
     pub fn of(text: &str) -> Self {
         let same = match text {
             "Operator" | "operator" => "cpu_op",
@@ -65,28 +65,28 @@ impl Category {
         found.map_or(Self::Other, |(category, _)| *category)
     }
 
-    /// As traces write it.
+    /// Returns the name used in traces.
     pub fn as_str(self) -> &'static str {
         Self::ALL.iter().find(|(category, _)| *category == self).map_or("other", |(_, text)| text)
     }
 
-    /// Whether it stands on a stream of a device.
+    /// Returns `true` if slices of this category are on device streams.
     pub fn is_on_device(self) -> bool {
         self.is_device_work() || matches!(self, Self::CudaSync | Self::GpuUserAnnotation)
     }
 
-    /// Whether it stands on a thread.
+    /// Returns `true` if slices of this category are on host threads.
     pub(crate) fn is_on_host(self) -> bool {
         self.is_runtime()
             || matches!(self, Self::CpuOp | Self::UserAnnotation | Self::PythonFunction)
     }
 
-    /// Whether a device works meanwhile.
+    /// Returns `true` if the device works during slices of this category.
     pub fn is_device_work(self) -> bool {
         matches!(self, Self::Kernel | Self::GpuMemcpy | Self::GpuMemset)
     }
 
-    /// Whether it is a call of a device's library.
+    /// Returns `true` if the category is a call of a device's library.
     pub fn is_runtime(self) -> bool {
         matches!(self, Self::CudaRuntime | Self::CudaDriver)
     }

@@ -1,11 +1,11 @@
-//! What correlation numbers tie together.
+//! Correlation ids, which link calls and device work.
 
 use rustc_hash::FxHashMap;
 
 use super::Trace;
 
 impl Trace {
-    /// What each number ties together: places of the calls, and of what devices did.
+    /// Returns the call and the device slices of each correlation id.
     pub(crate) fn correlations(&self) -> FxHashMap<u32, Correlated> {
         let mut found: FxHashMap<u32, Correlated> = FxHashMap::default();
         for (place, slice) in (0_u32..).zip(&self.slices) {
@@ -23,16 +23,16 @@ impl Trace {
     }
 }
 
-/// What one number ties together.
+/// Slices that share a correlation id.
 #[derive(Debug, Default)]
 pub(crate) struct Correlated {
-    /// The call.
+    /// Index of the call.
     pub(crate) call: Option<u32>,
-    /// Kernels, copies and fills, and waits for them.
+    /// Indices of kernels, copies, fills and waits.
     pub(crate) device: Few,
 }
 
-/// Places, mostly one: none has memory of its own then.
+/// List of slice indices. The common case of one index needs no allocation.
 #[derive(Debug, Default)]
 pub(crate) enum Few {
     #[default]

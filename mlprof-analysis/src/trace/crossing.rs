@@ -1,8 +1,7 @@
 //! Threads whose slices cross each other, as spans of asynchronous code do.
 //!
-//! Such slices stand on several tracks of one thread. A moment belongs to the slice that began last
-//! of all that are open then. A step is the innermost one only where nothing else is open, except
-//! slices around the step.
+//! Crossing slices are on several tracks of one thread. Each moment belongs to the open slice that
+//! began last. A step is the innermost slice only if all other open slices enclose the step.
 
 use std::cmp::Reverse;
 
@@ -11,36 +10,35 @@ use rustc_hash::FxHashMap;
 use super::open_slices::{OpenSlices, Span};
 use super::{Category, STEP, Trace, TrackKind};
 
-/// Stretches of a thread's time in their order: a beginning, an end, and the place of the innermost
-/// slice.
+/// Consecutive stretches of a thread's time: start, end, and index of the innermost slice.
 pub(crate) type Stretches = Vec<(i64, i64, u32)>;
 
-/// The threads of a trace on which slices cross.
+/// Threads of a trace on which slices cross.
 #[derive(Debug, Default)]
 pub(crate) struct Crossings {
-    /// By the thread's first track.
+    /// Stretches by the first track of each thread.
     threads: FxHashMap<u32, Stretches>,
-    /// Places of all slices, parents first; empty where no slices cross.
+    /// Indices of all slices, parents first. Empty if no slices cross.
     order: Vec<u32>,
-    /// Time of slices that cross others, in nanoseconds.
+    /// Time of crossing slices in nanoseconds.
     pub(super) duration: i64,
 }
 
 impl Crossings {
-    /// The stretches of a thread; `None` if its slices are only inside of each other.
+    /// Returns the stretches of a thread. `None` if its slices only nest.
     pub(crate) fn of_track(&self, track: usize) -> Option<&Stretches> {
         self.threads.get(&(track as u32))
     }
 
-    /// Places of all slices of which there are `count`, parents before what is inside.
+    /// Returns the indices of all `count` slices, parents before children.
     pub(crate) fn parents_first(&self, count: usize) -> impl Iterator<Item = usize> {
         let in_order = (0..count).take(if self.order.is_empty() { count } else { 0 });
         in_order.chain(self.order.iter().map(|place| *place as usize))
     }
 }
 
-/// Finds the threads on which slices cross. Gives their slices the time that belongs to them, and
-/// the parents that are on another track of the thread.
+/// Finds the threads on which slices cross. It sets the self times of their slices, and their
+/// parents on other tracks of the same thread.
 pub(super) fn tie(trace: &mut Trace) {
     let mut lanes: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     for (number, track) in (0_u32..).zip(&trace.tracks) {
@@ -107,7 +105,7 @@ pub(super) fn tie(trace: &mut Trace) {
     trace.crossings = crossings;
 }
 
-/// Leaves out the time in which nothing was recorded. `pauses`: in order.
+/// Removes recording pauses from the stretches. `pauses` must be sorted.
 fn without_pauses(stretches: Stretches, pauses: &[(i64, i64)]) -> Stretches {
     if pauses.is_empty() {
         return stretches;

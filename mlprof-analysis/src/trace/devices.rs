@@ -1,28 +1,28 @@
-//! Devices that only names tell: traces of XProf (JAX, TensorFlow), of TensorFlow's timeline, of
-//! Ascend, and of PyTorch's older profiler have no categories.
+//! Devices that can only be recognised by names. XProf (JAX, TensorFlow), TensorFlow's timeline,
+//! Ascend and PyTorch's older profiler write no categories.
 
 use rustc_hash::FxHashMap;
 
 use super::names::without_library_prefix;
 use super::{Category, Slice, TraceBuilder, TrackKind};
 
-/// What a process is, by its name.
+/// Kind of a process, recognised by its name.
 #[derive(Clone, Copy)]
 enum Device {
     /// A device whose streams are tracks.
     Streams(i64),
-    /// A TPU, which has one line of ops.
+    /// A TPU, which has one track of ops.
     Ops(i64),
-    /// A device all of whose tracks are streams.
+    /// A device on which every track is a stream.
     All(i64),
-    /// What a tool computed from the other tracks.
+    /// Tracks that a tool derived from other tracks.
     Derived,
     /// Calls of a device's library.
     Library,
 }
 
 impl TraceBuilder {
-    /// Finds devices and calls of their libraries by names, where slices have no categories.
+    /// Recognises devices and library calls by their names if slices have no categories.
     pub(crate) fn recognise_devices(&mut self) {
         let mut ascend = 0;
         let mut devices: FxHashMap<u32, Device> = FxHashMap::default();
@@ -70,8 +70,8 @@ impl TraceBuilder {
         }
     }
 
-    /// Whether two tracks would hold the same slices is decided by categories: they are complete
-    /// now.
+    /// Records which tracks have host work and which have device work. It runs after all categories
+    /// are final.
     pub(super) fn note_sides(&mut self) {
         for Slice { track, category, .. } in &self.slices {
             let track = &mut self.tracks[*track as usize];
@@ -96,7 +96,7 @@ fn of_process(name: &str, ascend: &mut i64) -> Option<Device> {
     match (of_gpu, name) {
         (Some(_), _) if is_total => Some(Device::Derived),
         (Some(number), _) if name.contains("/stream:") => Some(Device::All(number)),
-        // TensorFlow's timeline draws what the host handed to a device there.
+        // TensorFlow's timeline shows here the work that the host enqueued for a device.
         (Some(_), _) if name.ends_with(" Compute") => Some(Device::Derived),
         (Some(number), _) => Some(Device::Streams(number)),
         (None, "CUDA functions") => Some(Device::All(0)),
@@ -110,13 +110,13 @@ fn of_process(name: &str, ascend: &mut i64) -> Option<Device> {
     }
 }
 
-/// Kind of a stream's slice by its name.
+/// Returns the category of a stream's slice from its name.
 fn work(name: &str) -> Category {
     let name = name.to_ascii_lowercase();
     match () {
         () if name.contains("memcpy") => Category::GpuMemcpy,
         () if name.contains("memset") => Category::GpuMemset,
-        // Ascend's streams wait for each other.
+        // These are waits between Ascend streams.
         () if ["event_wait", "event_record", "notify_wait", "notify wait", "notify_record"]
             .iter()
             .any(|wait| name.starts_with(wait)) =>
@@ -127,7 +127,7 @@ fn work(name: &str) -> Category {
     }
 }
 
-/// Whether a name is that of a function of CUDA's or HIP's library.
+/// Returns `true` if a name is that of a CUDA or HIP library function.
 fn is_call(name: &str) -> bool {
     let rest = without_library_prefix(name);
     rest.and_then(|rest| rest.chars().next()).is_some_and(|letter| letter.is_ascii_uppercase())

@@ -1,19 +1,19 @@
-//! Slices of a track as beginnings and ends, in the order of time.
+//! Slices of a track as begin and end edges in order of time.
 
 use super::{Trace, Track};
 
-/// What a walk over the slices of a track comes by: a place in [`Trace::slices`].
+/// Begin or end of a slice, with its index in [`Trace::slices`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edge {
-    /// The slice begins.
+    /// Begin of the slice.
     Open(usize),
-    /// The slice ends.
+    /// End of the slice.
     Close(usize),
 }
 
 impl Trace {
-    /// Beginnings and ends of a track's slices. What is innermost ends first; what ends when something else
-    /// begins does so before.
+    /// Returns the edges of a track's slices. Inner slices end before outer ones. At equal times,
+    /// ends precede begins.
     pub fn edges(&self, track: &Track) -> impl Iterator<Item = Edge> {
         let mut open: Vec<usize> = Vec::new();
         let mut next = track.slices.clone().peekable();

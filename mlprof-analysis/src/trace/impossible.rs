@@ -1,28 +1,30 @@
-//! Slices with times that cannot be: they would make the trace years long, and all shares of it 0.
+//! Removal of slices with impossible times. Such slices would extend the trace by years and reduce
+//! all shares to 0.
 
 use rustc_hash::FxHashMap;
 
 use super::{Category, Counter, Slice};
 
-/// In nanoseconds.
+/// One millisecond in nanoseconds.
 const MILLISECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60_000 * MILLISECOND;
 const HOUR: i64 = 60 * MINUTE;
-/// Slices that begin further from most others have the time of another clock, in nanoseconds.
+/// Maximum distance in nanoseconds from the median start. Slices further away have the time of
+/// another clock.
 const FARTHEST: i64 = 30 * 24 * HOUR;
-/// A slice may take so many times the time in which all slices begin.
+/// Maximum duration of a slice, as a multiple of the time span in which all slices begin.
 const TIMES: i64 = 1_000;
 
-/// How many slices have impossible times.
+/// Numbers of slices with impossible times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Impossible {
-    /// Slices that begin far from most others.
+    /// Number of slices that begin far from most others.
     pub(crate) apart: u64,
-    /// Slices that take far longer than the rest of the trace.
+    /// Number of slices that last far longer than the rest of the trace.
     pub(crate) long: u64,
 }
 
-/// Removes slices and counters with impossible times and returns how many slices those were.
+/// Removes slices and counters with impossible times, and returns the numbers of removed slices.
 pub(super) fn remove(slices: &mut Vec<Slice>, counters: &mut Vec<Counter>) -> Impossible {
     let mut impossible = Impossible::default();
     let Some((first, last)) = plausible(slices.iter().map(|slice| slice.start).collect()) else {
@@ -32,7 +34,7 @@ pub(super) fn remove(slices: &mut Vec<Slice>, counters: &mut Vec<Counter>) -> Im
     slices.retain(|slice| (first..=last).contains(&slice.start));
     impossible.apart = (before - slices.len()) as u64;
     if impossible.apart > 0 {
-        // Counters may go on after the last slice began.
+        // Counters may continue after the last slice began.
         let window = first.saturating_sub(FARTHEST)..=last.saturating_add(FARTHEST);
         counters.retain(|counter| window.contains(&counter.time));
     }
@@ -46,13 +48,13 @@ pub(super) fn remove(slices: &mut Vec<Slice>, counters: &mut Vec<Counter>) -> Im
     impossible
 }
 
-/// The moments between which slices begin, without those of another clock.
+/// Returns the range of slice starts, without starts from another clock.
 fn plausible(mut starts: Vec<i64>) -> Option<(i64, i64)> {
     let middle = starts.len().checked_sub(1)? / 2;
     let (_, median, _) = starts.select_nth_unstable(middle);
     let median = *median;
     let near = |start: &&i64| (**start - median).abs() <= FARTHEST;
-    // Zero stands for a time that is not known.
+    // A start of zero means an unknown time.
     let (mut least, mut most, mut has_zero) = (median, median, false);
     for start in starts.iter().filter(near) {
         match start {
@@ -68,14 +70,15 @@ fn plausible(mut starts: Vec<i64>) -> Option<(i64, i64)> {
     Some((least, most))
 }
 
-/// Durations up to this are always possible, in nanoseconds.
+/// Returns the duration in nanoseconds up to which a slice is always plausible.
 fn longest(slices: &[Slice]) -> i64 {
     let starts = || slices.iter().map(|slice| slice.start);
     let span = starts().max().unwrap_or(0) - starts().min().unwrap_or(0);
     span.max(MILLISECOND).saturating_mul(TIMES)
 }
 
-/// Slices of usual duration, track by track: beginnings in order, and the last end up to each.
+/// Slices of plausible duration by track. Each entry is a start, in order, and the latest end up to
+/// that slice.
 struct Others(FxHashMap<u32, Vec<(i64, i64)>>);
 
 impl Others {
@@ -95,9 +98,12 @@ impl Others {
         Self(tracks)
     }
 
-    /// Whether a slice cannot have taken so long: it begins inside a slice that ends before it, or
-    /// a stream worked on something else meanwhile. Ops and kernels do not take minutes where
-    /// everything else takes milliseconds; what a user marks may.
+    /// Returns `true` if a slice cannot have lasted that long. There are three such cases:
+    ///
+    /// - It begins inside a slice that ends before it.
+    /// - Its stream did other work during it.
+    /// - It is an op or kernel of minutes in a trace of milliseconds. User annotations may last
+    ///   that long.
     fn contradict(&self, slice: &Slice, longest: i64) -> bool {
         let track = self.0.get(&slice.track).map_or(&[][..], Vec::as_slice);
         let after = track.partition_point(|(start, _)| *start < slice.start);
@@ -146,11 +152,11 @@ mod tests {
             let slices = [&usual[..], &[(odd, 5, op)]].concat();
             assert_eq!(removed(&slices), (Impossible { apart: 1, long: 0 }, 3), "{odd}");
         }
-        // Hours since the machine was started, and zero.
+        // One slice has the time since boot in hours, and another one has zero.
         let boot = 10 * HOUR;
         let usual = [(boot, 5, op), (boot + 100, 5, op), (boot + 200, 5, op), (0, 5, op)];
         assert_eq!(removed(&usual).0.apart, 1);
-        // A trace that begins at 0, and one of two days.
+        // Traces that begin at 0 or last two days are valid.
         let usual = [(0, 5, op), (boot, 5, op), (2 * boot, 5, op), (48 * HOUR, 5, op)];
         assert_eq!(removed(&usual).0, Impossible::default());
     }
@@ -160,12 +166,12 @@ mod tests {
         let (op, kernel, mark) = (Category::CpuOp, Category::Kernel, Category::UserAnnotation);
         let step = [(0, 100_000, mark), (100_000, 100_000, mark), (200_000, 100_000, mark)];
         let with = |odd| removed(&[&step[..], &[odd]].concat()).0.long;
-        // Begins in a step and ends an hour later.
+        // The slice begins in a step and ends an hour later.
         assert_eq!((with((150_000, HOUR, op)), with((150_000, HOUR, mark))), (1, 1));
-        // Everything is in it, or it comes last.
+        // The slice contains all others, or it comes last.
         assert_eq!((with((0, HOUR, mark)), with((300_000, HOUR, mark))), (0, 0));
         assert_eq!((with((300_000, HOUR, op)), with((300_000, MINUTE / 2, op))), (1, 0));
-        // A stream does one thing after the other.
+        // A stream runs its work sequentially.
         let stream = [(0, 100, kernel), (1_000, MINUTE / 2, kernel), (2_000, 100, kernel)];
         assert_eq!(removed(&stream).0.long, 1);
         assert_eq!(removed(&stream[..2]).0.long, 0);

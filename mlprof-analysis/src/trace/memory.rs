@@ -1,20 +1,22 @@
-//! What was allocated and freed.
+//! Memory allocations and frees.
 
-/// Memory was taken or given back.
+/// Allocation or free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryChange {
-    /// In nanoseconds of the trace's own time.
+    /// Time of the change in nanoseconds of the trace's own time.
     pub time: i64,
-    /// The thread, in [`Trace::tracks`](super::Trace::tracks), if anything else is known of it.
+    /// Track of the thread in [`Trace::tracks`](super::Trace::tracks). `None` if the thread has no
+    /// slices.
     pub track: Option<u32>,
-    /// The device; `None`: the host.
+    /// Device id. `None` for host memory.
     pub device: Option<u32>,
-    /// Where.
+    /// Address of the memory.
     pub address: u64,
-    /// How much; what is given back is less than nothing.
+    /// Size in bytes. Negative for a free.
     pub bytes: i64,
-    /// Bytes that are taken after it, there.
+    /// Bytes allocated on that device or the host after the change.
     pub allocated: u64,
-    /// Bytes that the allocator has of the system after it, there; 0 if it does not say.
+    /// Bytes that the allocator has reserved from the system there after the change. 0 if it is
+    /// unknown.
     pub reserved: u64,
 }

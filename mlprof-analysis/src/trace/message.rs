@@ -2,33 +2,33 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a collective moves, as PyTorch writes it beside `record_param_comms` and its kernels.
+/// Message of a collective, as PyTorch records it for `record_param_comms` and its kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Message {
-    /// The collective, as the trace calls it: `allreduce`, `_allgather_base`, …
+    /// Name of the collective in the trace: `allreduce`, `_allgather_base`, …
     pub collective: String,
-    /// The type of its elements, as the trace calls it: `BFloat16`, …
+    /// Element type in the trace: `BFloat16`, …
     pub dtype: String,
-    /// Elements that the rank gives.
+    /// Number of elements that the rank sends.
     pub in_elements: u64,
-    /// Elements that the rank gets.
+    /// Number of elements that the rank receives.
     pub out_elements: u64,
-    /// Ranks in the group; 0 if the trace does not have it.
+    /// Number of ranks in the group. 0 if the trace does not contain it.
     pub group_size: u64,
-    /// The group's name; empty if the trace does not have it.
+    /// Name of the process group. Empty if the trace does not contain it.
     pub group: String,
-    /// The ranks in the group, as the trace lists them; empty if it does not.
+    /// Ranks of the group as listed in the trace. Empty if the trace does not contain them.
     pub ranks: String,
 }
 
 impl Message {
-    /// The text that [`Details::message`](super::Details::message) stands for.
+    /// Returns the JSON text stored in [`Details::message`](super::Details::message).
     pub fn json(&self) -> String {
-        // A struct of texts and numbers always has a JSON.
+        // Serialising a struct of texts and numbers cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The message of such a text.
+    /// Parses a message from its JSON text.
     pub fn of(json: &str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }

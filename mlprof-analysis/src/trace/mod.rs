@@ -1,7 +1,7 @@
-//! A trace in memory: who did what from when to when, on which thread or stream.
+//! In-memory representation of a trace: slices on threads and streams, flow arrows and counters.
 //!
-//! *Memory*: 48 bytes for each slice, 76 more for one that has shapes, bytes or numbers of its own, 56 for each
-//! allocation; texts are kept once.
+//! *Memory*: 48 bytes per slice, 76 more for a slice with shapes, bytes or numbers, and 56 per
+//! allocation. Strings are interned.
 
 mod assemble;
 mod builder;
@@ -39,123 +39,127 @@ pub(crate) use self::names::{STEP, without_library_prefix};
 #[doc(hidden)]
 pub use self::raw::{FlowEnd, PlaceId, RawSlice};
 
-/// No slice, no details.
+/// Index that means "no slice" or "no details".
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Everything that has a duration in a trace, what leads from one to another, and counters.
+/// A trace: slices, flow arrows between slices, and counters.
 #[derive(Debug)]
 pub struct Trace {
-    /// What the trace says of itself.
+    /// Metadata of the trace.
     pub info: Info,
-    /// Its texts.
+    /// Interned strings of the trace.
     pub names: Names,
-    /// Its processes, and devices, which stand as processes in traces.
+    /// Processes of the trace. Devices are also processes.
     pub processes: Vec<Process>,
-    /// Its threads, and streams of devices, in the order of the trace.
+    /// Threads and device streams, in the order of the trace.
     pub tracks: Vec<Track>,
-    /// Track by track, in the order of their beginnings; what is around something comes before it.
+    /// Slices of all tracks. Within a track they are sorted by start, and parents precede their
+    /// children.
     pub slices: Vec<Slice>,
-    /// What some of them have besides.
+    /// Optional details of slices.
     pub details: Vec<Details>,
-    /// Arrows.
+    /// Flow arrows.
     pub flows: Vec<Flow>,
-    /// Counters, by their time.
+    /// Counter values in order of time.
     pub counters: Vec<Counter>,
-    /// What was allocated and freed, by its time, where the trace was
-    /// [read for XProf](crate::kineto::read_for_xprof).
+    /// Allocations and frees in order of time. Empty unless the trace was [read for
+    /// XProf](crate::kineto::read_for_xprof).
     pub memory: Vec<MemoryChange>,
     crossings: Crossings,
 }
 
-/// What a trace says of itself.
+/// Metadata of a trace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Info {
-    /// The number of the process among those that train together.
+    /// Rank of the process in the training job.
     pub rank: u32,
-    /// Whether the trace states its rank; otherwise `rank` is 0, or was given.
+    /// `true` if the trace states its rank. Otherwise `rank` is 0 or was given by the user.
     pub has_rank: bool,
-    /// How many train together.
+    /// Number of ranks in the training job.
     pub world_size: u32,
-    /// The machine's name.
+    /// Host name of the machine.
     pub host: Option<String>,
-    /// The stage that was recorded: `fit`, `validate`, …
+    /// Recorded stage: `fit`, `validate`, …
     pub stage: Option<String>,
-    /// The number of the recorded cycle.
+    /// Number of the recorded cycle.
     pub cycle: u64,
-    /// Nanoseconds of Unix time at the zero of the trace's time.
+    /// Unix time in nanoseconds at which the trace's own time is zero.
     pub base_ns: i64,
-    /// What the machine calls the time since it was started. Who has the same shares its monotonic clock.
+    /// Boot id of the machine. Traces with the same boot id share a monotonic clock.
     pub boot_id: Option<String>,
-    /// What the machine's clocks showed at some moments.
+    /// Readings of the machine's clocks.
     pub clocks: Vec<ClockReading>,
-    /// When recording paused, as it does for a validation within an epoch: beginnings and ends in
-    /// nanoseconds of the trace's own time, in order. Only traces and tables of mlprof list them.
+    /// Recording pauses, for example for a validation within an epoch. Each is a start and end in
+    /// nanoseconds of the trace's own time, in order. Only traces and tables of mlprof contain
+    /// them.
     pub pauses: Vec<(i64, i64)>,
-    /// Devices that the trace describes, whether anything ran on them or not.
+    /// Devices described in the trace, including unused ones.
     pub devices: Vec<DeviceInfo>,
-    /// Events that the recorder had no room for, by its own word.
+    /// Number of events that the recorder dropped, as stated in the trace.
     pub dropped: u64,
-    /// Events of the file, whether they were understood or not; 0 if it is not known.
+    /// Number of events in the file, readable or not. 0 if it is unknown.
     pub events: u64,
-    /// Events that should be in the trace and are not.
+    /// Number of events that should be in the trace but are missing.
     pub not_understood: u64,
-    /// Sentences on what the trace lacks, and on what of its file is not as it should be.
+    /// Sentences about missing data and defects of the file.
     pub notes: Vec<String>,
-    /// Why the end of the trace is missing, if it is.
+    /// Reason why the end of the trace is missing, if it is.
     pub cut_short: Option<String>,
 }
 
 impl Info {
-    /// Ranks and world sizes beyond are damage: a list of missing ranks would fill the memory.
+    /// Largest accepted rank and world size. Larger values indicate a damaged file, and a list of
+    /// the missing ranks would exhaust memory.
     pub const MOST_RANKS: u32 = 1 << 20;
 
-    /// Whether more than half of the file's events could not be read.
+    /// Returns `true` if more than half of the file's events could not be read.
     pub fn is_mostly_unreadable(&self) -> bool {
         self.not_understood > self.events / 2 && self.events > 0
     }
 
-    /// What tables keep: they know each rank, and little of the file that a trace was read from.
+    /// Returns the metadata that tables keep. Tables always have a rank, but they lack the devices
+    /// and the notes of the original file.
     pub fn kept_in_tables(&self) -> Self {
         Self { has_rank: true, devices: Vec::new(), notes: Vec::new(), ..self.clone() }
     }
 }
 
-/// A device as the recorder describes it.
+/// Device as described by the recorder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// The device's number.
+    /// Device id.
     pub number: u32,
-    /// The product's name, such as `NVIDIA H100 80GB HBM3`; empty if it is not known.
+    /// Product name, such as `NVIDIA H100 80GB HBM3`. Empty if it is unknown.
     pub name: String,
-    /// The device's memory in bytes; 0 if it is not known.
+    /// Device memory in bytes. 0 if it is unknown.
     pub memory: u64,
 }
 
-/// What the machine's clocks showed at one moment, in nanoseconds.
+/// Simultaneous readings of the machine's clocks in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockReading {
-    /// The moment, in the trace's own time.
+    /// Time in the trace's own time.
     pub time: i64,
-    /// The wall clock: Unix time.
+    /// Wall clock as Unix time.
     pub realtime: i64,
-    /// The clock that nobody sets.
+    /// Monotonic clock.
     pub monotonic: Option<i64>,
-    /// By how much `time` may be wrong.
+    /// Uncertainty of `time` in nanoseconds.
     pub error: i64,
 }
 
 /// A process or a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
-    /// Its number; what is known by a text (`Spans`) has none.
+    /// Process id or device id. `None` for a process with a text id such as `Spans`.
     pub number: Option<i64>,
-    /// What it is called.
+    /// Name of the process.
     pub name: Name,
-    /// What is said beside it: `CPU`, `GPU 0`.
+    /// Label of the process: `CPU`, `GPU 0`.
     pub labels: Name,
 }
 
-/// What a track is of.
+/// Kind of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrackKind {
@@ -163,97 +167,100 @@ pub enum TrackKind {
     Thread,
     /// A stream of a device.
     Stream,
-    /// Something else that a recorder drew.
+    /// Another track drawn by the recorder.
     Other,
 }
 
 /// A thread, or a stream of a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Track {
-    /// Its process, or its device.
+    /// Index of the process or device.
     pub process: u32,
-    /// The number of the thread or stream.
+    /// Number of the thread or stream.
     pub number: Option<i64>,
-    /// What it is called.
+    /// Name of the track.
     pub name: Name,
-    /// What it is of.
+    /// Kind of the track.
     pub kind: TrackKind,
-    /// Where slices stand that cross others of this track: the track that they cross.
+    /// Track that contains the slices crossed by this track's slices. `None` for the first track of
+    /// a thread or stream.
     pub overlaps: Option<u32>,
-    /// Its slices.
+    /// Range of the track's slices in [`Trace::slices`].
     pub slices: Range<usize>,
     pub(crate) sort_index: i64,
 }
 
-/// From a beginning to an end, on a track.
+/// Time span with a name on a track.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slice {
-    /// In nanoseconds of the trace's own time.
+    /// Start in nanoseconds of the trace's own time.
     pub start: i64,
-    /// In nanoseconds.
+    /// Duration in nanoseconds.
     pub duration: i64,
-    /// The time in which the slice is the innermost one of its track, in nanoseconds. Where slices
-    /// of a thread cross, on several tracks, it is the innermost one of the thread.
+    /// Self time in nanoseconds, in which the slice is the innermost one of its track. If slices of
+    /// a thread cross on several tracks, it is the innermost one of the thread.
     pub self_duration: i64,
-    /// What happened.
+    /// Name of the slice.
     pub name: Name,
-    /// In [`Trace::tracks`].
+    /// Index of the track in [`Trace::tracks`].
     pub track: u32,
-    /// What ties launches to what they launched; 0 if there is nothing.
+    /// Correlation id that links a launch to its work. 0 if there is none.
     pub correlation: u32,
     pub(crate) parent: u32,
     pub(crate) details: u32,
-    /// What kind of thing happened.
+    /// Category of the slice.
     pub category: Category,
-    /// How many slices are around it.
+    /// Number of enclosing slices, at most [`u16::MAX`].
     pub depth: u16,
 }
 
 impl Slice {
-    /// When it ended.
+    /// Returns the end in nanoseconds of the trace's own time.
     pub fn end(&self) -> i64 {
         self.start.saturating_add(self.duration)
     }
 
-    /// The place in [`Trace::slices`] of the one directly around it. It may be on another track of
-    /// the same thread.
+    /// Returns the index in [`Trace::slices`] of the directly enclosing slice. It may be on another
+    /// track of the same thread.
     pub fn parent(&self) -> Option<usize> {
         (self.parent != NONE).then_some(self.parent as usize)
     }
 }
 
-/// What only some slices have.
+/// Details that only some slices have.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Details {
-    /// What ties forward to backward ops; 0 if there is nothing.
+    /// Sequence number that links forward and backward ops. 0 if there is none.
     pub sequence: u64,
-    /// Sizes of inputs, as in the trace.
+    /// Input shapes as written in the trace.
     pub shapes: Name,
-    /// Bytes moved.
+    /// Number of moved bytes.
     pub bytes: u64,
-    /// Floating-point operations.
+    /// Number of floating-point operations.
     pub flops: u64,
-    /// What was open where it was called, if that was on another thread: `outer;inner`.
+    /// Open slices at the call site if it was on another thread: `outer;inner`.
     pub called_from: Name,
-    /// Its number among the collectives of the run, if it is one: all ranks count alike.
+    /// Sequence number of a collective. All ranks count alike.
     pub collective: Option<u64>,
-    /// The stream that was waited for, if it is known; of a stream that waits for an event, which it is itself.
+    /// Stream that was waited for, if it is known. If a stream waits for an event, this is the
+    /// waiting stream itself.
     pub stream: Option<i32>,
-    /// The event that was waited for.
+    /// Event that was waited for.
     pub event: EventWait,
-    /// How a kernel was launched: `regs:32 static_shared:0 dynamic_shared:0 grid:108,1,1 block:256,1,1
-    /// occ_pct:50`, as XProf has it, where the trace was [read for it](crate::kineto::read_for_xprof).
+    /// Launch configuration of a kernel in XProf's format: `regs:32 static_shared:0
+    /// dynamic_shared:0 grid:108,1,1 block:256,1,1 occ_pct:50`. It requires a trace [read for
+    /// XProf](crate::kineto::read_for_xprof).
     pub launch: Name,
-    /// The message of a collective, as JSON of a [`Message`]; empty if it is not known.
+    /// Message of a collective as JSON of a [`Message`]. Empty if it is unknown.
     pub message: Name,
 }
 
-/// An event of a device's library, which a thread or a stream waits for, as far as it is known.
+/// Event of a device's library that a thread or stream waited for, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventWait {
-    /// The stream that it was recorded on.
+    /// Stream on which the event was recorded.
     pub stream: Option<i32>,
-    /// The [`Slice::correlation`] of the call that recorded it; 0 if it is not known.
+    /// [`Slice::correlation`] of the call that recorded the event. 0 if it is unknown.
     pub recorded_by: u32,
 }
 
@@ -263,82 +270,82 @@ impl Default for Name {
     }
 }
 
-/// What an arrow means.
+/// Meaning of a flow arrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FlowKind {
-    /// From a forward op to its backward op.
+    /// Arrow from a forward op to its backward op.
     ForwardBackward,
-    /// From a launch to what it launched.
+    /// Arrow from a launch call to its work.
     Launch,
-    /// Anything else.
+    /// Any other arrow.
     Other,
 }
 
-/// An arrow, from one slice to another: places in [`Trace::slices`].
+/// Flow arrow between two slices, given by their indices in [`Trace::slices`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
-    /// What it means.
+    /// Meaning of the arrow.
     pub kind: FlowKind,
-    /// Where it begins.
+    /// Slice at which the arrow begins.
     pub from: u32,
-    /// Where it ends.
+    /// Slice at which the arrow ends.
     pub to: u32,
 }
 
-/// A counter at a moment.
+/// Counter value at a moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Counter {
-    /// In nanoseconds of the trace's own time.
+    /// Time in nanoseconds of the trace's own time.
     pub time: i64,
-    /// Whose, in [`Trace::processes`].
+    /// Index of the process in [`Trace::processes`].
     pub process: u32,
-    /// What is counted.
+    /// Name of the counter.
     pub name: Name,
-    /// How much.
+    /// Value of the counter.
     pub value: f64,
 }
 
 impl Trace {
-    /// What a slice is called.
+    /// Returns the name of a slice.
     pub fn name(&self, slice: &Slice) -> &str {
         self.names.text(slice.name)
     }
 
-    /// What a slice has besides, if it has.
+    /// Returns the details of a slice, if it has any.
     pub fn details(&self, slice: &Slice) -> Option<&Details> {
         self.details.get(slice.details as usize)
     }
 
-    /// Time of slices that cross others of their thread, in nanoseconds. It belongs to the
-    /// innermost slice that is open at each moment.
+    /// Returns the time of slices that cross others of their thread, in nanoseconds. Each moment
+    /// belongs to the innermost open slice.
     pub fn crossing_ns(&self) -> i64 {
         self.crossings.duration
     }
 
-    /// Stretches of a thread on which slices cross, with the innermost slice of each; `None` if
-    /// they do not.
+    /// Returns the stretches of a thread with crossing slices, each with its innermost slice.
+    /// `None` if no slices cross on the thread.
     pub(crate) fn crossing(&self, track: usize) -> Option<&[(i64, i64, u32)]> {
         self.crossings.of_track(track).map(Vec::as_slice)
     }
 
-    /// Places of all slices, parents before what is inside of them.
+    /// Returns the indices of all slices, parents before children.
     pub(crate) fn parents_first(&self) -> impl Iterator<Item = usize> {
         self.crossings.parents_first(self.slices.len())
     }
 
-    /// The slices of a track.
+    /// Returns the slices of a track.
     pub fn of_track(&self, track: &Track) -> &[Slice] {
         &self.slices[track.slices.clone()]
     }
 
-    /// What a slice is inside of, from the innermost to the outermost.
+    /// Returns the enclosing slices of a slice, innermost first.
     pub fn around(&self, slice: &Slice) -> impl Iterator<Item = &Slice> {
         let next = |slice: &Slice| slice.parent().map(|place| &self.slices[place]);
         std::iter::successors(next(slice), move |slice| next(slice))
     }
 
-    /// Returns a value for each slice, made of the value of the slice directly around it, or of
-    /// `outside` where there is none. However deep slices are nested, each is visited once.
+    /// Returns a value for each slice, computed from the value of its parent, or from `outside` if
+    /// it has no parent. Each slice is visited once, regardless of the nesting depth.
     pub(crate) fn inherited<T: Copy>(
         &self,
         outside: T,
@@ -353,20 +360,20 @@ impl Trace {
         values
     }
 
-    /// From the first beginning to the last end; `None` if nothing happened.
+    /// Returns the first start and the last end. `None` if the trace has no slices.
     pub fn window(&self) -> Option<(i64, i64)> {
         let start = self.slices.iter().map(|slice| slice.start).min()?;
         let end = self.slices.iter().map(Slice::end).max()?;
         Some((start, end))
     }
 
-    /// The tracks of this kind, with their places; without those of what crosses others.
+    /// Returns the tracks of this kind with their indices, except tracks of crossing slices.
     pub fn tracks_of(&self, kind: TrackKind) -> impl Iterator<Item = (usize, &Track)> {
         let is_it = move |track: &Track| track.kind == kind && track.overlaps.is_none();
         self.tracks.iter().enumerate().filter(move |(_, track)| is_it(track))
     }
 
-    /// What a track is called, with its device where it is a stream.
+    /// Returns the name of a track. For a stream, it includes the device.
     pub fn track_name(&self, track: usize) -> String {
         let track = &self.tracks[track];
         let own = self.names.text(track.name);
@@ -377,7 +384,7 @@ impl Trace {
         }
     }
 
-    /// The number of the device that a slice stands on; -1 if it has none.
+    /// Returns the device id of a slice, or -1 if it has none.
     pub(crate) fn device_of(&self, slice: &Slice) -> i64 {
         let process = self.tracks[slice.track as usize].process;
         self.processes[process as usize].number.unwrap_or(-1)

@@ -1,27 +1,28 @@
-//! Texts that occur again and again, each kept once.
+//! Interned strings.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-/// Beginning of the name of a step.
+/// Prefix of step names.
 pub(crate) const STEP: &str = "ProfilerStep#";
 
-/// Returns a call's name without the prefix of CUDA's or HIP's library; `None` without such a prefix.
+/// Returns a call's name without the prefix of CUDA's or HIP's library. `None` if it has no such
+/// prefix.
 pub(crate) fn without_library_prefix(name: &str) -> Option<&str> {
     ["cuda", "cu", "hip"].iter().find_map(|begin| name.strip_prefix(begin))
 }
 
-/// A text of a [`Trace`](super::Trace), known by its number.
+/// Interned string of a [`Trace`](super::Trace).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(pub(crate) u32);
 
 impl Name {
-    /// The empty text.
+    /// The empty string.
     pub const EMPTY: Self = Self(0);
 }
 
-/// All texts of a trace.
+/// All interned strings of a trace.
 #[derive(Debug)]
 pub struct Names {
     all: Vec<Arc<str>>,
@@ -37,7 +38,7 @@ impl Default for Names {
 }
 
 impl Names {
-    /// The number of a text, which it gets when it is seen first.
+    /// Interns a string and returns its name.
     pub fn intern(&mut self, text: &str) -> Name {
         if let Some(number) = self.numbers.get(text) {
             return Name(*number);
@@ -49,34 +50,34 @@ impl Names {
         Name(number)
     }
 
-    /// The text.
+    /// Returns the text of a name.
     pub fn text(&self, name: Name) -> &str {
         &self.all[name.0 as usize]
     }
 
-    /// The number of a text that was seen.
+    /// Returns the name of a string if it is interned.
     pub fn find(&self, text: &str) -> Option<Name> {
         self.numbers.get(text).copied().map(Name)
     }
 
-    /// All of them, by their numbers.
+    /// Returns all strings in interning order.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         self.all.iter().map(|text| &**text)
     }
 
-    /// How many there are.
+    /// Returns the number of strings.
     pub fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// What is true of each of them, by their numbers: asked once for each.
+    /// Computes a value for each string, calling `ask` once per string.
     pub(crate) fn map<T>(&self, ask: impl FnMut(&str) -> T) -> ByName<T> {
         let mut ask = ask;
         ByName(self.all.iter().map(|text| ask(text)).collect())
     }
 }
 
-/// Something for each text.
+/// A value for each interned string.
 #[derive(Debug)]
 pub(crate) struct ByName<T>(Vec<T>);
 

@@ -1,19 +1,20 @@
-//! Which slices are inside of which.
+//! Nesting of slices.
 
 use std::cmp::Reverse;
 
 use super::room::Room;
 use super::{NONE, Slice};
 
-/// Puts the slices of one track in order, and those that cross others on further tracks, so that on each
-/// of them whatever is not apart is inside. What was first in the file is around what has the same times.
+/// Sorts the slices of a track and distributes crossing slices to further tracks, so that slices on
+/// each track either nest or are disjoint. If slices have equal times, the first one in the file
+/// encloses the others.
 ///
-/// Of two slices that cross, the one that begins later is moved, unless it is a step: what happens
-/// in a step is inside of it on the first track, whatever else crosses the step.
+/// Of two crossing slices, the later one is moved unless it is a step. The slices of a step stay
+/// nested in it on the first track, even if other slices cross the step.
 pub(super) fn lanes(mut slices: Vec<Slice>, is_step: impl Fn(&Slice) -> bool) -> Vec<Vec<Slice>> {
     slices.sort_by_key(|slice| (slice.start, Reverse(slice.duration)));
     let steps = apart(slices.iter().filter(|slice| is_step(slice)));
-    // Mostly none crosses: nothing is moved then.
+    // In most traces no slices cross, and then none is moved.
     let mut open: Vec<i64> = Vec::new();
     let first = slices.iter().position(|slice| {
         while open.last().is_some_and(|end| *end <= slice.start) {
@@ -55,15 +56,15 @@ fn apart<'slices>(steps: impl Iterator<Item = &'slices Slice>) -> Vec<(i64, i64)
     apart
 }
 
-/// Whether a slice begins before one of the steps and ends in it.
+/// Returns `true` if a slice begins before one of the steps and ends in it.
 fn ends_in(steps: &[(i64, i64)], slice: &Slice) -> bool {
     let begun = steps.partition_point(|(start, _)| *start < slice.end());
     let last = begun.checked_sub(1).map(|last| steps[last]);
     last.is_some_and(|(start, end)| slice.start < start && slice.end() < end)
 }
 
-/// Writes down which slice is directly around each, how many are, and what time each has for itself. The
-/// slices are all of one track that begins at `first` of all slices.
+/// Sets the parent, depth and self time of each slice. The slices belong to one track, which begins
+/// at index `first` of all slices.
 pub(super) fn tie(slices: &mut [Slice], first: usize) {
     let mut open: Vec<u32> = Vec::new();
     for place in 0..slices.len() {

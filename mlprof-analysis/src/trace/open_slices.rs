@@ -1,30 +1,32 @@
-//! The innermost of slices that cross each other, from one moment to the next.
+//! Search for the innermost open slice among crossing slices.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// A slice of a walk.
+/// Slice of the walk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
-    /// In nanoseconds.
+    /// End in nanoseconds.
     pub(super) end: i64,
     pub(super) is_step: bool,
 }
 
-/// A walk through a thread's slices in the order of their beginnings, in which each has a position.
+/// Walk through a thread's slices in order of their starts. Each slice is identified by its
+/// position in this order.
 ///
-/// *Cost*: logarithmic in the number of slices for each of them, however many are open.
+/// *Cost*: logarithmic in the number of slices for each slice, regardless of the number of open
+/// slices.
 #[derive(Debug)]
 pub(super) struct OpenSlices {
     slices: Vec<Span>,
-    /// All ends in order: the place of an end is the slice's rank.
+    /// All ends in order. The index of an end is the rank of its slice.
     ends: Vec<i64>,
     ranks: Vec<u32>,
     now: i64,
     /// Ranks of open slices.
     open: BinaryHeap<Reverse<u32>>,
-    /// Positions of open slices, and of those that are not steps, by their ranks.
+    /// Positions of open slices by rank. `no_steps` excludes steps.
     all: Latest,
     no_steps: Latest,
 }
@@ -51,7 +53,7 @@ impl OpenSlices {
         self.slices[position as usize].is_step
     }
 
-    /// Opens a slice, which begins now. One without a duration is over at once.
+    /// Opens a slice, which begins now. A slice without a duration closes immediately.
     pub(super) fn open(&mut self, position: u32) {
         let Span { end, is_step } = self.slices[position as usize];
         if end <= self.now {
@@ -69,7 +71,7 @@ impl OpenSlices {
     pub(super) fn until(&mut self, until: i64, mut stretch: impl FnMut(i64, i64, u32)) {
         while self.now < until {
             let Some(innermost) = self.innermost(0..self.ends.len()) else { break };
-            // What is innermost may change where any slice ends.
+            // The innermost slice can change whenever a slice ends.
             let first = self.open.peek().map(|Reverse(rank)| self.ends[*rank as usize]);
             let next = first.unwrap_or(until).min(until);
             stretch(self.now, next, innermost);
@@ -80,7 +82,7 @@ impl OpenSlices {
         self.close();
     }
 
-    /// Forgets slices that have ended by now.
+    /// Closes slices that have ended by now.
     fn close(&mut self) {
         while let Some(Reverse(rank)) = self.open.peek().copied()
             && self.ends[rank as usize] <= self.now
@@ -91,18 +93,18 @@ impl OpenSlices {
         }
     }
 
-    /// The innermost slice that contains what begins now and ends at `end`.
+    /// Returns the innermost open slice that encloses a slice from now to `end`.
     pub(super) fn around(&mut self, end: i64) -> Option<u32> {
         self.innermost(self.before(end)..self.ends.len())
     }
 
-    /// The number of slices that end before this.
+    /// Returns the number of slices that end before `end`.
     fn before(&self, end: i64) -> usize {
         self.ends.partition_point(|other| *other < end)
     }
 
-    /// The slice that began last of those with these ranks. If it is a step that others cross, it
-    /// is the one of those that began last.
+    /// Returns the slice that began last among the open slices of these ranks. If it is a step,
+    /// slices that end within it take precedence, and the last one of these to begin is returned.
     fn innermost(&mut self, ranks: Range<usize>) -> Option<u32> {
         let last = self.all.last(ranks.clone())?;
         let Span { end, is_step } = self.slices[last as usize];
@@ -114,12 +116,13 @@ impl OpenSlices {
     }
 }
 
-/// Positions by rank, of which the last one in a range of ranks is found: a binary tree of maxima.
+/// Positions by rank, stored in a binary tree of maxima for finding the last position in a range of
+/// ranks.
 #[derive(Debug)]
 struct Latest {
-    /// A position and 1; 0 for none. The root is at 1, and the leaves are the second half.
+    /// Position plus 1, or 0 for none. The root is at index 1, and the leaves are the second half.
     tree: Vec<u32>,
-    /// Nodes of the tree that were visited.
+    /// Number of visited tree nodes.
     #[cfg(test)]
     visited: usize,
 }
@@ -178,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// The same by looking at all open slices.
+    /// Finds the innermost slice by scanning all open slices, as a reference for the tests.
     fn innermost(open: &[(u32, Span)], least: i64) -> Option<u32> {
         let mut around = open.iter().rev().filter(|(_, span)| span.end >= least);
         let (last, step) = around.next()?;
@@ -224,7 +227,8 @@ mod tests {
         }
     }
 
-    /// Slices that all cross each other, each of which begins and ends later than the one before.
+    /// Checks the cost for slices that all cross each other. Each begins and ends later than the
+    /// previous one.
     #[test]
     fn work_grows_with_the_logarithm_of_open_slices() {
         let visited = |count: u32| {

@@ -1,10 +1,10 @@
-//! Slices, arrows, tracks and processes as they are read, before a trace is assembled from them.
+//! Slices, arrows, tracks and processes as read from a file, before the trace is assembled.
 
 use std::sync::Arc;
 
 use super::{Category, Details, FlowKind, Name, Process, TrackKind};
 
-/// How a process or thread is known: mostly by a number.
+/// Id of a process or thread, usually a number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PlaceId {
     /// A number.
@@ -21,7 +21,8 @@ impl PlaceId {
         }
     }
 
-    /// The number of a stream or a device, which a text such as `stream 7` or `GPU 0` ends with.
+    /// Returns the number of a stream or device, which is at the end of a text such as `stream 7`
+    /// or `GPU 0`.
     pub(super) fn device_number(&self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -30,44 +31,44 @@ impl PlaceId {
     }
 }
 
-/// The last number of a text: 13 of `Stream #13`.
+/// Returns the last number in a text, such as 13 for `Stream #13`.
 pub(super) fn number_in(text: &str) -> Option<i64> {
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let start = digits.rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
     digits.get(start..)?.parse().ok()
 }
 
-/// A slice as it is read: in no order.
+/// Unsorted slice as read from a file.
 #[derive(Debug, Clone, Copy)]
 pub struct RawSlice {
-    /// Where it stands: a number from [`TraceBuilder::track`](super::TraceBuilder::track).
+    /// Track number from [`TraceBuilder::track`](super::TraceBuilder::track).
     pub track: u32,
-    /// What happened.
+    /// Name of the slice.
     pub name: Name,
-    /// What kind of thing.
+    /// Category of the slice.
     pub category: Category,
-    /// In nanoseconds of the trace's own time.
+    /// Start in nanoseconds of the trace's own time.
     pub start: i64,
-    /// In nanoseconds; less than nothing is nothing.
+    /// Duration in nanoseconds. Negative values count as 0.
     pub duration: i64,
-    /// What ties it to others; 0 if nothing does.
+    /// Correlation id. 0 if there is none.
     pub correlation: u32,
-    /// What it has besides. Nothing is kept of it if it is the default.
+    /// Further details. The default uses no memory.
     pub details: Details,
 }
 
 /// One end of an arrow.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowEnd {
-    /// What the arrow means.
+    /// Meaning of the arrow.
     pub kind: FlowKind,
-    /// Its number.
+    /// Id of the arrow.
     pub id: u64,
-    /// Where it stands.
+    /// Track number of the end.
     pub track: u32,
-    /// When, in nanoseconds.
+    /// Time in nanoseconds.
     pub time: i64,
-    /// Whether it is where the arrow ends.
+    /// `true` if the arrow ends here.
     pub is_end: bool,
 }
 
@@ -92,7 +93,7 @@ pub(super) struct RawTrack {
 #[derive(Debug)]
 pub(super) struct RawProcess {
     pub(super) process: Process,
-    /// The last label that names a device: a process may have the same number.
+    /// Last label that names a device, kept separately because a process may have the same number.
     pub(super) device_labels: Name,
     pub(super) id: PlaceId,
 }

@@ -1,23 +1,23 @@
-//! Lanes that have room for a slice.
+//! Search for lanes with room for a slice.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The ends of open slices on any number of lanes. On each lane slices are inside of each other, so
-/// the one that was added last ends first.
+/// Ends of open slices on any number of lanes. Slices on a lane nest, so the last added slice ends
+/// first.
 ///
-/// *Cost*: logarithmic in the number of lanes, however many slices are open.
+/// *Cost*: logarithmic in the number of lanes, regardless of the number of open slices.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    /// Ends of each lane, the innermost last.
+    /// Ends of open slices on each lane, innermost last.
     open: Vec<Vec<i64>>,
-    /// All ends, with their lanes.
+    /// All ends with their lanes.
     ends: BinaryHeap<Reverse<(i64, usize)>>,
-    /// A complete binary tree of maxima over the innermost ends of all lanes; a lane on which
-    /// nothing is open has `i64::MAX`, and so have lanes that do not exist yet. The root is at 1,
-    /// and the leaves are the second half.
+    /// Complete binary tree of maxima over the innermost ends of all lanes. An empty lane or a lane
+    /// that does not exist yet has `i64::MAX`. The root is at index 1, and the leaves are the
+    /// second half.
     innermost: Vec<i64>,
-    /// Nodes of the tree that were visited.
+    /// Number of visited tree nodes.
     #[cfg(test)]
     visited: usize,
 }
@@ -44,17 +44,18 @@ impl Room {
         }
     }
 
-    /// Returns the first lane from `from` on that has room for what ends at `end`.
+    /// Returns the first lane from `from` on with room for a slice that ends at `end`.
     pub(super) fn first(&mut self, from: usize, end: i64) -> usize {
         let leaves = self.innermost.len() / 2;
         if from >= leaves {
             return from;
         }
-        // Up, to the first subtree on the right that has room, and down to its first leaf.
+        // The search goes up to the first subtree on the right with room, then down to its first
+        // leaf.
         let mut node = from + leaves;
         while self.innermost[node] < end {
             self.visit();
-            // A right child is the last of its parent's subtree.
+            // A right child has no further sibling, so the search continues at its parent.
             while node % 2 == 1 {
                 node /= 2;
                 if node <= 1 {
@@ -87,7 +88,7 @@ impl Room {
         }
     }
 
-    /// Makes the tree larger, so that it has this lane.
+    /// Enlarges the tree so that it includes this lane.
     fn grow(&mut self, lane: usize) {
         let leaves = (lane + 1).next_power_of_two();
         let of_lane = |lane: usize| self.open.get(lane).and_then(|open| open.last()).copied();
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against looking at one lane after the other.
+        /// Compares the search with a scan of all lanes.
         #[test]
         fn the_first_lane_with_room_is_found(
             slices in proptest::collection::vec((0_i64..4, 0_i64..12, 0_usize..2), 0..60),
@@ -147,7 +148,8 @@ mod tests {
         }
     }
 
-    /// Slices that all cross each other, each of which begins and ends later than the one before.
+    /// Checks the cost for slices that all cross each other. Each begins and ends later than the
+    /// previous one.
     #[test]
     fn work_grows_with_the_logarithm_of_lanes() {
         let visited = |count: i64| {

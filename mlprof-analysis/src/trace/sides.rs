@@ -1,15 +1,16 @@
-//! Threads and streams that share a number.
+//! Separation of threads and streams that share a number.
 //!
-//! Kineto numbers devices from 0 as processes, and a container numbers its processes from 1: both
-//! may have the number 1. Categories of slices state on which side of it they are.
+//! Kineto writes devices as processes numbered from 0, and a container numbers its processes
+//! from 1. A device and a process can therefore have the same number. The categories of slices
+//! distinguish the two.
 
 use rustc_hash::FxHashMap;
 
 use super::raw::RawTrack;
 use super::{Name, Slice, TrackKind};
 
-/// Moves the device's slices of tracks that hold those of a thread as well to tracks of their own,
-/// which follow the others. Returns the new track of each old one.
+/// Moves device slices from tracks that also contain thread slices to new tracks at the end of the
+/// list. Returns the new track of each such track.
 pub(super) fn split(tracks: &mut Vec<RawTrack>, slices: &mut [Slice]) -> FxHashMap<u32, u32> {
     let mut twins = FxHashMap::default();
     for place in 0..tracks.len() {

@@ -1,4 +1,4 @@
-//! What devices did.
+//! XProf planes of devices.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,11 @@ use super::plane::{EventName, Plane};
 use crate::trace::{Category, TrackKind};
 use crate::vendor::Vendor;
 
-/// How a kernel was launched, where the trace does not say: without it XProf has no row for the kernel.
+/// Launch configuration for kernels whose trace has none. XProf shows no row for a kernel without
+/// it.
 const NOT_KNOWN: &str = "regs:0 static_shared:0 dynamic_shared:0 grid:0,0,0 block:0,0,0 occ_pct:0";
 
-/// One per device, by its number.
+/// Returns one plane per device, ordered by device id.
 pub(super) fn planes(source: &Source<'_>) -> Vec<XPlane> {
     let ops = ops_of_launches(source);
     let of_calls = Vendor::of_calls(source.trace);
@@ -37,7 +38,7 @@ pub(super) fn planes(source: &Source<'_>) -> Vec<XPlane> {
     planes.into_values().map(Plane::finish).collect()
 }
 
-/// A vendor as XProf calls it.
+/// Returns the vendor's name in XProf.
 fn in_xprof(vendor: Vendor) -> &'static str {
     match vendor {
         Vendor::Nvidia => "Nvidia",
@@ -47,15 +48,15 @@ fn in_xprof(vendor: Vendor) -> &'static str {
 }
 
 fn of_device(device: i64, vendor: &str) -> Plane {
-    // The numbers of planes: 0 and 1 are taken.
+    // Plane ids 0 and 1 are taken.
     let mut plane = Plane::new(device.saturating_add(2), format!("/device:GPU:{device}"));
-    // XProf shows "Nvidia GPU" and "AMD GPU", and of others "GPU".
+    // XProf shows "Nvidia GPU" and "AMD GPU", and "GPU" for other vendors.
     let vendor = plane.text("device_vendor", vendor);
     plane.say(vendor);
     plane
 }
 
-/// The innermost op around each call that launched something, by the number of the launch.
+/// Returns the innermost op around each launch call, by correlation id.
 fn ops_of_launches(source: &Source<'_>) -> FxHashMap<u32, usize> {
     let slices = source.trace.slices.iter().enumerate();
     let calls = slices.filter(|(_, slice)| slice.correlation != 0 && slice.category.is_runtime());
@@ -99,7 +100,8 @@ fn event(
     event
 }
 
-/// Kineto's `Memcpy HtoD (Pageable -> Device)` by the beginning that XProf tells copies by.
+/// Converts Kineto's name, such as `Memcpy HtoD (Pageable -> Device)`, to the prefix by which XProf
+/// classifies copies.
 fn copy(name: &str) -> &'static str {
     match direction(name) {
         Some(('H', 'D')) => "MemcpyHToD",

@@ -1,4 +1,4 @@
-//! What threads did.
+//! XProf plane of the host's threads.
 
 use super::Source;
 use std::cmp::Reverse;
@@ -9,7 +9,7 @@ use super::op_names;
 use super::plane::{EventName, Plane};
 use crate::trace::{Category, Slice, TrackKind};
 
-/// What XProf takes for the loop waiting for its input.
+/// Event name that XProf interprets as waiting for input.
 const INPUT: &str = "IteratorGetNext";
 
 pub(super) fn plane(source: &Source<'_>) -> XPlane {
@@ -35,7 +35,7 @@ fn event(source: &Source<'_>, place: usize, plane: &mut Plane) -> XEvent {
     if let Some(step) = source.meanings.step(slice) {
         let id = plane.event(EventName::Step(slice.name), || ("ProfilerStep".to_owned(), own()));
         let mut event = source.event(slice, id);
-        // `_r`: that it is what steps are, which XProf asks for.
+        // `_r` marks the event as a step root, which XProf requires.
         event.stats.push(plane.number("step_num", step.cast_signed()));
         event.stats.push(plane.number("_r", 1));
         return event;
@@ -66,13 +66,14 @@ fn event(source: &Source<'_>, place: usize, plane: &mut Plane) -> XEvent {
 }
 
 impl Source<'_> {
-    /// As XProf knows it.
+    /// Returns an op's name in XProf's format.
     pub(super) fn op(&self, place: usize) -> String {
         let module = self.meanings.module(place).map_or("", |name| self.trace.names.text(name));
         op_names::op(module, self.trace.name(&self.trace.slices[place]))
     }
 
-    /// Whether it is where the waiting begins: what is inside of it is a part of the same.
+    /// Returns `true` for the outermost slice of a wait for data. Slices nested in it belong to the
+    /// same wait.
     fn begins_waiting_for_data(&self, place: usize) -> bool {
         let is_around =
             |slice: &Slice| slice.parent().is_some_and(|around| self.meanings.is_in_data(around));

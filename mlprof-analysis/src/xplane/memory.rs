@@ -1,4 +1,4 @@
-//! What was allocated and freed, as events of the threads that did it.
+//! Allocations and frees as events on their threads.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::Trace;
 use crate::trace::{Category, MemoryChange};
 
 pub(super) struct Memory<'trace> {
-    /// What each thread did, and the most that had been taken by then on the same device.
+    /// Changes of each thread, each with the peak bytes in use on its device until then.
     of_tracks: FxHashMap<u32, Vec<(&'trace MemoryChange, u64)>>,
-    /// The memory that each device has; where that is not known, the most that it had in use or
-    /// reserved.
+    /// Memory capacity of each device in bytes. If it is unknown, this is the largest number of
+    /// bytes in use or reserved.
     capacities: BTreeMap<Option<u32>, u64>,
 }
 
@@ -24,7 +24,7 @@ impl<'trace> Memory<'trace> {
         let mut memory = Self { of_tracks: FxHashMap::default(), capacities: BTreeMap::new() };
         for change in &trace.memory {
             let peak = peaks.entry(change.device).or_default();
-            // Before the first change that is a free, more was in use.
+            // If the first change is a free, more memory was in use before it.
             let before = change.allocated.saturating_add_signed(change.bytes.saturating_neg());
             *peak = change.allocated.max(before).max(*peak);
             let capacity = memory.capacities.entry(change.device).or_insert_with(|| {
@@ -80,7 +80,8 @@ impl<'trace> Memory<'trace> {
         let mut stats = vec![plane.text("allocator_name", &allocator)];
         stats.extend(numbers.map(|(name, value)| plane.number(name, value.cast_signed())));
         if let Some(op) = change.track.and_then(|track| innermost_op(source, track, change.time)) {
-            // XProf counts it as a call of what it names, so that is not the op itself.
+            // XProf counts this event as a call of the named op, so the name must differ from the
+            // op's own name.
             let name = source.op(op);
             let name = name.split(':').next().unwrap_or_default();
             stats.push(plane.text("tf_op", &format!("{name}(memory)")));
@@ -94,7 +95,7 @@ impl<'trace> Memory<'trace> {
     }
 }
 
-/// What the thread was in at that moment.
+/// Returns the innermost op of a thread at a moment.
 fn innermost_op(source: &Source<'_>, track: u32, time: i64) -> Option<usize> {
     let slices = source.trace.tracks[track as usize].slices.clone();
     let own = &source.trace.slices[slices.clone()];

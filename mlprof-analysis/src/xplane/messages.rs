@@ -1,10 +1,10 @@
-//! The messages that a file consists of: `tensorflow/tsl/profiler/protobuf/xplane.proto`.
+//! Protocol Buffers messages of a file: `tensorflow/tsl/profiler/protobuf/xplane.proto`.
 
 use std::collections::BTreeMap;
 
 use prost::{Message, Oneof};
 
-/// A file.
+/// Root message of a file.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct XSpace {
     #[prost(message, repeated, tag = "1")]
@@ -17,7 +17,7 @@ pub(super) struct XSpace {
     pub(super) hostnames: Vec<String>,
 }
 
-/// A machine's threads, or a device.
+/// Threads of a machine, or a device.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct XPlane {
     #[prost(int64, tag = "1")]
@@ -34,24 +34,24 @@ pub(super) struct XPlane {
     pub(super) stats: Vec<XStat>,
 }
 
-/// A thread, or a stream.
+/// Thread or stream.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct XLine {
     #[prost(int64, tag = "1")]
     pub(super) id: i64,
     #[prost(string, tag = "2")]
     pub(super) name: String,
-    /// Unix time, from which its events count.
+    /// Unix time in nanoseconds from which the events' offsets count.
     #[prost(int64, tag = "3")]
     pub(super) timestamp_ns: i64,
-    /// By their beginnings, what is around others before them.
+    /// Events in order of their starts. Enclosing events precede nested ones.
     #[prost(message, repeated, tag = "4")]
     pub(super) events: Vec<XEvent>,
     #[prost(int64, tag = "9")]
     pub(super) duration_ps: i64,
 }
 
-/// Something that took time.
+/// Time span.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct XEvent {
     #[prost(int64, tag = "1")]
@@ -64,7 +64,7 @@ pub(super) struct XEvent {
     pub(super) stats: Vec<XStat>,
 }
 
-/// A value, by the number of its name.
+/// Value with the id of its name.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct XStat {
     #[prost(int64, tag = "1")]
@@ -83,7 +83,7 @@ pub(super) enum Value {
     Text(String),
 }
 
-/// What events of one name have in common.
+/// Properties shared by all events of one name.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct XEventMetadata {
     #[prost(int64, tag = "1")]
@@ -94,7 +94,7 @@ pub(super) struct XEventMetadata {
     pub(super) display_name: String,
 }
 
-/// The name of values.
+/// Name of a value.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct XStatMetadata {
     #[prost(int64, tag = "1")]

@@ -1,4 +1,5 @@
-//! Writes traces as XProf and TensorBoard's Profile page read them (`.xplane.pb`): an `XSpace`.
+//! Writer for XProf's format (`.xplane.pb`, an `XSpace` message), which XProf and TensorBoard's
+//! Profile page read.
 //!
 //! | in the trace | in XProf |
 //! |---|---|
@@ -12,7 +13,8 @@
 //! | allocations and frees | `MemoryAllocation`, `MemoryDeallocation`: the memory profile |
 //! | counters | not: XProf has no place for them |
 //!
-//! Format: `tensorflow/tsl/profiler/protobuf/xplane.proto`; names as xprof 2.24 understands them.
+//! The format is `tensorflow/tsl/profiler/protobuf/xplane.proto`. Names follow the conventions of
+//! xprof 2.24.
 
 mod device;
 mod host;
@@ -30,23 +32,24 @@ use crate::Trace;
 use crate::meaning::Meanings;
 use crate::trace::{Slice, Track};
 
-/// Where times are counted from, and what names mean.
+/// Trace to write, with its time range and the classification of its names.
 struct Source<'trace> {
     trace: &'trace Trace,
     meanings: Meanings,
-    /// In the trace's own time.
+    /// Start in nanoseconds of the trace's own time.
     start: i64,
     end: i64,
 }
 
-/// Writes a trace, with allocations and the launches of kernels if it was
-/// [read with them](crate::kineto::read_for_xprof).
+/// Writes a trace. Allocations and launch configurations are included if the trace was [read for
+/// XProf](crate::kineto::read_for_xprof).
 ///
-/// *Cost*: some microseconds and 200 bytes of memory per slice: the file is made in memory.
+/// *Cost*: some microseconds and 200 bytes of memory per slice, because the file is built in
+/// memory.
 ///
 /// # Errors
 ///
-/// What `out` says.
+/// Returns an error if writing to `out` fails.
 pub fn write(trace: &Trace, mut out: impl Write) -> io::Result<()> {
     out.write_all(&space(trace).encode_to_vec())
 }
@@ -72,7 +75,7 @@ fn space(trace: &Trace) -> XSpace {
 }
 
 impl Source<'_> {
-    /// When was recorded, which XProf shows.
+    /// Returns the plane with the recording times, which XProf displays.
     fn environment(&self) -> messages::XPlane {
         let mut plane = plane::Plane::new(0, "Task Environment".to_owned());
         for (name, time) in [("profile_start_time", self.start), ("profile_stop_time", self.end)] {
@@ -84,7 +87,7 @@ impl Source<'_> {
 
     fn line(&self, place: usize, track: &Track, events: Vec<XEvent>) -> XLine {
         XLine {
-            // A number of its own: threads of several processes may have the same.
+            // Line ids are consecutive, because threads of several processes may share a number.
             id: place as i64 + 1,
             name: self.trace.names.text(track.name).to_owned(),
             timestamp_ns: self.trace.info.base_ns.saturating_add(self.start),
@@ -103,7 +106,7 @@ impl Source<'_> {
     }
 }
 
-/// Of nanoseconds; as much as there is room for, which is a hundred days.
+/// Converts nanoseconds to picoseconds. The result saturates after about a hundred days.
 fn picoseconds(nanoseconds: i64) -> i64 {
     nanoseconds.saturating_mul(1000)
 }

@@ -1,8 +1,11 @@
-//! Names of ops as XProf takes them for such: `path/name:type`. Others it shows in the time line and in no table.
+//! Op names in XProf's format `path/name:type`. XProf shows other names in the time line but not in
+//! the op tables.
 
-/// An op of a module as XProf knows one. `module` is as traces name it (`[module]Linear: encoder.head`), or empty.
+/// Returns the XProf name of an op in a module. `module` is the module's name in the trace
+/// (`[module]Linear: encoder.head`), or empty.
 ///
-/// The path is of letters, digits and `_./>-`, and begins with a letter, a digit or a point; the type is a word.
+/// The path consists of letters, digits and `_./>-`, and begins with a letter, a digit or a dot.
+/// The type is an identifier.
 pub(super) fn op(module: &str, op: &str) -> String {
     let name = path(&op.replace("::", "."));
     let kind = word(op.rsplit("::").next().unwrap_or(op));
@@ -12,7 +15,8 @@ pub(super) fn op(module: &str, op: &str) -> String {
     }
 }
 
-/// Where in the model it is: what stands behind the type, or that where there is nothing behind it.
+/// Returns the path of a module in the model. The path follows the module's type, or is the whole
+/// name if there is no type.
 fn path_of_module(module: &str) -> &str {
     let named = module.rsplit(']').next().unwrap_or(module);
     let named = named.strip_prefix("nn.Module: ").unwrap_or(named);
@@ -33,7 +37,8 @@ fn word(text: &str) -> String {
     let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let word: String =
         text.chars().map(|letter| if is_allowed(letter) { letter } else { '_' }).collect();
-    // XProf knows TensorFlow's types, which begin with a capital or `_`, and JAX's, which have no capitals.
+    // XProf recognises TensorFlow's types, which begin with a capital or `_`, and JAX's types,
+    // which have no capitals.
     let is_tensorflow = |first: char| first.is_ascii_uppercase() || first == '_';
     let is_jax = |first: char| {
         first.is_ascii_lowercase() && !word.contains(|letter: char| letter.is_ascii_uppercase())

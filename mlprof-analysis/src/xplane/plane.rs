@@ -1,4 +1,4 @@
-//! A plane while it is filled: names are written once.
+//! Builder of a plane, which writes each name once.
 
 use std::collections::HashMap;
 
@@ -7,22 +7,22 @@ use rustc_hash::FxHashMap;
 use super::messages::{Value, XEventMetadata, XLine, XPlane, XStat, XStatMetadata};
 use crate::trace::Name;
 
-/// What decides what events are called.
+/// Key of an event's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum EventName {
-    /// As in the trace.
+    /// The name in the trace.
     Own(Name),
-    /// A step, of which XProf knows the number.
+    /// A step, whose number XProf needs.
     Step(Name),
-    /// The loop waits for its input.
+    /// A wait of the loop for its input.
     Input(Name),
     /// An op in a module.
     Op(Name, Option<Name>),
-    /// A copy between a device and another place.
+    /// A copy from or to a device.
     Copy(Name),
-    /// Memory is taken.
+    /// An allocation.
     Allocation,
-    /// Memory is given back.
+    /// A free.
     Deallocation,
 }
 
@@ -38,7 +38,8 @@ impl Plane {
         Self { plane, events: FxHashMap::default(), stats: HashMap::new() }
     }
 
-    /// The number of a name. If it is new, `name` makes it, and says what is shown in its place.
+    /// Returns the metadata id of an event name. For a new name, `name` returns the event's name
+    /// and its display name.
     pub(super) fn event(&mut self, key: EventName, name: impl FnOnce() -> (String, String)) -> i64 {
         let next = self.events.len() as i64 + 1; // memory ends before that does
         let id = *self.events.entry(key).or_insert(next);
@@ -67,7 +68,7 @@ impl Plane {
         self.stat(name, Value::Text(value.to_owned()))
     }
 
-    /// Of the whole plane.
+    /// Adds a value that applies to the whole plane.
     pub(super) fn say(&mut self, stat: XStat) {
         self.plane.stats.push(stat);
     }

@@ -4,7 +4,7 @@ use super::messages::{Value, XEvent, XPlane, XSpace};
 use crate::trace::TraceBuilder;
 use crate::{Trace, kineto};
 
-/// A step that waits for data, computes in a module, launches and copies.
+/// Trace of a step that waits for data, computes in a module, launches a kernel and copies.
 const TRACE: &str = r#"{"baseTimeNanoseconds": 1700000000000000000, "traceEvents":[
 {"ph":"X","cat":"user_annotation","name":"ProfilerStep#3","pid":9,"tid":9,"ts":10,"dur":900},
 {"ph":"X","cat":"user_annotation","name":"[_TrainingEpochLoop].train_dataloader_next","pid":9,"tid":9,"ts":20,"dur":100},
@@ -23,7 +23,7 @@ const TRACE: &str = r#"{"baseTimeNanoseconds": 1700000000000000000, "traceEvents
 {"ph":"M","name":"process_labels","pid":0,"tid":0,"args":{"labels":"GPU 0"}},
 {"ph":"M","name":"thread_name","pid":9,"tid":9,"args":{"name":"main"}}]}"#;
 
-/// As it is read back.
+/// Converts a trace to the XProf format and parses the result.
 fn space(json: &str) -> XSpace {
     written(&kineto::read_for_xprof(json.as_bytes()).expect("a trace"))
 }
@@ -38,7 +38,7 @@ fn plane<'space>(space: &'space XSpace, name: &str) -> &'space XPlane {
     space.planes.iter().find(|plane| plane.name == name).expect(name)
 }
 
-/// Events of the first line: their names, beginnings and durations in nanoseconds.
+/// Returns the names, starts and durations of the first line's events, in nanoseconds.
 fn events(plane: &XPlane) -> Vec<(&str, i64, i64)> {
     let event = |event: &XEvent| {
         let name = plane.event_metadata[&event.metadata_id].name.as_str();
@@ -48,7 +48,7 @@ fn events(plane: &XPlane) -> Vec<(&str, i64, i64)> {
     plane.lines[0].events.iter().map(event).collect()
 }
 
-/// A value of the first event of this name.
+/// Returns a value of the first event with this name.
 fn stat(plane: &XPlane, event: &str, stat: &str) -> Option<Value> {
     let is_it = |it: &&XEvent| plane.event_metadata[&it.metadata_id].name == event;
     let event = plane.lines.iter().flat_map(|line| &line.events).find(is_it)?;
@@ -113,7 +113,7 @@ fn devices_are_planes_and_kernels_know_their_op() {
     assert_eq!(stat(host, "cudaLaunchKernel", "correlation_id"), Some(Value::Signed(7)));
     let copy = "kind_src:device kind_dst:host size:64 dest:0 async:1";
     assert_eq!(stat(device, "MemcpyDToH", "memcpy_details"), text(copy));
-    // Nothing says which op copied.
+    // The trace does not link the copy to an op.
     assert_eq!(stat(device, "MemcpyDToH", "tf_op"), None);
 }
 
@@ -143,8 +143,8 @@ fn what_is_missing_is_said() {
     assert!(warning.starts_with("the end of the trace is missing"), "{warning}");
 }
 
-/// As PyTorch writes it with stacks: the frame of `profiler.step()` ends in the step that it
-/// begins.
+/// Checks a trace with stacks from PyTorch, in which the frame of `profiler.step()` ends in the
+/// step that it begins.
 #[test]
 fn steps_stay_on_the_line_of_what_they_launch() {
     let slice = |category: &str, name: &str, start: u32, duration: u32| {
@@ -160,7 +160,7 @@ fn steps_stay_on_the_line_of_what_they_launch() {
         json += &slice("python_function", "record.py(10): enter", start - 10, 15);
         json += &slice("user_annotation", &format!("ProfilerStep#{number}"), start, 980);
         json += &slice("cpu_op", "aten::mm", start + 100, 600);
-        // It crosses the op, as threads of a framework may.
+        // This slice crosses the op, as slices of framework threads can do.
         json += &slice("user_annotation", "late", start + 650, 100);
     }
     let json = json.trim_end_matches(',').to_owned() + "]}";
@@ -203,7 +203,7 @@ fn devices_are_of_the_vendor_and_have_the_memory_that_the_trace_says() {
     let host = plane(&of_described, "/host:CPU");
     let signed = |value| Some(Value::Signed(value));
     assert_eq!(stat(host, "MemoryAllocation", "bytes_available"), signed(952));
-    // More is in use before the first free.
+    // Before the first free, more memory was in use.
     let freed = described
         .replace(r#""Bytes":48,"Total Allocated":48"#, r#""Bytes":-52,"Total Allocated":48"#);
     let of_freed = space(&freed);

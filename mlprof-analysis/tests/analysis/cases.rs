@@ -1,16 +1,17 @@
-//! Handmade traces and their right answers. Times are in microseconds.
+//! Handmade traces with known results. Times are in microseconds.
 
 use mlprof_analysis::rollups::Rollups;
 use mlprof_analysis::{Activity, Analysis, PathKind, kineto};
 
-/// The analysis of a file beside the tests.
+/// Analyses a file in `tests/cases`.
 fn case(name: &str) -> Analysis {
     let path = format!("{}/tests/cases/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let file = std::fs::File::open(&path).expect("a case");
     Analysis::of(&kineto::read(file).expect("a trace"))
 }
 
-/// Two gemms and two all-reduces of one asynchronous step of 1,000 µs, which run until 9,900 µs.
+/// Checks a trace with two GEMMs and two all-reduces of one asynchronous step of 1,000 µs. The
+/// kernels run until 9,900 µs.
 #[test]
 fn all_device_tables_are_about_the_steps() {
     let analysis = case("overlap-beyond-window");
@@ -29,7 +30,7 @@ fn all_device_tables_are_about_the_steps() {
     assert!(text.contains("worked another 8.90 ms"), "{text}");
 }
 
-/// What a critical path goes through: kind, name and microseconds, the longest first.
+/// Returns the parts of the critical path: kind, name and duration in microseconds, longest first.
 fn path(analysis: &Analysis) -> Vec<(PathKind, &str, i64)> {
     let [path] = &analysis.critical_paths[..] else { panic!("{:?}", analysis.critical_paths) };
     let parts = path.parts.iter();
@@ -40,7 +41,7 @@ const NOTHING: PathKind = PathKind::Host(Activity::Nothing);
 const RUNTIME: PathKind = PathKind::Host(Activity::Runtime);
 const OP: PathKind = PathKind::Host(Activity::Op);
 
-/// One call launched a graph of ten kernels, which end 10 ms after the thread did.
+/// Checks a call that launches a graph of ten kernels, which end 10 ms after the thread does.
 #[test]
 fn a_path_begins_at_the_device_that_outlives_the_thread() {
     let analysis = case("device-outlives-host");
@@ -56,7 +57,8 @@ fn a_path_begins_at_the_device_that_outlives_the_thread() {
     assert!(rest.iter().all(|(kind, ..)| *kind != NOTHING), "{rest:?}");
 }
 
-/// A frame of Python around nothing is longer than all ops of the thread that launches.
+/// Checks that the launching thread is the main thread, although a Python frame of a sleeping
+/// thread is longer than all of its ops.
 #[test]
 fn the_thread_that_launches_is_the_main_thread_and_not_one_that_sleeps() {
     let analysis = case("sleeping-thread");
@@ -77,8 +79,8 @@ fn backward_is_on_the_path_whatever_frame_waits_for_it() {
     assert_eq!(python.map(|(.., time)| time).sum::<i64>(), 100);
 }
 
-/// Kernels that are over before the call returns that launched them did not hold it up, and one of
-/// them begins 6 µs before its call, by the clocks.
+/// Checks that kernels that end before their launch call returns do not delay the call. By the
+/// clocks, one of the kernels begins 6 µs before its call.
 #[test]
 fn launches_do_not_wait_for_their_kernels() {
     let analysis = case("launch-gaps");
@@ -91,7 +93,7 @@ fn launches_do_not_wait_for_their_kernels() {
     assert_eq!(path.iter().map(|(.., time)| time).sum::<i64>(), 6_000);
 }
 
-/// Nothing ties launches to kernels: a long gap of the device has no known cause.
+/// Checks a trace without correlation ids, in which a long gap of the device has no known cause.
 #[test]
 fn gaps_before_kernels_of_unknown_launches_are_unexplained() {
     let analysis = case("no-correlation");
@@ -110,7 +112,7 @@ fn gaps_before_kernels_of_unknown_launches_are_unexplained() {
     assert_eq!((stream.other_ns, stream.between_kernels_ns), (435_000, 15_000));
 }
 
-/// Both devices have a stream 7, and that of the other one ends later.
+/// Checks two devices that both have a stream 7. The stream of the other device ends later.
 #[test]
 fn a_stream_is_waited_for_on_its_device() {
     let analysis = case("two-devices");
@@ -124,7 +126,8 @@ fn a_stream_is_waited_for_on_its_device() {
     assert_eq!(path(&analysis), expected);
 }
 
-/// Steps 5 and 6, and between them an op whose kernel runs into step 6.
+/// Checks a trace with the steps 5 and 6. Between them is an op with a kernel that runs into
+/// step 6.
 #[test]
 fn work_outside_of_steps_is_in_no_table() {
     let analysis = case("outside-of-steps");
@@ -135,7 +138,7 @@ fn work_outside_of_steps_is_in_no_table() {
     assert_eq!((device.launches.launched, device.streams[0].span_ns), (1, 735_000));
 }
 
-/// What a step of a trace went into: action, activity and microseconds.
+/// Returns the parts of a step: action, activity and duration in microseconds.
 fn parts(analysis: &Analysis, step: usize) -> Vec<(Option<&str>, Activity, i64)> {
     let parts = analysis.steps[step].parts.iter();
     let mut parts: Vec<_> =
@@ -144,7 +147,7 @@ fn parts(analysis: &Analysis, step: usize) -> Vec<(Option<&str>, Activity, i64)>
     parts
 }
 
-/// An op of 150 µs is cut by the border of two steps.
+/// Checks an op of 150 µs that crosses the border between two steps.
 #[test]
 fn an_op_over_the_border_of_steps_is_in_both() {
     let analysis = case("crossing-steps");
@@ -157,7 +160,8 @@ fn an_op_over_the_border_of_steps_is_in_both() {
     assert_eq!(analysis.crossing_ns, 120_000);
 }
 
-/// `augment` begins within `prefetch` and outlives it; one op is in both, one in `augment` alone.
+/// Checks crossing actions: `augment` begins within `prefetch` and ends after it. One op is in
+/// both, and one op is only in `augment`.
 #[test]
 fn ops_in_actions_that_cross_are_in_the_innermost_one() {
     let analysis = case("asynchronous");
@@ -173,7 +177,7 @@ fn ops_in_actions_that_cross_are_in_the_innermost_one() {
     assert_eq!(analysis.crossing_ns, 420_000);
 }
 
-/// An action within itself takes no more time in sums per step than in the table of names.
+/// Checks that a recursive action has the same time in the sums per step as in the table of names.
 #[test]
 fn recursion_is_counted_once() {
     let path = format!("{}/tests/cases/recursion.json", env!("CARGO_MANIFEST_DIR"));

@@ -1,11 +1,11 @@
-//! Communication between devices: which kernels it is, what waits for it, and how fast it is.
+//! Tests of communication: recognition of its kernels, waits for it, and its bandwidth.
 
 use mlprof_analysis::ranks::{RankFacts, Ranks};
 use mlprof_analysis::{CollectiveTimes, PathKind, kineto};
 
 use crate::made::{MAIN, action, analysis, call, slice, with, work};
 
-/// Kernels of libraries other than NCCL, of 50 µs each.
+/// Communication kernels of libraries other than NCCL. Each runs for 50 µs in the test.
 const KERNELS: [&str; 10] = [
     "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>",
     "void vllm::cross_device_reduce_1stage<__hip_bfloat16, 8>",
@@ -34,8 +34,8 @@ fn communication_of_every_library_is_communication() {
     assert_eq!(times.exposed_communication_ns, 500_000);
 }
 
-/// A stream that computes 1 ms, waits 9 ms for an all-reduce on another one, then copies and
-/// computes.
+/// Returns the events of a stream that computes for 1 ms, waits 9 ms for an all-reduce on another
+/// stream, then copies and computes.
 fn waits_for_communication(knows_launches: bool) -> Vec<String> {
     let correlated = |number: u32| if knows_launches { number } else { number + 1_000 };
     let on = |stream, category, name, time, number| {
@@ -63,7 +63,7 @@ fn a_stream_that_waits_for_communication_says_so_whether_launches_are_known_or_n
     for knows_launches in [true, false] {
         let analysis = analysis(&waits_for_communication(knows_launches));
         let idle = analysis.devices[0].streams[0];
-        // With the 16 µs until the stream saw that the wait was over.
+        // The wait includes the 16 µs until the stream noticed its end.
         assert_eq!(idle.waiting_for_communication_ns, 9_016_000, "{idle:?}");
         assert_eq!((idle.between_kernels_ns, idle.other_ns), (4_000, 0), "{idle:?}");
         assert_eq!((idle.waiting_for_compute_ns, idle.waiting_for_memory_ns), (0, 0));
@@ -78,7 +78,8 @@ fn a_stream_that_waits_for_communication_says_so_whether_launches_are_known_or_n
     }
 }
 
-/// What a stream waited for has causes itself: here a copy that the host launched late.
+/// Checks that the causes of a wait are followed: the stream waited for a copy that the host
+/// launched late.
 #[test]
 fn a_wait_for_work_that_was_launched_late_is_the_hosts() {
     let on = |stream, category, name, time, number| {
@@ -104,8 +105,8 @@ fn a_wait_for_work_that_was_launched_late_is_the_hosts() {
     assert_eq!(sum + idle.between_kernels_ns + idle.busy_ns, idle.span_ns);
 }
 
-/// Kernels of another stream that happen to end before a kernel whose launch is not known explain
-/// nothing.
+/// Checks that kernels of another stream are not a cause if they only happen to end before a kernel
+/// with an unknown launch.
 #[test]
 fn work_that_was_not_waited_for_is_no_cause() {
     let on = |stream, name, ts, dur| slice((0, stream), "kernel", name, ts, dur);
@@ -115,7 +116,7 @@ fn work_that_was_not_waited_for_is_no_cause() {
     assert_eq!((idle.other_ns, idle.waiting_for_compute_ns), (900_000, 0), "{idle:?}");
 }
 
-/// Arguments of a collective, as PyTorch writes them.
+/// Returns the arguments of a collective in PyTorch's format.
 fn message(name: &str, dtype: &str, elements: (u64, u64)) -> String {
     format!(
         r#""Collective name":"{name}","dtype":"{dtype}","In msg nelems":{},"Out msg nelems":{},"Group size":8,"Process Group Name":"0","Process Group Ranks":"[0, 1, 2, 3, 4, 5, 6, 7]""#,
@@ -131,7 +132,8 @@ fn close(value: Option<f64>, expected: f64) {
     assert!(value.is_some_and(|value| (value / expected - 1.0).abs() < 1e-9), "{value:?}");
 }
 
-/// All-reduces of 17.6 MB that took 8.66 to 9.21 ms on eight GPUs, as in a trace of a ResNet.
+/// Checks all-reduces of 17.6 MB that took 8.66 to 9.21 ms on eight GPUs, as in a trace of a
+/// ResNet.
 #[test]
 fn the_bandwidth_of_collectives_is_that_of_nccls_tests() {
     let large = message("allreduce", "Float", (4_400_000, 4_400_000));
@@ -141,7 +143,7 @@ fn the_bandwidth_of_collectives_is_that_of_nccls_tests() {
         nccl(10_000.0, 8_660.0, &large),
         nccl(20_000.0, 8_900.0, &large),
         nccl(30_000.0, 20.0, &gathered),
-        // Nothing is known of this one's message.
+        // The message of this collective is unknown.
         nccl(31_000.0, 20.0, ""),
     ];
     let analysis = analysis(&events);
@@ -166,7 +168,7 @@ fn the_bandwidth_of_collectives_is_that_of_nccls_tests() {
     assert!(text.contains("include waiting for the last rank"), "{text}");
 }
 
-/// Where kernels have no message of their own, that of the op around their launch is theirs; two
+/// Checks that kernels without a message have the message of the op around their launch. Two
 /// kernels of one op are one collective.
 #[test]
 fn messages_are_found_by_the_op_that_launched_the_kernels() {
@@ -177,7 +179,7 @@ fn messages_are_found_by_the_op_that_launched_the_kernels() {
         call("cudaLaunchKernelExC", 20.0, 5.0, 2),
         work("kernel", "ncclDevKernel_ReduceScatter", 30.0, 10.0, 1),
         work("kernel", "ncclDevKernel_ReduceScatter", 45.0, 15.0, 2),
-        // A copy that the op makes is no collective.
+        // A copy launched by the op is not a collective.
         call("cudaLaunchKernel", 30.0, 5.0, 3),
         work("kernel", "copy", 60.0, 10.0, 3),
     ];
@@ -187,7 +189,8 @@ fn messages_are_found_by_the_op_that_launched_the_kernels() {
     assert_eq!(one.total_ns, 30_000);
 }
 
-/// A rank that comes early waits in the collective: the time of the last one counts.
+/// Checks that the duration of the last rank counts, because a rank that joins early waits in the
+/// collective.
 #[test]
 fn several_ranks_leave_out_the_waiting() {
     let of_rank = |rank: u32, durations: [f64; 2]| {
@@ -209,7 +212,7 @@ fn several_ranks_leave_out_the_waiting() {
     assert_eq!((one.median_ns, one.message_bytes), (1_500_000, 4_000_000));
     let text = ranks.text();
     assert!(text.contains("Collectives, timed on the rank that came last"), "{text}");
-    // Of one rank nothing tells how long it waited.
+    // A single rank's trace does not show how long the rank waited.
     let alone = Ranks::of(&facts[..1]).expect("a rank");
     assert_eq!(alone.collectives, Vec::<CollectiveTimes>::new());
 }

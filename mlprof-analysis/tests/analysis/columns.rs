@@ -1,4 +1,4 @@
-//! Traces as tables: what is written is read back.
+//! Round trips of traces through tables.
 
 use std::fs::File;
 use std::path::Path;
@@ -18,7 +18,8 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::made::{MAIN, OTHER, action, arrow, op, slice, trace, with};
 
-/// Of everything something: threads, streams, what crosses others, arrows, counters, arguments.
+/// Returns a trace with all kinds of items: threads, streams, crossing slices, arrows, counters and
+/// arguments.
 fn everything() -> Trace {
     let mut events = crate::devices::events();
     let args = r#"{"Input Dims":[[2,3],[]],"Sequence number":17,"Called from":"outer;inner"}"#;
@@ -49,7 +50,7 @@ fn written(trace: &Trace, folder: &Path) -> Trace {
     columns::read(files).expect("it can be read")
 }
 
-/// Everything of sums, with texts.
+/// Formats all rows of the sums, with names resolved to text.
 fn rollup_texts(sums: &Rollups) -> Vec<String> {
     let mut texts: Vec<String> = sums.steps.iter().map(|step| format!("{step:?}")).collect();
     texts.extend(sums.stages.iter().map(|row| {
@@ -66,7 +67,7 @@ fn rollup_texts(sums: &Rollups) -> Vec<String> {
     texts
 }
 
-/// Everything of a slice, with texts.
+/// Formats all slices with their details, with names resolved to text.
 fn texts(trace: &Trace) -> Vec<String> {
     let text = |slice: &mlprof_analysis::trace::Slice| {
         let details = trace.details(slice).map(|it| {
@@ -102,9 +103,9 @@ fn what_is_written_is_read_back() {
     };
     assert_eq!(counters(&after), counters(&before));
     assert_eq!(counters(&after).len(), 1);
-    // And so are all answers.
+    // The analyses must be equal, too.
     assert_eq!(Analysis::of(&after), Analysis::of(&before));
-    // Sums are there without slices.
+    // The sums are readable without the slices.
     std::fs::remove_dir_all(folder.path().join("slices")).expect("it is there");
     assert!(columns::is_folder_of_rollups(folder.path()));
     let found = columns::find_rollups(folder.path()).expect("a folder");
@@ -117,7 +118,7 @@ fn what_is_written_is_read_back() {
             && sums.info == before.info.kept_in_tables()
     );
     let again = columns::write(&before, folder.path()).expect("it can be written");
-    // A test after the training has a first cycle, too.
+    // A test after the training also has a cycle 0.
     let mut of_test = everything();
     of_test.info.stage = Some("test".to_owned());
     let error = columns::write(&of_test, folder.path()).expect_err("it would take its place");
@@ -128,13 +129,13 @@ fn what_is_written_is_read_back() {
         let names: Vec<_> = files.map(|file| file.file_name()).collect();
         assert_eq!(names, ["1-0.parquet"], "{}", table.name);
     }
-    // Tables of the first version had no sums of modules: they come from slices.
+    // Tables of the first version had no module sums, so these are computed from slices.
     std::fs::remove_file(again.of(&columns::MODULES)).expect("it is there");
     let sums = columns::read_rollups(&again).expect("they can be read");
     assert_eq!(rollup_texts(&sums), rollup_texts(&expected));
 }
 
-/// Of a trace whose header says all that headers can say.
+/// Checks the round trip of a trace with all header fields.
 #[test]
 fn clocks_collectives_and_numbers_by_time_are_kept() {
     let args = r#"{"Collective name":"all_reduce_gradients","Seq":7}"#;
@@ -172,8 +173,8 @@ fn clocks_collectives_and_numbers_by_time_are_kept() {
     assert_eq!(of(&after), of(&before));
 }
 
-/// Tables that were written before slices were numbered by time, and before there were clocks, sums of
-/// modules and phases.
+/// Checks tables of the first version. It numbered slices differently, and it had no clock
+/// readings, module sums and phases.
 #[test]
 fn tables_of_the_first_version_are_read() {
     let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/analysis/tables_of_version_1");
@@ -194,7 +195,8 @@ fn tables_of_the_first_version_are_read() {
     assert_eq!(rollup_texts(&sums), rollup_texts(&Rollups::of(&before)));
 }
 
-/// The same rows in another order: those of a slice's arguments stand apart then.
+/// Checks argument rows in reverse order, so that the rows of different sets are in another order
+/// than the slices.
 #[test]
 fn arguments_that_stand_apart_are_put_together() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -216,7 +218,7 @@ fn arguments_that_stand_apart_are_put_together() {
     assert!(texts(&after)[0].contains("outer;one"), "{:?}", texts(&after));
 }
 
-/// Writes the rows of a table, of which there is one group, in the opposite order.
+/// Rewrites a table of one row group with its rows in reverse order.
 fn reverse(table: &Path) {
     fn column<T: DataType>(mut from: ColumnReaderImpl<T>, rows: usize, to: &mut ColumnWriter<'_>) {
         let (mut values, mut levels) = (Vec::new(), Vec::new());
@@ -245,7 +247,7 @@ fn reverse(table: &Path) {
     });
 }
 
-/// Writes a table anew, of the same schema and with the same metadata: its rows are what `write` writes.
+/// Rewrites a table with the same schema and metadata. `write` writes its rows.
 fn rewrite(
     table: &Path,
     write: impl FnOnce(&SerializedFileReader<File>, &mut SerializedFileWriter<&mut Vec<u8>>),
@@ -264,7 +266,7 @@ fn rewrite(
     std::fs::write(table, bytes).expect("written");
 }
 
-/// Of two machines, of two runs, or of a training and its test: neither takes the other's place.
+/// Checks that tables of another machine, another run or another stage are not overwritten.
 #[test]
 fn tables_of_something_else_are_not_written_over() {
     let of = |header: &str, start: f64| {
@@ -303,7 +305,8 @@ fn tables_of_something_else_are_not_written_over() {
     assert!(columns::find(folder.path()).expect("a folder").is_empty());
 }
 
-/// Of a fleet some files may be of another version, cut short or empty: each says so itself.
+/// Checks a fleet's folder, in which some files may be empty, truncated or of another version. The
+/// reader must report each of them.
 #[test]
 fn tables_without_a_slice_and_of_several_versions_say_so() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -332,12 +335,13 @@ fn tables_without_a_slice_and_of_several_versions_say_so() {
     assert!(error.to_string().contains("is not Parquet, or not all of it: "), "{error}");
 }
 
-/// Leaves no row.
+/// Removes all rows of a table.
 fn empty(table: &Path) {
     rewrite(table, |_, _| {});
 }
 
-/// Numbers begin anew in every file: what belongs together has the same rank and cycle, in every table.
+/// Checks that every table contains the rank and the cycle. Ids are unique only within a file, so
+/// joins need both columns.
 #[test]
 fn every_table_says_rank_and_cycle() {
     for table in TABLES {
@@ -383,7 +387,7 @@ fn what_is_no_table_is_refused() {
     assert!(error.to_string().contains("slices/1-0.parquet is not Parquet, or not all of it: "));
     std::fs::remove_file(&path).expect("it is there");
     assert!(matches!(columns::read(&files), Err(ColumnsError::Io { .. })));
-    // A later version's.
+    // This file has a later schema version.
     let key = whole.windows(13).position(|it| it == b"mlprof.schema").expect("the key");
     let mut later = whole;
     let version = key + 13 + later[key + 13..].iter().position(|it| *it == b'2').expect("2");

@@ -1,4 +1,4 @@
-//! Critical paths, worked out by hand.
+//! Critical paths with results worked out by hand.
 
 use mlprof_analysis::{Activity, Analysis, CriticalPath, PathKind};
 
@@ -9,7 +9,7 @@ fn path(analysis: &Analysis) -> &CriticalPath {
     path
 }
 
-/// Kinds, names and lengths in microseconds, from the beginning on.
+/// Returns the kinds, names and durations in microseconds of the segments in order.
 fn segments(path: &CriticalPath) -> Vec<(PathKind, &str, i64)> {
     let mut now = 0;
     for segment in &path.segments {
@@ -34,7 +34,7 @@ fn it_goes_through_what_a_call_waited_for() {
         (runtime, "cudaLaunchKernel", 5),
         (PathKind::LaunchDelay, "first", 5),
         (PathKind::Compute, "first", 20),
-        // It was launched before: the queue was not empty.
+        // The second kernel was launched earlier, so the queue was not empty.
         (PathKind::Compute, "second", 20),
         (PathKind::ReturnFromWaiting, "cudaDeviceSynchronize", 5),
         (nothing, "-", 5),
@@ -68,7 +68,8 @@ fn a_stream_that_is_waited_for_is_not_any_other() {
     assert_eq!(segments(path(&analysis)), expected);
 }
 
-/// A call that launches cannot return before there is a place in the queue.
+/// Checks that the path goes from a launch to the device if the call had to wait for a free queue
+/// entry.
 #[test]
 fn a_launch_that_waits_for_a_place_in_the_queue_leads_to_the_device() {
     let events = |before: u32| {
@@ -94,13 +95,13 @@ fn a_launch_that_waits_for_a_place_in_the_queue_leads_to_the_device() {
         (nothing, "-", 3),
     ];
     assert_eq!(segments(path(&full)), through_the_device);
-    // Where there is room it takes long for another reason.
+    // If the queue has free entries, the call is long for another reason.
     let analysis = analysis(&events(900));
     let last = segments(path(&analysis)).into_iter().rev().nth(1);
     assert_eq!(last, Some((runtime, "cudaLaunchKernel", 997)));
 }
 
-/// What is launched on a stream waits for an event of another one.
+/// Returns the events of two streams. Work on one of them waits for an event of the other one.
 fn two_streams() -> [String; 14] {
     let waits =
         r#"{"correlation":4,"stream":8,"wait_on_stream":7,"wait_on_cuda_event_record_corr_id":3}"#;
@@ -118,7 +119,7 @@ fn two_streams() -> [String; 14] {
         call("cudaDeviceSynchronize", 20.0, 75.0, 0),
         work("kernel", "first", 8.0, 30.0, 1),
         work("kernel", "copied", 40.0, 10.0, 2),
-        // Launched after the event: nobody waited for it.
+        // This kernel was launched after the event, so the other stream did not wait for it.
         work("kernel", "later", 50.0, 8.0, 6),
         of_other("before", (2.0, 4.0), 0),
         with((0, 8), "cuda_sync", "Stream Wait Event", (9.5, 0.5), waits),
@@ -126,7 +127,7 @@ fn two_streams() -> [String; 14] {
     ]
 }
 
-/// Its path, where the stream waited for the other one.
+/// Expected critical path if one stream waited for the other.
 const OVER_BOTH: [(PathKind, &str, i64); 9] = [
     (PathKind::Host(Activity::Runtime), "cudaLaunchKernel", 5),
     (PathKind::LaunchDelay, "first", 3),
@@ -149,13 +150,13 @@ fn waited_for_its_launch(events: &[String]) -> bool {
 fn it_goes_over_to_the_stream_that_a_stream_waited_for() {
     let events = two_streams();
     assert_eq!(segments(path(&analysis(&events))), OVER_BOTH);
-    // An event that was over when the kernel was launched kept nobody waiting.
+    // If the event was over before the kernel was launched, the kernel did not wait for it.
     let late = events
         .map(|event| event.replace(r#""ts":10.000,"dur":5.000"#, r#""ts":50.500,"dur":1.250"#));
     assert!(waited_for_its_launch(&late));
 }
 
-/// Of most traces only the calls are known that tell streams to wait.
+/// Checks traces that contain only the calls that make streams wait, as most traces do.
 #[test]
 fn a_stream_that_was_told_to_wait_begins_when_what_it_waited_for_has_ended() {
     let mut events = two_streams().to_vec();
@@ -169,7 +170,8 @@ fn a_stream_that_was_told_to_wait_begins_when_what_it_waited_for_has_ended() {
     assert!(waited_for_its_launch(&events), "nobody told it to wait");
 }
 
-/// What was launched after an event is not waited for with it, though it ends before the call returns.
+/// Checks that a wait for an event excludes work launched after the event, even if this work ends
+/// before the call returns.
 #[test]
 fn an_event_that_is_waited_for_is_not_all_that_a_stream_does() {
     let waits = |record: u32| {
@@ -198,7 +200,7 @@ fn an_event_that_is_waited_for_is_not_all_that_a_stream_does() {
         kernels.map(|(_, name, _)| name.to_owned()).collect()
     };
     assert_eq!(names(2), ["waited for"]);
-    // Recorded before the trace: all that is known is the stream.
+    // The event was recorded before the trace, so only its stream is known.
     assert_eq!(names(u32::MAX), ["waited for", "after it"]);
 }
 
@@ -226,7 +228,8 @@ fn it_goes_through_backward_ops_of_another_thread() {
     assert_eq!(segments(path(&analysis)), expected);
 }
 
-/// What else happens at the same time, as a loader's thread does, keeps nobody waiting.
+/// Checks that unrelated work at the same time, such as that of a loader thread, is not on the
+/// path.
 #[test]
 fn it_stays_on_its_thread_where_nothing_leads_to_another() {
     let events = [
@@ -251,7 +254,7 @@ fn only_one_path_is_told_stretch_by_stretch() {
         let paths = analysis.critical_paths.iter();
         paths.filter(|path| !path.segments.is_empty()).map(|path| path.step).collect::<Vec<_>>()
     };
-    // That in the middle, by its length.
+    // The default is the step with the median duration.
     assert_eq!(told(&Analysis::of(&trace)), [Some(3)]);
     assert_eq!(told(&Analysis::with_path_of(&trace, Some(2))), [Some(2)]);
     let lengths: Vec<_> =
@@ -259,7 +262,7 @@ fn only_one_path_is_told_stretch_by_stretch() {
     assert_eq!(lengths, [10_000, 30_000, 20_000]);
 }
 
-/// `count` launches of `call_us` each, 5 µs apart, of kernels of 20 µs.
+/// Analyses `count` launches of `call_us` µs each, 5 µs apart, of kernels of 20 µs.
 fn launches(call_name: &str, (count, call_us): (u32, f64)) -> Analysis {
     let mut events = vec![action("ProfilerStep#1", 0.0, f64::from(count) * 5.0 + 20.0)];
     for number in 0..count {
@@ -274,7 +277,8 @@ fn is_all_of_the_host(analysis: &Analysis) -> bool {
     path(analysis).parts.iter().all(|part| matches!(part.kind, PathKind::Host(_)))
 }
 
-/// HIP's queue grows, and what has held more than CUDA's places is no queue of CUDA's.
+/// Checks that HIP's queue, which grows, is never full. The same holds for a queue that held more
+/// entries than CUDA's queue can.
 #[test]
 fn launches_that_are_short_found_a_place() {
     for count in [900, 1_010, 2_000] {
@@ -283,7 +287,7 @@ fn launches_that_are_short_found_a_place() {
     }
 }
 
-/// The kernels of a graph take one place together.
+/// Checks that the kernels of a graph take a single queue entry.
 #[test]
 fn a_graph_of_many_kernels_does_not_fill_a_queue() {
     let mut events = vec![
@@ -317,7 +321,8 @@ fn copies_that_return_when_they_are_over_lead_to_the_device() {
     }
 }
 
-/// Without a record of the wait, a thread waits for the device that it used last.
+/// Checks the fallback without a record of the wait: a thread waits for the device that it used
+/// last.
 #[test]
 fn a_thread_waits_for_the_device_that_it_used_last() {
     let on = |device: u32, (ts, dur): (f64, f64), correlation: u32| {

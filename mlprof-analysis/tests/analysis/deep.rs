@@ -1,5 +1,5 @@
-//! Traces that nest or cross very deeply, as of a recursion that nobody ends. Work for each slice
-//! that grows with what is around it would take minutes here.
+//! Traces with very deep nesting or many crossing slices, as in an endless recursion. If the cost
+//! per slice grew with the number of open slices, these tests would take minutes.
 
 use mlprof_analysis::ranks::RankFacts;
 use mlprof_analysis::rollups::Rollups;
@@ -9,7 +9,7 @@ use crate::made::{MAIN, arrow, json, slice, with};
 
 const CATEGORIES: [&str; 4] = ["cpu_op", "user_annotation", "python_function", "cuda_runtime"];
 
-/// Asks everything of a trace that is asked of traces. Returns how many slices it has.
+/// Runs all analyses and writers on a trace. Returns the number of its slices.
 fn ask(events: &[String]) -> usize {
     let json = json(events);
     let trace = kineto::read(json.as_bytes()).expect("a trace");
@@ -41,7 +41,8 @@ fn slices_nest_a_hundred_thousand_deep() {
     assert_eq!(ask(&events), 1 + count as usize + count as usize / 4);
 }
 
-/// Many short slices at the bottom of a deep stack, with steps, batches and arrows among them.
+/// Checks many short slices at the bottom of a deep stack, with steps, batches and arrows among
+/// them.
 #[test]
 fn stacks_are_deep_and_busy() {
     let (depth, count) = (30_000_u32, 30_000_u32);
@@ -63,7 +64,7 @@ fn stacks_are_deep_and_busy() {
     assert_eq!(ask(&events), (depth + 4 * count) as usize);
 }
 
-/// Each slice begins and ends after the one before.
+/// Checks slices of which each begins and ends after the previous one.
 #[test]
 fn thirty_thousand_slices_cross() {
     let count = 30_000_u32;

@@ -1,10 +1,10 @@
-//! What devices did, worked out by hand.
+//! Device results worked out by hand.
 
 use mlprof_analysis::WorkKind;
 
 use crate::made::{MAIN, action, analysis, call, op, slice, work};
 
-/// Two kernels one after the other, waited for, and a copy.
+/// Returns the events of two consecutive kernels, a wait for them, and a copy.
 pub fn events() -> Vec<String> {
     vec![
         action("ProfilerStep#1", 0.0, 100.0),
@@ -15,7 +15,7 @@ pub fn events() -> Vec<String> {
         work("kernel", "first", 20.0, 20.0, 1),
         work("kernel", "second", 40.0, 20.0, 2),
         work("gpu_memcpy", "Memcpy HtoD", 80.0, 10.0, 3),
-        // Neither is work.
+        // These two categories are not device work.
         work("cuda_sync", "Context Sync", 25.0, 35.0, 0),
         work("gpu_user_annotation", "forward", 20.0, 40.0, 0),
     ]
@@ -71,7 +71,7 @@ fn launches_and_queues_are_weighted_by_time() {
     assert_eq!(delays, (5_000, 17_000, 20_000));
     assert_eq!((launches.shorter_than_call, launches.long_calls, launches.long_delays), (0, 0, 0));
     let [queue] = &device.queues[..] else { panic!("{:?}", device.queues) };
-    // One for 5 µs, two for 5, one for 20, none for 30, one for 10.
+    // The queue length is one for 5 µs, two for 5, one for 20, zero for 30 and one for 10.
     assert_eq!((queue.span_ns, queue.max, queue.empty_ns), (70_000, 2, 30_000));
     assert!((queue.mean - 45.0 / 70.0).abs() < 1e-12, "{}", queue.mean);
 }
@@ -79,7 +79,7 @@ fn launches_and_queues_are_weighted_by_time() {
 #[test]
 fn copies_have_their_bandwidth() {
     let mut events = events();
-    // Half of it at the same time as another one.
+    // Half of this copy overlaps another one.
     events.push(crate::made::with(
         (0, 8),
         "gpu_memcpy",
@@ -99,7 +99,7 @@ fn communication_is_hidden_or_exposed() {
     let events = [
         slice((0, 7), "kernel", "gemm", 0.0, 50.0),
         slice((0, 20), "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING", 30.0, 40.0),
-        // What begins with hip is no communication.
+        // Kernels with the prefix `hip` are not communication.
         slice((0, 7), "kernel", "hipblas_gemm", 60.0, 5.0),
     ];
     let analysis = analysis(&events);
@@ -152,7 +152,7 @@ fn sequences_of_kernels_are_counted_by_their_outermost_op() {
     let [sequence] = &analysis.devices[0].sequences[..] else { panic!("{:?}", analysis.devices) };
     assert_eq!((&*sequence.op, sequence.count), ("aten::linear", 3));
     assert_eq!((sequence.kernels.join(","), sequence.device_ns), ("gemm,bias".to_owned(), 45_000));
-    // The innermost op has the device's time.
+    // The device time belongs to the innermost op.
     let row = |name: &str| analysis.names.iter().find(|row| row.name == name).expect("it ran");
     assert_eq!((row("aten::addmm").device_ns, row("aten::linear").device_ns), (45_000, 0));
 }

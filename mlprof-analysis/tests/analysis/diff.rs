@@ -1,4 +1,4 @@
-//! Traces before and after a change that is known, and of none.
+//! Comparisons of traces with a known change, and without a change.
 
 use mlprof_analysis::diff::compare;
 use mlprof_analysis::rollups::Rollups;
@@ -7,7 +7,7 @@ use mlprof_report::comparison::{ComparedRow, Comparison, Subject, Verdict};
 
 use crate::made::{STREAM, action, call, op, trace, work};
 
-/// What is made slower, by which factor.
+/// Slow-down factors of a run's parts.
 #[derive(Clone, Copy)]
 struct Slower {
     op: f64,
@@ -17,7 +17,8 @@ struct Slower {
 
 const HEALTHY: Slower = Slower { op: 1.0, loading: 1.0, kernel: 1.0 };
 
-/// Steps of about 1 ms, whose parts vary by a tenth, by chance from `seed`.
+/// Returns a run with steps of about 1 ms. The durations of their parts vary randomly by a tenth,
+/// depending on `seed`.
 fn run(first: u32, steps: u32, seed: u64, slower: Slower) -> Rollups {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = || {
@@ -26,7 +27,8 @@ fn run(first: u32, steps: u32, seed: u64, slower: Slower) -> Rollups {
         state ^= state << 17;
         0.95 + 0.1 * (state >> 11) as f64 / (1_u64 << 53) as f64
     };
-    // Whole nanoseconds, so that nothing is rounded over the end of what it is in.
+    // Times are whole nanoseconds, so that rounding does not move a slice across the end of its
+    // parent.
     let mut about = |time: f64| (time * random() * 1e3).round() / 1e3;
     let (mut events, mut at) = (Vec::new(), f64::from(first) * 1e6);
     for step in 0..steps {
@@ -80,7 +82,7 @@ fn judged(comparison: &Comparison, verdict: Verdict) -> Vec<(Subject, &str)> {
     found
 }
 
-/// Of healthy pairs nobody is named: of a hundred pairs, with ten rows each.
+/// Checks the false positive rate: a hundred healthy pairs with ten rows each.
 #[test]
 fn healthy_pairs_are_equal() {
     let mut named = Vec::new();
@@ -108,7 +110,7 @@ fn a_slower_op_is_named_with_all_that_it_is_in() {
     let sure = mm.sure_change.expect("it is sure");
     assert!(sure > 0.2 && sure < change, "{sure}");
     assert_eq!(mm.after.map(|side| side.calls), Some(60.0));
-    // Its own time, without that of the call inside of it.
+    // This is the self time, without the time of the nested call.
     assert!((mm.before.expect("both").value - 295e-6).abs() < 5e-6, "{mm:?}");
     let regressions = comparison.regressions(0.05);
     let told: Vec<String> = regressions.iter().map(ToString::to_string).collect();
@@ -117,7 +119,7 @@ fn a_slower_op_is_named_with_all_that_it_is_in() {
         "{told:?}"
     );
     assert_eq!(comparison.regressions(0.5), []);
-    // And the other way round.
+    // The comparison in the opposite direction finds an improvement.
     let comparison = compared(&[run(0, 60, 2, slower)], &[run(0, 60, 1, HEALTHY)]);
     assert_eq!(judged(&comparison, Verdict::Better), worse);
     assert_eq!(comparison.regressions(0.0), []);
@@ -138,7 +140,7 @@ fn a_slower_action_and_a_slower_kernel_are_named() {
     assert_eq!(judged(&comparison, Verdict::Worse), worse);
 }
 
-/// What is in every fifth step is compared in those.
+/// Checks an op that occurs in every fifth step. It is compared over these steps only.
 #[test]
 fn what_few_steps_have_is_compared_in_those_and_too_few_say_so() {
     let comparison = compared(&[run(0, 60, 1, HEALTHY)], &[run(0, 60, 2, HEALTHY)]);
@@ -158,7 +160,7 @@ fn cycles_are_one_run_and_equal_steps_are_several() {
     let part = &comparison.parts[0];
     assert_eq!((part.before.runs, part.before.steps), (1, Some(10)));
     assert_eq!(row(&comparison, Subject::Ops, "mm").verdict, Verdict::Same);
-    // Runs whose cycles lie beside each other's.
+    // These runs have cycles that overlap in time.
     let side = |seed: u64| -> Vec<Rollups> { (0..3).flat_map(|run| cycles(seed + run)).collect() };
     let comparison = compared(&side(1), &side(20));
     let part = &comparison.parts[0];
@@ -191,14 +193,14 @@ fn sides_without_anything_in_common_are_refused() {
     assert!(matches!(error, Error::NothingInCommon { .. }), "{error}");
 }
 
-/// One step of a rank in which an op launches a kernel.
+/// Returns the sums of one step of a rank, in which an op launches a kernel.
 fn one_step(rank: u32, kernel: f64) -> Rollups {
     let events = [
         action("ProfilerStep#1", 0.0, 500.0),
         op("aten::addmm", 10.0, 50.0),
         call("cudaLaunchKernel", 20.0, 5.0, 1),
         work("kernel", "gemm", 100.0, kernel, 1),
-        // Triton's ops have the names of their kernels.
+        // Triton names its ops after their kernels.
         op("triton_poi_fused_add_0", 70.0, 20.0),
         call("cuLaunchKernel", 75.0, 5.0, 2),
         work("kernel", "triton_poi_fused_add_0", 400.0, 10.0, 2),
@@ -229,7 +231,7 @@ fn two_ranks_and_single_steps_are_compared_with_a_note() {
     let same = compared(&[one_step(3, 100.0)], &[one_step(3, 130.0)]);
     assert_eq!(same.parts[0].rank, Some(3));
     assert!(!same.notes.iter().any(|note| note.contains("is compared with")), "{:?}", same.notes);
-    // Of several ranks those are compared that both sides have.
+    // With several ranks, only those that both sides have are compared.
     let several = [one_step(0, 100.0), one_step(1, 100.0)];
     assert_eq!(compared(&several, &[one_step(1, 130.0)]).parts[0].rank, Some(1));
     assert!(matches!(compare(&several, &[one_step(2, 130.0)]), Err(Error::NothingInCommon { .. })));

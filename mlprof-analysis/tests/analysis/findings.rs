@@ -1,11 +1,11 @@
-//! Each rule with its fault planted, and without.
+//! Finding rules, each tested with an injected fault and without it.
 
 use mlprof_analysis::page::Page;
 use mlprof_analysis::{Analysis, kineto};
 use mlprof_report::finding::{Confidence, Finding};
 use mlprof_report::findings::Outcome;
 
-/// The events of a trace. Times are microseconds.
+/// Builder of a trace's events. Times are microseconds.
 #[derive(Default)]
 struct Made {
     events: Vec<String>,
@@ -24,7 +24,7 @@ impl Made {
         self.add((100, 100), category, name, (ts, dur), "");
     }
 
-    /// Steps of 10 ms each.
+    /// Creates a trace with steps of 10 ms each.
     fn steps(count: u32) -> Self {
         let mut made = Self::default();
         for step in 0..count {
@@ -33,7 +33,7 @@ impl Made {
         made
     }
 
-    /// Work of a device, and 5 µs of its launch.
+    /// Adds device work and its launch call of 5 µs.
     fn work(
         &mut self,
         place: (u32, u32),
@@ -48,7 +48,7 @@ impl Made {
         self.add(place, category, name, time, &correlation);
     }
 
-    /// A kernel of device 0 that was launched at the beginning of its step.
+    /// Adds a kernel of device 0 that was launched at the beginning of its step.
     fn kernel(&mut self, name: &str, ts: u32, dur: u32) {
         let launch = ts / 10_000 * 10_000 + 1;
         self.work((0, 7), "kernel", name, launch, (ts, dur));
@@ -60,7 +60,7 @@ impl Made {
     }
 }
 
-/// Three steps whose device computes all the time.
+/// Returns three steps with a device that computes all the time.
 fn healthy() -> Made {
     let mut made = Made::steps(3);
     for step in 0..3 {
@@ -156,7 +156,7 @@ fn a_device_that_the_host_keeps_waiting() {
         "{finding:?}"
     );
     is_healthy(&healthy(), "device-idle");
-    // The host waits for data, and not the device for the host.
+    // The host waits for data, and the device does not wait for the host.
     let mut made = Made::steps(1);
     made.host("user_annotation", "train_dataloader_next", 0, 8_000);
     made.work((0, 7), "kernel", "gemm", 8_100, (8_110, 1_800));
@@ -196,7 +196,7 @@ fn steps_that_wait_for_the_device_again_and_again() {
     is_healthy(&healthy(), "synchronising-calls");
 }
 
-/// An all-reduce of eight ranks with so many elements of four bytes.
+/// Adds an all-reduce of eight ranks with `elements` elements of four bytes.
 fn reduce(made: &mut Made, (ts, dur): (u32, u32), elements: u32) {
     let args = format!(
         r#""Collective name":"allreduce","dtype":"Float","In msg nelems":{elements},"Out msg nelems":{elements},"Group size":8"#
@@ -211,7 +211,7 @@ fn communication_that_nothing_hides() {
     reduce(&mut made, (3_200, 6_600), 3_300_000);
     let finding = found(&made, "exposed-communication");
     costs(&finding, 0.0066);
-    // 13.2 MB in 6.6 ms are 2 GB/s, and 7/4 of that on the bus.
+    // 13.2 MB in 6.6 ms are 2 GB/s, and the bus bandwidth is 7/4 of that.
     let sentence = "Communication takes 66.00 % of the steps' time on device 0 and is not hidden; all-reduces of \
                     12.59 MiB reach 3.5 GB/s bus bandwidth.";
     assert_eq!(finding.sentence, sentence);
@@ -231,7 +231,7 @@ fn collectives_slower_than_a_slow_link() {
         }
         made
     };
-    // 4 MB in 2 ms are 3.5 GB/s on the bus: with 5, 30 % would be saved.
+    // 4 MB in 2 ms are 3.5 GB/s on the bus. With 5 GB/s, 30 % of the time would be saved.
     let finding = found(&of(1_000_000, 10), "slow-collectives");
     costs(&finding, 0.020 * 0.3);
     assert!(finding.cost.is_estimated && finding.confidence == Confidence::Likely);
@@ -239,9 +239,9 @@ fn collectives_slower_than_a_slow_link() {
         finding.sentence.starts_with("All-reduces of 3.81 MiB among 8 ranks reach"),
         "{finding:?}"
     );
-    // Of two it may be that another rank came late.
+    // With only two collectives, another rank may have joined late in both.
     assert_eq!(found(&of(500_000, 2), "slow-collectives").confidence, Confidence::Hint);
-    // A fast one, and one that is too small to be judged.
+    // The first trace has fast collectives, and the second has messages too small to be judged.
     is_healthy(&of(100_000_000, 10), "slow-collectives");
     is_healthy(&of(100, 10), "slow-collectives");
     assert!(matches!(outcome(&healthy(), "slow-collectives"), Outcome::NoInputs(_)));
@@ -261,7 +261,7 @@ fn copies_that_nothing_hides() {
     costs(&finding, 0.0024);
     assert_eq!(finding.place.kernel.as_deref(), Some(pageable));
     costs(&found(&made, "pageable-copies"), 0.0024);
-    // Beside a kernel.
+    // This copy overlaps a kernel.
     let hidden = copied(pageable, 8, 3_000, 2_400);
     is_healthy(&hidden, "exposed-copies");
     costs(&found(&hidden, "pageable-copies"), 0.0024);
@@ -298,7 +298,7 @@ fn time_of_which_nothing_is_known() {
     is_healthy(&healthy(), "unrecorded-time");
 }
 
-/// The page has them on top, as those of reports.
+/// Checks that the page shows findings at the top, as reports do.
 #[test]
 fn a_page_has_them_on_top() {
     let mut made = Made::steps(1);
@@ -353,8 +353,8 @@ fn a_kernel_that_takes_most_of_the_critical_path() {
     is_healthy(&healthy(), "dominant-kernel");
 }
 
-/// Three steps whose device runs `count` elementwise kernels of `dur` µs in each, and a product of
-/// matrices of `gemm` µs.
+/// Returns three steps, each with `count` elementwise kernels of `dur` µs and a matrix product of
+/// `gemm` µs.
 fn elementwise(count: u32, dur: u32, gemm: u32) -> Made {
     let mut made = Made::steps(3);
     for step in 0..3 {
@@ -378,7 +378,8 @@ fn unfused_elementwise_kernels_are_found() {
     );
     costs(&finding, 3.0 * 100.0 * 40e-6);
     assert!(finding.remedy.contains("torch.compile"), "{finding:?}");
-    // A small part of the busy time; few of them; long ones; a device that is mostly idle.
+    // Elementwise kernels are a small part of the busy time, few, or long. In the last two traces,
+    // the device is mostly idle.
     for made in [
         elementwise(40, 40, 8_000),
         elementwise(15, 99, 2_000),

@@ -1,5 +1,5 @@
-//! Traces of other tools, and files that are not strict JSON: what can be read is read, and the
-//! rest is stated.
+//! Traces of other tools, and files that are not strict JSON. The reader must read all valid parts
+//! and report the rest.
 
 use mlprof_analysis::Error;
 use mlprof_analysis::kineto::read;
@@ -8,7 +8,7 @@ use mlprof_analysis::{Analysis, Trace};
 
 use crate::made::{MAIN, STREAM, action, call, json, op, with, work};
 
-/// Three steps with an op, a launch and a kernel each.
+/// Returns three steps with an op, a launch and a kernel each.
 fn steps() -> Vec<String> {
     let step = |number: u32| {
         let at = f64::from(number) * 100.0;
@@ -22,7 +22,7 @@ fn steps() -> Vec<String> {
     (1..=3).flat_map(step).collect()
 }
 
-/// The steps with one more event in their midst.
+/// Returns the steps with one more event in the middle.
 fn steps_with(event: &[u8]) -> Vec<u8> {
     let whole = json(&steps());
     let at = whole
@@ -85,7 +85,7 @@ fn bytes_that_are_no_text_are_replaced() {
     assert!(names(&trace).contains(&"\u{fffd}\u{fffd}"), "{:?}", names(&trace));
 }
 
-/// Nothing behind an event that cannot be read is lost.
+/// Checks that events after an unreadable event are not lost.
 #[test]
 fn what_cannot_be_read_costs_one_event() {
     for event in [
@@ -115,7 +115,7 @@ fn what_cannot_be_read_costs_one_event() {
         trace.info.notes
     );
     assert_eq!(trace.info.not_understood, 1);
-    // Fields behind the events are read all the same.
+    // Top-level fields after the events are also read.
     let text = json(&steps())
         .replace("{\"schemaVersion\":1,\"distributedInfo\":{\"rank\": 1, \"world_size\": 2},", "{");
     let text = text.replace("\"correlation\":13", "\"correlation\":[13");
@@ -155,7 +155,7 @@ fn a_bad_field_of_the_trace_costs_that_field() {
         .replace("{\"rank\": 1, \"world_size\": 2}", "{\"rank\": \"1\", \"world_size\": \"2\"}");
     let info = read(text.as_bytes()).expect("a trace").info;
     assert_eq!((info.rank, info.has_rank, info.world_size), (1, true, 2));
-    // A damaged number would make a list of billions of missing ranks.
+    // A damaged rank must not lead to a list of billions of missing ranks.
     let text = whole.replace(
         "\"rank\": 1, \"world_size\": 2",
         "\"rank\": 4000000000, \"world_size\": 4000000001",
@@ -223,7 +223,7 @@ fn ids_may_have_64_bits() {
         let [call, kernel, other] = [0, 1, 2].map(|place| trace.slices[place].correlation);
         assert!(call == kernel && call != 0 && call != other, "{id}: {call} {kernel} {other}");
     }
-    // None, in one form or another.
+    // All of these values mean "no id".
     for id in ["-1", "4294967295", "18446744073709551615", "null", "\"\""] {
         let event = with(STREAM, "kernel", "k", (5.0, 1.0), &format!("{{\"correlation\":{id}}}"));
         assert_eq!(trace(json(&[event]).as_bytes()).slices[0].correlation, 0, "{id}");
@@ -259,9 +259,9 @@ fn beginnings_and_ends_become_slices() {
     assert_eq!(of("other"), [(20_000, 5_000)]);
     assert_eq!(of("get"), [(5_000, 35_000), (6_000, 54_000)]);
     assert_eq!(trace.slices.len(), 5);
-    // Kinds that have no duration by nature are not lost.
+    // Instant events are not losses.
     assert_eq!((trace.info.events, trace.info.not_understood), (16, 3));
-    // Asynchronous slices are on no thread.
+    // Asynchronous slices are not on a thread track.
     for slice in trace.slices.iter().filter(|slice| trace.name(slice) == "get") {
         assert_eq!(trace.tracks[slice.track as usize].kind, TrackKind::Other);
     }
@@ -364,7 +364,7 @@ fn places_may_be_texts() {
     assert_eq!(analysis.threads.len(), 2);
 }
 
-/// Handmade in the form of XProf's trace viewer, which JAX and TensorFlow write.
+/// Checks a handmade trace in the format of XProf's trace viewer, as written by JAX and TensorFlow.
 #[test]
 fn devices_of_xprof_are_known_by_their_names() {
     let name = |what: &str, pid: u32, tid: u32, name: &str| {
@@ -404,7 +404,7 @@ fn devices_of_xprof_are_known_by_their_names() {
     assert_eq!(trace.info.notes, Vec::<String>::new());
 }
 
-/// Handmade in the form of `trace_view.json`.
+/// Checks a handmade trace in the format of `trace_view.json`.
 #[test]
 fn devices_of_ascend_are_known_by_their_names() {
     let text = r#"[
@@ -455,7 +455,7 @@ fn other_formats_are_refused_with_a_sentence() {
     assert!(error.contains("2 events were left out: no duration by nature (i)"), "{error}");
 }
 
-/// A field that is not read may be longer than an event may be.
+/// Checks that a skipped field may be longer than the maximum length of an event.
 #[test]
 fn a_long_field_is_not_kept() {
     use std::io::Read;

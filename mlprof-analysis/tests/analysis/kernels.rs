@@ -1,4 +1,4 @@
-//! Kernels by name and by category, their launches, and copies. Times are in microseconds.
+//! Tests of kernels by name and by category, launches, and copies. Times are in microseconds.
 
 use mlprof_analysis::{Analysis, DeviceAnswers, KernelCategory, KernelTimes, kineto};
 
@@ -16,8 +16,8 @@ const GEMM: &str = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_re
 const ADD: &str = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add\
                    <float>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>)";
 
-/// Two layers of a model, each with a product and a sum; then an all-reduce of which no launch is
-/// known.
+/// Returns the events of two model layers, each with a matrix product and an addition, followed by
+/// an all-reduce with an unknown launch.
 fn layers() -> Vec<String> {
     let mut events = vec![action("ProfilerStep#1", 0.0, 400.0)];
     for layer in 0..2_u32 {
@@ -48,7 +48,7 @@ fn kernels_are_listed_by_name_and_category() {
     let times = |row: &KernelTimes| (row.total_ns, row.mean_ns, row.min_ns, row.max_ns);
     assert_eq!(times(gemm), (61_000, 30_500, 30_000, 31_000));
     assert!((gemm.busy_share - 0.61).abs() < 1e-12, "{gemm:?}");
-    // The second layer's took longer.
+    // The kernel of the second layer took longer.
     let launched = (gemm.op.as_deref(), gemm.ops, gemm.module.as_deref(), gemm.modules);
     assert_eq!(launched, (Some("aten::addmm"), 1, Some("[module]Linear: fc1"), 2));
     assert_eq!((add.op.as_deref(), add.ops), (Some("aten::add"), 2));
@@ -67,7 +67,7 @@ fn kernels_are_listed_by_name_and_category() {
 #[test]
 fn kernels_come_first_in_a_devices_text_and_no_line_is_longer_than_a_page() {
     let mut events = layers();
-    // A sequence of many kernels, twice.
+    // The events contain a sequence of many kernels twice.
     for round in 0..2_u32 {
         let at = 200.0 + 40.0 * f64::from(round);
         events.push(op("aten::many", at, 40.0));
@@ -107,12 +107,12 @@ fn a_graphs_launch_is_one_call() {
 
 #[test]
 fn quantiles_of_delays_are_interpolated() {
-    // 60, 210, 420, 480 and 1,200 µs.
+    // The delays are 60, 210, 420, 480 and 1,200 µs.
     let launches = case("three-streams").launches;
     assert_eq!((launches.calls, launches.launched, launches.long_delays), (5, 5, 4));
     let delays = (launches.delay_median_ns, launches.delay_p90_ns, launches.delay_max_ns);
     assert_eq!(delays, (420_000, 912_000, 1_200_000));
-    // Of two the median is their mean.
+    // The median of two values is their mean.
     let events = [
         call("cudaLaunchKernel", 0.0, 10.0, 1),
         call("cudaLaunchKernel", 10.0, 10.0, 2),
@@ -132,7 +132,7 @@ fn rates_are_of_copies_with_a_size_and_a_duration() {
     assert_eq!(row("Memset"), (2, 0, Some(1_004_096), 30_000));
     assert_eq!(row("Memcpy HtoD"), (3, 0, Some(5_500_000), 900_000));
     let memset = device.copies.iter().find(|row| row.name.starts_with("Memset")).expect("a fill");
-    // The other one takes no time, and its 4,096 bytes none either.
+    // The other fill has no duration, so its 4,096 bytes do not count.
     let rate = memset.mean_gb_per_s.expect("a rate");
     assert!((rate - 1e6 / 30e3).abs() < 1e-9, "{rate}");
     let copy = |args: &str, ts: f64| with(STREAM, "gpu_memcpy", "Memcpy DtoD", (ts, 10.0), args);
@@ -140,7 +140,7 @@ fn rates_are_of_copies_with_a_size_and_a_duration() {
     let answers = analysis(&[copy(r#"{"bytes":20000}"#, 0.0), copy("{}", 20.0), fill]);
     let [copies, fills] = &answers.devices[0].copies[..] else { panic!("{:?}", answers.devices) };
     assert_eq!((copies.count, copies.unknown, copies.bytes), (2, 1, Some(20_000)));
-    // The copy without a size does not dilute the rate.
+    // The copy without a size does not lower the rate.
     assert_eq!((copies.busy_ns, copies.mean_gb_per_s), (20_000, Some(2.0)));
     assert_eq!((fills.bytes, fills.mean_gb_per_s, fills.max_gb_per_s), (None, None, None));
     let text = answers.text(10);
@@ -173,7 +173,7 @@ fn work_of_before_the_trace_is_counted_apart() {
         work("kernel", "old", 10.0, 10.0, 98),
         call("cudaLaunchKernel", 5.0, 5.0, 1),
         work("kernel", "own", 25.0, 10.0, 1),
-        // Launched by a call that was not recorded.
+        // The launch call of this kernel was not recorded.
         work("kernel", "lost", 40.0, 10.0, 97),
     ];
     let analysis = analysis(&events);
@@ -183,13 +183,13 @@ fn work_of_before_the_trace_is_counted_apart() {
     let text = analysis.text(10);
     let expected = "(2 more were launched before the trace began and ran for 20.0 µs) (1 more of unknown calls)";
     assert!(text.contains(expected), "{text}");
-    // A trace without calls says nothing of them.
+    // In a trace without calls, no work is attributed to the time before the trace.
     let events = [work("kernel", "k", 0.0, 10.0, 99), work("kernel", "k", 10.0, 10.0, 98)];
     let launches = &crate::made::analysis(&events).devices[0].launches;
     assert_eq!((launches.unknown, launches.before_trace), (2, 0));
 }
 
-/// A kernel named after the op that launches it, which runs from `ts` for 4 µs.
+/// Returns an op, its launch call, and a kernel with the op's name. The op runs from `ts` for 4 µs.
 fn launching(name: &str, ts: f64, correlation: u32, args: &str) -> [String; 3] {
     let arguments = format!(r#"{{"correlation":{correlation}}}"#);
     [
@@ -210,19 +210,18 @@ fn forward_ops_that_run_again_in_backward_are_marked() {
         ]
     };
     let mut events = vec![slice(MAIN, "cpu_op", "aten::forward", 0.0, 5.0)];
-    // Not in backward: an op whose gradient is recorded.
+    // This op has a sequence number but is not within backward.
     events.extend(launching("forward", 0.0, 1, numbered));
-    // Saved tensors of a checkpoint are computed again when the first function of backward wants
-    // them.
+    // The first backward function recomputes the saved tensors of a checkpoint.
     events.extend(backward("MmBackward0", 10.0, 20.0));
     events.extend(launching("again", 11.0, 2, numbered));
     events.extend(launching("gradient", 20.0, 3, "{}"));
-    // The older way: a function of its own, within which backward runs.
+    // The older, reentrant checkpointing has a function of its own, within which backward runs.
     events.extend(backward("CheckpointFunctionBackward", 40.0, 20.0));
     events.extend(launching("reentrant", 41.0, 4, "{}"));
     events.extend(backward("AddBackward0", 50.0, 8.0));
     events.extend(launching("inner gradient", 51.0, 5, "{}"));
-    // With Python's frames ops without gradients are known, too.
+    // Python frames also identify recomputed ops without gradients.
     events.extend(backward("MulBackward0", 70.0, 20.0));
     let frame = "torch/utils/checkpoint.py(1124): unpack_hook";
     events.push(slice(OTHER, "python_function", frame, 71.0, 8.0));
@@ -246,7 +245,7 @@ fn batches_of_a_server_are_its_steps() {
         for (place, name) in (0..3_u32).zip(names) {
             let at = 10.0 + 100.0 * f64::from(place);
             events.push(action(name, at, 50.0));
-            // What is inside of a batch is none.
+            // A slice nested in a batch is not a batch.
             events.push(action("execute_model", at + 5.0, 20.0));
             events.push(call("cudaLaunchKernel", at + 10.0, 5.0, place + 1));
             events.push(work("kernel", "k", at + 40.0, 60.0, place + 1));
@@ -261,12 +260,12 @@ fn batches_of_a_server_are_its_steps() {
         let steps: Vec<_> =
             analysis.steps.iter().map(|step| (step.number, step.duration_ns)).collect();
         assert_eq!(steps, [(Some(0), 50_000), (Some(1), 50_000), (Some(2), 50_000)]);
-        // Devices work on after a batch has returned.
+        // The device continues to work after a batch has returned.
         assert_eq!(analysis.devices[0].times.window_ns, 310_000);
         assert_eq!(analysis.devices[0].times.compute_ns, 180_000);
         assert!(analysis.notes.iter().any(|note| note.contains("batches")), "{:?}", analysis.notes);
     }
-    // Where there are steps, batches are actions.
+    // In a trace with steps, batches are ordinary actions.
     let events = [action("ProfilerStep#7", 0.0, 100.0), action("execute_model", 10.0, 50.0)];
     let analysis = analysis(&events);
     let numbers: Vec<_> = analysis.steps.iter().map(|step| step.number).collect();

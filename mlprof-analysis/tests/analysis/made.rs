@@ -1,12 +1,12 @@
-//! Traces made of events. Times are in microseconds.
+//! Builders of traces from events. Times are in microseconds.
 
 use mlprof_analysis::{Analysis, Trace, kineto};
 
-/// The thread that trains.
+/// Process and thread of the training loop.
 pub const MAIN: (u32, u32) = (100, 100);
 /// Another thread of the process.
 pub const OTHER: (u32, u32) = (100, 101);
-/// A stream of a device.
+/// Device and stream.
 pub const STREAM: (u32, u32) = (0, 7);
 
 pub fn slice(place: (u32, u32), category: &str, name: &str, ts: f64, dur: f64) -> String {
@@ -25,7 +25,7 @@ pub fn with(
     )
 }
 
-/// An action, module or step of the main thread.
+/// Returns an action, module or step of the main thread.
 pub fn action(name: &str, ts: f64, dur: f64) -> String {
     slice(MAIN, "user_annotation", name, ts, dur)
 }
@@ -34,7 +34,7 @@ pub fn op(name: &str, ts: f64, dur: f64) -> String {
     slice(MAIN, "cpu_op", name, ts, dur)
 }
 
-/// A call of the runtime library on the main thread.
+/// Returns a runtime library call of the main thread.
 pub fn call(name: &str, ts: f64, dur: f64, correlation: u32) -> String {
     let args = format!(r#"{{"correlation":{correlation}}}"#);
     with(MAIN, "cuda_runtime", name, (ts, dur), &args)
@@ -45,7 +45,7 @@ pub fn work(category: &str, name: &str, ts: f64, dur: f64, correlation: u32) -> 
     with(STREAM, category, name, (ts, dur), &args)
 }
 
-/// An arrow from a forward to a backward op.
+/// Returns an arrow from a forward op to a backward op.
 pub fn arrow(id: u32, from: ((u32, u32), f64), to: ((u32, u32), f64)) -> String {
     let end = |ph: &str, ((pid, tid), ts): ((u32, u32), f64)| {
         format!(

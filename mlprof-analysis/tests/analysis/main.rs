@@ -1,4 +1,4 @@
-//! Traces of which all numbers are worked out by hand, and what is true of all traces.
+//! Tests with results worked out by hand, and properties of all traces.
 
 mod cases;
 mod collectives;

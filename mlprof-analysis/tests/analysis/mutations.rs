@@ -1,4 +1,4 @@
-//! Traces with random damage: whatever a file holds, reading it ends, and nothing panics.
+//! Traces with random damage. The reader must terminate without a panic for any file.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use mlprof_analysis::{Analysis, perfetto, xplane};
 
 use crate::made::{action, arrow, call, json, op, work};
 
-/// Numbers of xorshift.
+/// Xorshift random number generator.
 struct Random(u64);
 
 impl Random {
@@ -25,7 +25,7 @@ impl Random {
     }
 }
 
-/// What files of recorders have in place of something else.
+/// Fragments that damaged or unusual files contain.
 const PIECES: [&[u8]; 44] = [
     b"nan",
     b"-inf",
@@ -102,7 +102,7 @@ fn mutate(text: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Replaces the digits behind `at` by another number.
+/// Replaces the digits after `at` with another number.
 fn number(text: &mut Vec<u8>, at: usize, random: &mut Random) {
     let Some(start) = text[at..].iter().position(u8::is_ascii_digit) else { return };
     let start = at + start;
@@ -112,7 +112,7 @@ fn number(text: &mut Vec<u8>, at: usize, random: &mut Random) {
     text.splice(start..end, new.to_string().into_bytes());
 }
 
-/// Asks everything of a text that is asked of traces.
+/// Runs all analyses and writers on a text.
 fn ask(text: &[u8], other: &[u8]) {
     let Ok(trace) = kineto::read(text) else { return };
     let analysis = Analysis::of(&trace);
@@ -152,15 +152,16 @@ fn seed_text(rank: u32) -> Vec<u8> {
     json(&steps).replace("\"rank\": 1", &format!("\"rank\": {rank}")).into_bytes()
 }
 
-/// The time for which this thread has run on a processor. On a busy machine it is less than the
-/// time of the clock; where the system does not tell it is nothing, and no mutation is slow.
+/// Returns the CPU time of this thread. On a busy machine it is shorter than the elapsed time. If
+/// the system does not report it, the result is 0, so that no mutation counts as slow.
 fn cpu_time() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = told.split_whitespace().next().and_then(|first| first.parse().ok());
     Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 
-/// A thread that sleeps, as one does that gets no processor, takes no time.
+/// Checks that a sleeping thread uses no CPU time. The same holds for a thread that waits for a
+/// processor.
 #[test]
 fn time_is_that_of_the_processor() {
     let began = cpu_time();
@@ -194,7 +195,7 @@ fn damaged_traces_are_read_or_refused() {
     assert_eq!(run(&seeds, &mut Random(0x5eed), |count| count < 600), 600);
 }
 
-/// The same for as many seconds as `MLPROF_MUTATE_SECONDS` says, with the traces in the folder
+/// Runs the mutations for `MLPROF_MUTATE_SECONDS` seconds on the traces in the folder
 /// `MLPROF_MUTATE_TRACES`.
 #[test]
 #[ignore = "takes as long as it is told to"]

@@ -1,4 +1,4 @@
-//! Recording that pauses within and between steps, as mlprof's does for validations. Times are in
+//! Recording pauses within and between steps, as mlprof makes them for validations. Times are in
 //! microseconds.
 
 use mlprof_analysis::diff::compare;
@@ -7,7 +7,8 @@ use mlprof_analysis::{Analysis, kineto};
 
 use crate::made::{action, analysis, call, json, op, trace, work};
 
-/// Step 0 in two parts of 30 and 100 µs, steps 1 and 2 of 100 µs; pauses of 100 and 70 µs.
+/// Returns step 0 in two parts of 30 and 100 µs, and steps 1 and 2 of 100 µs. The pauses are 100
+/// and 70 µs long.
 fn events() -> Vec<String> {
     vec![
         action("ProfilerStep#0", 0.0, 30.0),
@@ -19,7 +20,7 @@ fn events() -> Vec<String> {
         op("aten::mm", 230.0, 90.0),
         action("ProfilerStep#2", 400.0, 100.0),
         op("aten::mm", 410.0, 60.0),
-        // It runs into the pause between steps 1 and 2.
+        // The kernel runs into the pause between steps 1 and 2.
         work("kernel", "gemm", 300.0, 50.0, 1),
     ]
 }
@@ -47,7 +48,7 @@ fn a_step_in_parts_is_one_step() {
     assert_eq!((path.step, now), (Some(0), 130_000));
 }
 
-/// The analysis of these events, of which the recorder says when it paused.
+/// Analyses these events with recorded pauses.
 fn paused(events: &[String], pauses: &str) -> Analysis {
     let header = format!(r#""mlprof":{{"stage":"fit","pauses":[{pauses}]}},"traceName":"x""#);
     let json = json(events).replace(r#""traceName":"x""#, &header);
@@ -69,7 +70,7 @@ fn pauses_are_in_no_window() {
     assert_eq!(analysis.notes.len(), 1);
 }
 
-/// Only the gap between two parts of a step is known to be a pause.
+/// Checks that only the gap between two parts of a step is known to be a pause.
 #[test]
 fn a_gap_between_steps_is_in_the_window() {
     let analysis = analysis(&events());
@@ -77,7 +78,7 @@ fn a_gap_between_steps_is_in_the_window() {
     assert_eq!(analysis.devices[0].times.compute_ns, 50_000);
 }
 
-/// An epoch that crosses its first step has no time of a validation within it.
+/// Checks that an epoch that crosses its first step excludes the time of a validation within it.
 #[test]
 fn slices_that_cross_have_no_time_of_pauses() {
     let mut events = events();
@@ -87,7 +88,8 @@ fn slices_that_cross_have_no_time_of_pauses() {
     let row = analysis.names.iter().find(|row| row.name == "run_training_epoch").expect("it ran");
     let own: i64 = analysis.names.iter().map(|row| row.self_ns).sum();
     assert_eq!((row.total_ns, own), (495_000, 330_000));
-    // The rest of step 0 after 5 µs, of which an op has 10, is the epoch's: the step crosses it.
+    // The step crosses the epoch at 5 µs. From there on, the rest of step 0 belongs to the epoch,
+    // except for 10 µs of an op.
     assert_eq!((row.self_ns, analysis.crossing_ns), (15_000, 15_000));
 }
 
@@ -101,7 +103,7 @@ fn a_trace_without_steps_has_no_pauses_in_its_time() {
     assert_eq!((analysis.threads[0].window_ns, analysis.threads[0].idle_ns), (60_000, 20_000));
 }
 
-/// Eight steps of 100 µs, of which the first one is in two parts in the first file alone.
+/// Checks eight steps of 100 µs. Only in the first file does step 0 have two parts.
 #[test]
 fn steps_in_parts_are_compared_as_steps() {
     let steps = |parts: bool| {
@@ -127,8 +129,8 @@ fn steps_in_parts_are_compared_as_steps() {
     assert_eq!(calls, [Some(8.0), Some(8.0)]);
 }
 
-/// And answers of tables are those of the trace, also over tables of an earlier version, which had
-/// no pauses.
+/// Checks that analyses of tables equal those of the trace. The tables also replace those of an
+/// earlier version, which had no pauses.
 #[cfg(feature = "parquet")]
 #[test]
 fn tables_keep_pauses() {

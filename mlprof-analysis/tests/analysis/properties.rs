@@ -1,4 +1,4 @@
-//! What is true of every trace.
+//! Properties of all traces.
 
 use mlprof_analysis::{Analysis, kineto};
 use proptest::prelude::*;
@@ -53,7 +53,8 @@ fn text(made: &Made) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever happens in which order, crossing and at the same time.
+    /// Checks that the parts add up for events in any order, including crossing and simultaneous
+    /// ones.
     #[test]
     fn parts_add_up(
         events in proptest::collection::vec(made(), 0..60),
@@ -101,7 +102,7 @@ proptest! {
                 prop_assert_eq!(idle + stream.busy_ns, stream.span_ns);
             }
         }
-        // Self times are the time in which anything is open on a thread.
+        // The self times add up to the time in which a slice is open on a thread.
         let own: i64 = analysis.names.iter().map(|row| row.self_ns).sum();
         let mut open = [[false; 600]; 2];
         for track in &trace.tracks {

@@ -1,4 +1,4 @@
-//! What is read of files that are whole, and of those that are not.
+//! Tests of reading complete and damaged files.
 
 use std::io::Read;
 
@@ -12,7 +12,7 @@ fn many(count: u32) -> Vec<String> {
     (0..count).map(|number| op(&format!("op {}", number % 10), f64::from(number), 0.5)).collect()
 }
 
-/// Hands out a few bytes at a time.
+/// Reader that returns a few bytes per call.
 struct Drop<'a>(&'a [u8], usize);
 
 impl Read for Drop<'_> {
@@ -135,7 +135,8 @@ fn tracks_are_threads_and_streams_in_their_order() {
     assert_eq!(trace.slices[3].correlation, 3);
 }
 
-/// The action around a kernel begins with it.
+/// Checks that an arrow leads to the kernel instead of the action around it, which begins at the
+/// same time.
 #[test]
 fn launches_lead_to_kernels_and_not_to_what_is_around_them() {
     let end = |ph: &str, (pid, tid): (u32, u32), ts: u32| {
@@ -164,7 +165,7 @@ fn arrows_lead_from_slice_to_slice() {
         op("forward", 1.0, 2.0),
         op("backward", 5.0, 2.0),
         arrow(4, (MAIN, 1.0), (MAIN, 5.0)),
-        // Its other end is nowhere.
+        // The other end is on a track without slices.
         arrow(5, (MAIN, 1.0), ((9, 9), 5.0)),
     ];
     let trace = read(json(&events).as_bytes()).expect("a trace");

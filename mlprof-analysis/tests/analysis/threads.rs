@@ -1,10 +1,10 @@
-//! Steps, threads, names and modules.
+//! Tests of steps, threads, names and modules.
 
 use mlprof_analysis::{Activity, Analysis};
 
 use crate::made::{MAIN, OTHER, action, analysis, arrow, call, op, slice, work};
 
-/// A step of 100 µs.
+/// Returns a step of 100 µs.
 fn step() -> Vec<String> {
     vec![
         action("ProfilerStep#1", 0.0, 100.0),
@@ -72,7 +72,7 @@ fn threads_are_busy_waiting_or_idle() {
     assert_eq!(main.thread, "thread 100");
     assert_eq!((main.window_ns, main.busy_ns, main.idle_ns), (100_000, 73_000, 10_000));
     assert_eq!((main.waiting_for_data_ns, main.waiting_for_device_ns), (17_000, 0));
-    // What comes after the last step is outside.
+    // Time after the last step is outside the window.
     assert_eq!((other.busy_ns, other.idle_ns), (50_000, 50_000));
 }
 
@@ -145,12 +145,11 @@ fn a_trace_without_steps_is_divided_up_as_a_whole() {
     assert!(analysis.text(10).contains("no steps"));
 }
 
-/// What outlives what is around it has a track of its own. No time is counted twice, and none is
-/// lost.
+/// Checks that crossing slices get tracks of their own, and that each moment counts exactly once.
 #[test]
 fn time_of_slices_that_cross_belongs_to_the_innermost_one() {
     let mut events = step();
-    // It crosses `forward`, and ends within `optimizer_step`.
+    // The op crosses `forward` and ends within `optimizer_step`.
     events.push(op("aten::late", 40.0, 30.0));
     let analysis = analysis(&events);
     assert_eq!(analysis.steps[0].parts.iter().map(|part| part.duration_ns).sum::<i64>(), 100_000);
@@ -162,7 +161,7 @@ fn time_of_slices_that_cross_belongs_to_the_innermost_one() {
     assert_eq!(analysis.threads.len(), 1);
 }
 
-/// A trace without steps, whose host ends long before its device: 100 µs of 1 ms.
+/// Checks a trace without steps in which the host works for 100 µs and its device for 1 ms.
 #[test]
 fn time_in_which_only_a_device_works_is_not_unrecorded() {
     let events = [
@@ -182,7 +181,7 @@ fn time_in_which_only_a_device_works_is_not_unrecorded() {
     assert!(text.contains("850 µs  85.00 %  a device works, nothing recorded here"), "{text}");
 }
 
-/// Within a step that the thread recorded, its own time is told as before.
+/// Checks that device work does not change the breakdown of a step recorded on its thread.
 #[test]
 fn steps_are_about_their_thread() {
     let mut events = step();

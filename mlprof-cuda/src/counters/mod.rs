@@ -1,10 +1,12 @@
-//! How busy NVIDIA's devices are, their memory, power, temperature and clocks: asked for by NVML, at a
-//! set rate, while the active profiler wants to know of devices.
+//! Counters of NVIDIA devices: utilization, memory, power, temperature and clocks. They are sampled
+//! with NVML at a fixed rate while the active profiler needs device data.
 //!
-//! A thread of its own asks (`thread`); it waits while nobody wants to know, and trains nothing, so
-//! the program never waits for NVML. What a `sampled` device does not have is asked for once. `nvml`
-//! is the way to the library, which is loaded at run time; `visible` says which of its devices are
-//! CUDA's.
+//! A dedicated thread samples the devices (`thread`). The program itself never waits for NVML, and
+//! the thread sleeps while no profiler needs device data.
+//!
+//! - `sampled` reads a device and skips counters that the device does not have.
+//! - `nvml` loads the library at run time and calls it.
+//! - `visible` determines which devices CUDA shows to the process.
 
 mod nvml;
 mod sampled;
@@ -24,9 +26,9 @@ use mlprof_events::forking::apart_from_forks;
 use mlprof_events::uncounted;
 use settings::Settings;
 
-/// Samples the counters of NVIDIA's devices from here on: utilization, memory, power, temperature
-/// and clocks. They become curves in the trace of the [Tensor
-/// profiler](mlprof_core::TensorProfiler), and means per action in its report.
+/// Sampling of NVIDIA device counters: utilization, memory, power, temperature and clocks. They
+/// become curves in the trace of the [Tensor profiler](mlprof_core::TensorProfiler), and means per
+/// action in its report.
 ///
 /// ```no_run
 /// use mlprof_cuda::DeviceCounters;
@@ -35,28 +37,30 @@ use settings::Settings;
 /// # Ok::<(), mlprof_cuda::InvalidRate>(())
 /// ```
 ///
-/// Off unless [started](Self::start), or unless the environment has a rate:
-/// `MLPROF_DEVICE_COUNTERS=10`. What the program says goes before the environment.
+/// Sampling is off unless it is [started](Self::start) or the environment sets a rate, such as
+/// `MLPROF_DEVICE_COUNTERS=10`. Calls in the program override the environment.
 ///
-/// *When*: while the active profiler wants [`Interest::DEVICE`], so in the recorded steps of a
-/// schedule and its warm-up, in which NVML is loaded. The first sample is taken when that begins. Who asks for metrics
-/// while the program runs is told what devices show at that moment, also where nothing is sampled, unless
-/// counters were [stopped](Self::stop) or `MLPROF_DEVICE_COUNTERS=0`.
+/// *When*: while the active profiler needs [`Interest::DEVICE`]. With a schedule, these are the
+/// recorded steps and their warm-up, during which NVML is loaded. The first sample is taken
+/// immediately.
 ///
-/// *How fast*: NVML itself counts utilization over spans of 1/6 s to 1 s, depending on the device, and
-/// has new values some 6 to 60 times a second; faster samples see the same ones again. An action that
-/// is shorter than the time between two samples may have none.
+/// A metrics request also receives the current values, even if no sampling takes place. It does not
+/// if counters were [stopped](Self::stop) or `MLPROF_DEVICE_COUNTERS=0` is set.
 ///
-/// *Which devices*: those that `CUDA_VISIBLE_DEVICES` lets the process see, with CUDA's numbers. CUDA
-/// by default numbers the fastest device first, NVML by place on the bus. They agree where all devices
-/// are of one model, and with `CUDA_DEVICE_ORDER=PCI_BUS_ID`; otherwise the report says that they may
-/// not. Parts of a device (MIG) have no counters.
+/// *Rate*: NVML averages utilization over 1/6 s to 1 s, depending on the device, and updates its
+/// values about 6 to 60 times a second. Faster sampling returns the same values again. An action
+/// shorter than the sampling interval may have no sample.
 ///
-/// *Cost*: none for the threads of the program; a thread of its own spends what NVML takes, some tens
-/// of microseconds to a few milliseconds per device and sample.
+/// *Devices*: those that `CUDA_VISIBLE_DEVICES` shows to the process, with CUDA's device ids. By
+/// default, CUDA numbers the fastest device first, and NVML numbers devices by PCI bus id. The two
+/// agree if all devices are of one model, or with `CUDA_DEVICE_ORDER=PCI_BUS_ID`. Otherwise the
+/// report notes that they may differ. MIG partitions have no counters.
 ///
-/// *Failure*: without NVML, or a driver that answers, the report says so once and training goes on.
-/// NVML cannot be used on both sides of a fork: a process that is forked after it was loaded has no
+/// *Cost*: none for the threads of the program. The sampling thread spends the time of the NVML
+/// calls, which is some tens of microseconds to a few milliseconds per device and sample.
+///
+/// *Failure*: without NVML or a working driver, the report contains one note and training
+/// continues. NVML does not work across a fork, so a process forked after NVML was loaded has no
 /// counters.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "nothing is sampled before `start`"]
@@ -69,53 +73,53 @@ impl Default for DeviceCounters {
 }
 
 impl DeviceCounters {
-    /// All visible devices, ten times a second.
+    /// Creates the default settings: all visible devices, ten samples per second.
     pub const fn new() -> Self {
         Self(Settings::DEFAULT)
     }
 
-    /// How many times a second: from 0.01 to 1,000.
+    /// Sets the number of samples per second, from 0.01 to 1,000.
     pub fn rate(mut self, hertz: f64) -> Self {
         self.0.hertz = hertz;
         self
     }
 
-    /// Only these devices, by CUDA's numbers, counted from 0.
+    /// Restricts sampling to these devices, given by CUDA's device ids from 0.
     pub fn devices(mut self, devices: impl IntoIterator<Item = u32>) -> Self {
         self.0.devices = Some(devices.into_iter().collect());
         self
     }
 
-    /// Samples from here on, whenever a profiler wants to know, until [`stop`](Self::stop) or another
-    /// start. Whether there are devices to sample is said in the report.
+    /// Starts sampling whenever a profiler needs device data, until [`stop`](Self::stop) or another
+    /// start. If there are no devices to sample, the report contains a note.
     ///
     /// # Errors
     ///
-    /// If the rate is none.
+    /// Returns an error if the rate is outside this range.
     pub fn start(self) -> Result<(), InvalidRate> {
         self.0.check()?;
         say(Some(Ok(self.0)));
         Ok(())
     }
 
-    /// Samples no more, whatever the environment says; metrics are without them, too.
+    /// Stops sampling and overrides the environment. Metrics contain no device values either.
     pub fn stop() {
         say(None);
     }
 }
 
-/// What is to be sampled, or why what was asked for cannot be.
+/// Requested settings, or the reason why a request is invalid.
 type Wish = Result<Settings, String>;
 
 struct State {
-    /// Whether the program or the environment was heard.
+    /// Set after the first call of the program or the first read of the environment.
     is_known: bool,
     wish: Option<Wish>,
-    /// Whether it was said that there shall be none.
+    /// Set if counters were turned off explicitly.
     is_off: bool,
-    /// Those who want to know what devices show now.
+    /// Senders for pending requests of current values.
     asked: Vec<Sender<Vec<CounterSample>>>,
-    /// The process that has a thread that samples, and that thread.
+    /// Process id and handle of the sampling thread, if there is one.
     thread: Option<(u32, std::thread::Thread)>,
 }
 
@@ -127,14 +131,14 @@ static STATE: Mutex<State> = Mutex::new(State {
     thread: None,
 });
 
-/// So many may wait for an answer: more do where a device never answers.
+/// Maximum number of pending requests. More accumulate only if a device does not respond.
 const MOST_ASKED: usize = 8;
 
-/// How long somebody waits who wants to know what devices show now.
+/// Maximum time for which a request for current values waits.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl State {
-    /// Held for moments only, and never while a process forks.
+    /// Runs `work` with the state locked. The lock is held briefly and never across a fork.
     fn with<T>(work: impl FnOnce(&mut Self) -> T) -> T {
         let lock =
             || -> MutexGuard<'_, Self> { STATE.lock().unwrap_or_else(PoisonError::into_inner) };
@@ -149,14 +153,15 @@ impl State {
         self.wish.as_ref()
     }
 
-    /// Has the thread look at what is wanted now. It is started if it is needed and not there: a
-    /// forked child has none.
+    /// Wakes the sampling thread so that it checks the current request. If it is needed and
+    /// missing, it is started, because a forked child does not inherit it.
     fn wake(&mut self, is_needed: bool) {
         let process = std::process::id();
         match &self.thread {
             Some((of, thread)) if *of == process => thread.unpark(),
             _ if is_needed => {
-                // If there is no thread to be had, there are no counters, and a program in trouble.
+                // If the thread cannot be started, there are no counters, but the program
+                // continues.
                 self.thread = thread::start().ok().map(|thread| (process, thread));
             }
             _ => {}
@@ -173,15 +178,16 @@ fn say(wish: Option<Wish>) {
     });
 }
 
-/// Reads the environment, where it may be looked at.
+/// Reads the environment variable during registration, when reading the environment is safe.
 pub(super) fn remember() {
     State::with(|state| {
         state.wish();
     });
 }
 
-/// What devices show at this moment, for who asks now and then; nothing where there are none, none are wanted, or they do not
-/// answer within a second, as may be when NVML is loaded. *Cost*: for the thread that asks, what NVML takes.
+/// Returns the current values of all sampled devices. Empty if there are no devices, if counters
+/// are off, or if the devices do not respond within a second, for example while NVML is loaded.
+/// *Cost*: the calling thread waits for the NVML calls.
 pub(super) fn now() -> Vec<CounterSample> {
     let (sender, answer) = channel();
     let is_asked = State::with(|state| {
@@ -199,8 +205,8 @@ pub(super) fn now() -> Vec<CounterSample> {
     answer.recv_timeout(PATIENCE).unwrap_or_default()
 }
 
-/// What the active profiler wants has changed. *Cost*: a lock that nobody holds for long; a thread
-/// once per process.
+/// Handles a change of the active profiler's interest. *Cost*: a briefly held lock, and starting a
+/// thread once per process.
 pub(super) fn interest_changed(interest: Interest) {
     State::with(|state| {
         if state.wish().is_some() {

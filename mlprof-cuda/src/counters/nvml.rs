@@ -1,5 +1,4 @@
-//! NVML, NVIDIA's library for what devices say of themselves. Loaded at run time; it comes with the
-//! driver.
+//! Access to NVML, NVIDIA's management library. It is part of the driver and is loaded at run time.
 
 use mlprof_events::environment::variable;
 use std::ffi::OsString;
@@ -12,12 +11,12 @@ use super::sampled::{Device, NoValue, Reading, Sampled};
 use super::visible::{Visible, visible};
 use mlprof_core::hook::{DeviceCounter, declare_device_memory};
 
-/// Where users name another library.
+/// Environment variable that overrides the library path.
 const LIBRARY_VARIABLE: &str = "MLPROF_NVML_LIBRARY";
 
 const LIBRARY: &str = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
 
-/// Why there are no counters.
+/// Reason why there are no counters.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoCounters {
     #[error(
@@ -63,13 +62,13 @@ impl NoCounters {
     }
 }
 
-/// The devices that there are for this process, and what a reader must know of them.
+/// Devices of this process, and a note for the report.
 pub(super) struct Board {
     pub(super) devices: Vec<Sampled<NvmlDevice<'static>>>,
     pub(super) note: Option<String>,
 }
 
-/// Loads NVML, for the rest of the process. *Cost*: some 10 ms to seconds.
+/// Loads NVML for the rest of the process. *Cost*: about 10 ms to several seconds.
 pub(super) fn open() -> Result<Board, NoCounters> {
     let named = variable(LIBRARY_VARIABLE).filter(|path| !path.is_empty());
     let library = named.unwrap_or_else(|| OsString::from(LIBRARY));
@@ -109,14 +108,15 @@ pub(super) fn open() -> Result<Board, NoCounters> {
 }
 
 struct Known {
-    /// Domain, bus and device.
+    /// PCI domain, bus and device.
     place: (u32, u32, u32),
     uuid: String,
     model: String,
     device: NvmlDevice<'static>,
 }
 
-/// By their places on the bus. A device that this process may not ask is none of CUDA's, either.
+/// Returns all accessible devices in order of their PCI bus ids. CUDA cannot use a device that this
+/// process may not query.
 fn all_devices(nvml: &'static Nvml) -> Result<Vec<Known>, NvmlError> {
     let known = |device: NvmlDevice<'static>| -> Result<Known, NvmlError> {
         let place = device.pci_info().map(|pci| (pci.domain, pci.bus, pci.device))?;
@@ -130,7 +130,8 @@ fn all_devices(nvml: &'static Nvml) -> Result<Vec<Known>, NvmlError> {
     Ok(devices)
 }
 
-/// Numbers mean the same to all only where CUDA counts by places, or where it makes no difference.
+/// Returns a note if CUDA's device ids may differ from the PCI order. They agree if CUDA orders
+/// devices by PCI bus id or if all devices are of one model.
 fn note_on_order(all: &[Known], list: &str) -> Option<String> {
     let is_one_model = all.iter().all(|known| known.model == all[0].model);
     let order = std::env::var_os("CUDA_DEVICE_ORDER");

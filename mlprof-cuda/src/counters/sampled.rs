@@ -1,11 +1,11 @@
-//! A device that is asked again and again.
+//! Repeated sampling of one device.
 
 use mlprof_core::hook::{CounterSample, DeviceCounter, Timestamp};
 
-/// What is asked for at once.
+/// Counters that are read with one NVML call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// Both utilizations.
+    /// GPU and memory utilization.
     Utilization,
     Memory,
     Power,
@@ -23,20 +23,21 @@ const ALL: [Reading; 6] = [
     Reading::MemoryClock,
 ];
 
-/// Why there is no value.
+/// Reason why there is no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoValue {
-    /// The device does not have it, or the process may not know: there will never be one.
+    /// The device does not support the counter, or the process lacks permission. Later reads would
+    /// fail too.
     Never,
-    /// Not this time.
+    /// The value is temporarily unavailable.
     Now,
-    /// There is no such device any more.
+    /// The device is lost.
     Lost,
 }
 
-/// One device, as NVML or a test shows it.
+/// Device interface, implemented for NVML and for tests.
 pub(super) trait Device {
-    /// Calls `show` with what `reading` has.
+    /// Reads the counters of `reading` and passes each value to `show`.
     fn read(
         &self,
         reading: Reading,
@@ -44,12 +45,12 @@ pub(super) trait Device {
     ) -> Result<(), NoValue>;
 }
 
-/// A device, and what is known of it.
+/// Device with its supported counters.
 pub(super) struct Sampled<D> {
-    /// CUDA's number.
+    /// CUDA device id.
     number: u32,
     device: D,
-    /// What it may have.
+    /// Readings that the device may support.
     readings: Vec<Reading>,
 }
 
@@ -62,14 +63,14 @@ impl<D: Device> Sampled<D> {
         self.number
     }
 
-    /// Asks for everything that the device has; all of it gets the time at which the last answer came.
-    /// Puts what it says at the end of `samples`.
+    /// Reads all supported counters and appends them to `samples`. All values get the time of the
+    /// last response.
     ///
     /// # Errors
     ///
-    /// If the device is lost. It is not asked again.
+    /// Returns an error if the device is lost. Later calls do not query it again.
     pub(super) fn sample(&mut self, samples: &mut Vec<CounterSample>) -> Result<(), DeviceLost> {
-        // Until it is known.
+        // Preliminary time, which is replaced after the last reading.
         let time = Timestamp::now();
         let (first, device) = (samples.len(), self.number);
         let mut is_lost = false;
@@ -99,7 +100,7 @@ impl<D: Device> Sampled<D> {
     }
 }
 
-/// It has fallen off the bus, or must be reset.
+/// Error of a device that has fallen off the bus or must be reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("device {0} is lost: it has no counters from here on")]
 pub(super) struct DeviceLost(u32);
@@ -110,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives one answer after the other, and writes down what it was asked for.
+    /// Device that returns prepared results and records the requested readings.
     struct Fake {
         power: RefCell<Vec<Result<f64, NoValue>>>,
         asked: RefCell<Vec<Reading>>,

@@ -1,11 +1,11 @@
-//! How often which devices are asked.
+//! Sampling rate and device selection.
 
 use std::time::Duration;
 
-/// Where users ask for samples without a line of code.
+/// Environment variable that enables sampling without a code change.
 const VARIABLE: &str = "MLPROF_DEVICE_COUNTERS";
 
-/// A number that is no rate of samples.
+/// Error for a number that is not a valid sampling rate.
 #[derive(Clone, Copy, PartialEq, thiserror::Error)]
 #[error("device counters cannot be sampled {0} times a second: use a rate from 0.01 to 1000")]
 pub struct InvalidRate(pub f64);
@@ -16,7 +16,7 @@ mlprof_events::debug_as_display!(InvalidRate);
 pub(super) struct Settings {
     /// Samples per second.
     pub(super) hertz: f64,
-    /// By CUDA's numbers; `None`: all.
+    /// Selected CUDA device ids. `None` selects all devices.
     pub(super) devices: Option<Vec<u32>>,
 }
 
@@ -28,7 +28,7 @@ impl Settings {
         is_rate.then_some(()).ok_or(InvalidRate(self.hertz))
     }
 
-    /// From one sample to the next.
+    /// Returns the time between two samples.
     pub(super) fn interval(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.hertz)
     }
@@ -37,12 +37,14 @@ impl Settings {
         self.devices.as_ref().is_none_or(|devices| devices.contains(&device))
     }
 
-    /// What the environment says; `None` if it wants no samples.
+    /// Returns the settings from the environment. `None` if the environment does not enable
+    /// sampling.
     pub(super) fn from_environment() -> Option<Result<Self, String>> {
         Self::parse(&std::env::var_os(VARIABLE)?.to_string_lossy())
     }
 
-    /// Whether the environment says that none are wanted, and not only nothing.
+    /// Returns `true` if the environment turns counters off explicitly, instead of leaving the
+    /// variable unset.
     pub(super) fn are_off_in_environment() -> bool {
         let text = std::env::var_os(VARIABLE).unwrap_or_default();
         matches!(text.to_string_lossy().trim(), "0" | "off")

@@ -1,4 +1,4 @@
-//! The thread that asks devices.
+//! Sampling thread.
 
 use std::io;
 use std::mem;
@@ -15,28 +15,29 @@ use mlprof_core::hook::{self, CounterSample};
 use mlprof_events::forking::apart_from_forks;
 use mlprof_events::own_thread;
 
-/// How often samples began to be wanted, or were wanted otherwise. A new turn begins with a sample.
+/// Number of sampling turns, incremented whenever sampling starts or its settings change. A new
+/// turn begins with a sample.
 static TURN: AtomicU64 = AtomicU64::new(0);
 
-/// The process that has loaded NVML; 0: none.
+/// Id of the process that loaded NVML, or 0.
 static LOADED_BY: AtomicU32 = AtomicU32::new(0);
 
-/// To be followed by [waking](State::wake) the thread.
+/// Starts a new turn. The caller must then [wake](State::wake) the thread.
 pub(super) fn begin_turn() {
     TURN.fetch_add(1, Ordering::Release);
 }
 
-/// Whether a profiler wants to know of devices.
+/// Returns `true` if a profiler needs device data.
 pub(super) fn is_wanted() -> bool {
     hook::interest().contains(Interest::DEVICE)
 }
 
-/// Starts the thread, for the rest of the process.
+/// Starts the thread for the rest of the process.
 pub(super) fn start() -> io::Result<Thread> {
     Ok(own_thread::spawn("mlprof-device-counters", run)?.thread().clone())
 }
 
-/// What NVML shows this process; `None` before it was asked.
+/// Devices of this process, or the reason why there are none. `None` before NVML is loaded.
 type Asked = Option<Result<Board, NoCounters>>;
 
 fn run() {
@@ -48,7 +49,7 @@ fn run() {
         match wish.filter(|_| is_wanted()) {
             Some(wish) => take_turn(turn, wish, &mut board),
             None => {
-                // Nobody knows how long: a profiler that is over must not live on for us.
+                // The pause may be long, so the thread must not keep a finished profiler alive.
                 mlprof_core::let_go();
                 if TURN.load(Ordering::Acquire) == turn {
                     std::thread::park();
@@ -58,7 +59,7 @@ fn run() {
     }
 }
 
-/// Samples, until a new turn begins or nothing is wanted any more.
+/// Samples the devices until a new turn begins or no profiler needs device data.
 fn take_turn(turn: u64, wish: Wish, board: &mut Asked) {
     let goes_on = || is_wanted() && TURN.load(Ordering::Acquire) == turn;
     let settings = match wish {
@@ -86,7 +87,8 @@ fn take_turn(turn: u64, wish: Wish, board: &mut Asked) {
     }
 }
 
-/// Tells those who have asked what devices show now; where there are none, or no more, they hear nothing.
+/// Sends the current values to all pending requests. Without devices, it drops the senders, so that
+/// the requests end without values.
 fn answer(board: &mut Asked) {
     let (asked, wish) = State::with(|state| (mem::take(&mut state.asked), state.wish().cloned()));
     if asked.is_empty() {
@@ -102,11 +104,11 @@ fn answer(board: &mut Asked) {
             say(&lost.to_string());
         }
     }
-    // Whoever has not waited for so long is gone.
+    // A request that timed out has no receiver any more.
     asked.iter().for_each(|asked| drop(asked.send(samples.clone())));
 }
 
-/// Asks all devices once, and tells the profiler what they say.
+/// Samples all devices once and sends the values to the profiler.
 fn round(board: &mut Asked, settings: &Settings, samples: &mut Vec<CounterSample>) {
     let Some(Ok(board)) = board else { return };
     let devices = board.devices.iter_mut();
@@ -121,7 +123,7 @@ fn round(board: &mut Asked, settings: &Settings, samples: &mut Vec<CounterSample
     }
 }
 
-/// NVML's board, or why there is none.
+/// Loads NVML, or returns the reason why there are no counters.
 fn load() -> Result<Board, NoCounters> {
     let process = std::process::id();
     let loaded_by = LOADED_BY.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed);
@@ -129,7 +131,7 @@ fn load() -> Result<Board, NoCounters> {
         return Err(NoCounters::Forked);
     }
     let board = nvml::open();
-    // After NVML has put down what it does at the end, so that ours is done before.
+    // `atexit` handlers run in reverse order. Registering ours after NVML's makes it run first.
     process_exit::watch();
     board
 }
@@ -146,7 +148,7 @@ fn note_on_devices(board: &Board, settings: &Settings) -> Option<String> {
     ))
 }
 
-/// What every report must have, also one that begins later.
+/// Adds a note to all reports, including those that begin later.
 fn say(note: &str) {
     apart_from_forks(|| hook::note(note));
 }
@@ -159,15 +161,15 @@ fn say_until(note: &str, board: &mut Asked, goes_on: impl Fn() -> bool) {
     }
 }
 
-/// When the next sample is due.
+/// Schedule of the next sample.
 struct Pace {
     next: Instant,
     interval: Duration,
 }
 
 impl Pace {
-    /// How long to wait; `None` when a sample is due, which it is then not again before the next
-    /// multiple of the interval: those that were missed are left out.
+    /// Returns the time until the next sample, or `None` if a sample is due now. The following
+    /// sample is then due at the next multiple of the interval, so missed samples are skipped.
     fn wait(&mut self, now: Instant) -> Option<Duration> {
         if let Some(rest) = self.next.checked_duration_since(now).filter(|rest| !rest.is_zero()) {
             return Some(rest);

@@ -1,19 +1,19 @@
-//! Which devices CUDA shows a process, and with which numbers.
+//! Devices that CUDA shows to a process, and their ids.
 
-/// One of CUDA's devices.
+/// Device visible to CUDA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Visible {
-    /// The one at this place among all.
+    /// Index among all devices.
     Device(usize),
-    /// A part of a device (MIG).
+    /// MIG partition of a device.
     Part,
 }
 
-/// The devices that CUDA shows where `CUDA_VISIBLE_DEVICES` is `list`, in the order of their numbers.
-/// `uuids`: of all devices, in the order of their places on the bus.
+/// Returns the devices that CUDA shows for the value `list` of `CUDA_VISIBLE_DEVICES`, in order of
+/// their ids. `uuids` contains all devices in PCI bus order.
 ///
-/// As CUDA does, takes entries up to the first one that names no device, or more than one, or one that
-/// was named before.
+/// Like CUDA, it stops at the first entry that names no device, more than one device, or a repeated
+/// device.
 pub(super) fn visible(list: Option<&str>, uuids: &[String]) -> Vec<Visible> {
     let Some(list) = list else { return (0..uuids.len()).map(Visible::Device).collect() };
     let mut found = Vec::new();
@@ -35,7 +35,8 @@ fn starts_with(text: &str, beginning: &str) -> bool {
     start.is_some_and(|start| start.eq_ignore_ascii_case(beginning.as_bytes()))
 }
 
-/// The only device that an entry names: a number, or the beginning of a UUID.
+/// Returns the index of the single device that an entry names, by number or by the prefix of a
+/// UUID.
 fn place(entry: &str, uuids: &[String]) -> Option<usize> {
     if !starts_with(entry, "GPU-") {
         return entry.parse().ok().filter(|place| *place < uuids.len());

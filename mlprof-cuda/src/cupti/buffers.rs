@@ -1,8 +1,9 @@
-//! Room for CUPTI's records: given out empty, taken back full, read by a thread of ours, given out again.
+//! Buffers for CUPTI's records. CUPTI receives them empty and returns them full, a reader thread
+//! reads them, and then they are reused.
 //!
-//! CUPTI asks for room and gives it back on the program's own threads, and on those that flush, under
-//! locks of its own. So nothing here waits for anything but a few instructions of another thread:
-//! memory is allocated outside of the lock, and no function of CUPTI's is called under it.
+//! CUPTI requests and returns buffers on the program's own threads and on flushing threads, while
+//! it holds its own locks. For this reason the lock here is held for a few instructions only.
+//! Memory is allocated outside the lock, and no CUPTI function is called under it.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::VecDeque;
@@ -11,38 +12,40 @@ use std::time::{Duration, Instant};
 
 use mlprof_events::sync::{Condvar, CondvarMutex as Mutex, CondvarMutexGuard as MutexGuard};
 
-/// How much room one buffer has, in bytes: some 20,000 kernels.
+/// Size of a buffer in bytes, which is enough for about 20,000 kernels.
 #[cfg(not(loom))]
 pub(super) const SIZE: usize = 4 << 20;
 #[cfg(loom)]
 pub(super) const SIZE: usize = 8;
 
-/// So many buffers there are at most: 256 MiB. When all are full CUPTI drops records, and counts them.
+/// Maximum number of buffers, which together have 256 MiB. If all are full, CUPTI drops records and
+/// counts them.
 #[cfg(not(loom))]
 const MOST: usize = 64;
 #[cfg(loom)]
 const MOST: usize = 1;
 
-/// What CUPTI wants of an address.
+/// Memory layout of a buffer, with the alignment that CUPTI requires.
 const LAYOUT: Layout = match Layout::from_size_align(SIZE, 8) {
     Ok(layout) => layout,
     Err(_) => panic!("a size that is no multiple of 8"),
 };
 
-/// [`SIZE`] bytes.
+/// Owned memory of [`SIZE`] bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Buffer(NonNull<u8>);
 
-// SAFETY: memory that belongs to whoever has the value.
+// SAFETY: a `Buffer` is the only owner of its heap memory, so it may move to another thread.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
     fn new() -> Option<Self> {
-        // SAFETY: the size is not 0.
+        // SAFETY: `LAYOUT` has a size greater than 0, as `alloc` requires.
         NonNull::new(unsafe { alloc(LAYOUT) }).map(Self)
     }
 
-    /// For CUPTI, which gives it back to [`from_raw`](Self::from_raw).
+    /// Passes ownership of the memory to CUPTI. The pointer must be returned to
+    /// [`from_raw`](Self::from_raw).
     pub(super) fn into_raw(self) -> *mut u8 {
         let pointer = self.0.as_ptr();
         std::mem::forget(self);
@@ -51,12 +54,13 @@ impl Buffer {
 
     /// # Safety
     ///
-    /// Of [`into_raw`](Self::into_raw), each once.
+    /// `pointer` must be null or a result of [`into_raw`](Self::into_raw). Each result may be
+    /// passed only once.
     pub(super) unsafe fn from_raw(pointer: *mut u8) -> Option<Self> {
         NonNull::new(pointer).map(Self)
     }
 
-    /// Where it begins.
+    /// Returns the start address.
     pub(super) fn start(&self) -> *mut u8 {
         self.0.as_ptr()
     }
@@ -64,12 +68,13 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and nobody else has it.
+        // SAFETY: `new` allocated this memory with `LAYOUT`. `into_raw` forgets the value and
+        // `from_raw` accepts each pointer only once, so this value is the only owner.
         unsafe { dealloc(self.0.as_ptr(), LAYOUT) };
     }
 }
 
-/// All buffers of the process.
+/// Pool of all buffers of the process.
 pub(super) struct Buffers {
     state: Mutex<State>,
     changed: Condvar,
@@ -77,19 +82,19 @@ pub(super) struct Buffers {
 
 struct State {
     empty: Vec<Buffer>,
-    /// With the number of bytes that are filled.
+    /// Full buffers with the number of bytes filled.
     full: VecDeque<(Buffer, usize)>,
-    /// How many there are, wherever they are.
+    /// Number of existing buffers, including those that CUPTI has.
     count: usize,
-    /// How many are being read.
+    /// Number of buffers that are being read.
     reading: usize,
-    /// How often there was none to give.
+    /// Number of requests that could not be served.
     refused: u64,
 }
 
 impl Buffers {
     pub(super) fn new() -> Self {
-        // Places for all of them, so that nothing is allocated under the lock.
+        // The capacity is reserved now, so that no memory is allocated under the lock.
         let state = State {
             empty: Vec::with_capacity(MOST),
             full: VecDeque::with_capacity(MOST),
@@ -104,7 +109,7 @@ impl Buffers {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// An empty one; none if there are too many, or no memory.
+    /// Returns an empty buffer. `None` if all buffers are in use or memory is exhausted.
     pub(super) fn request(&self) -> Option<Buffer> {
         {
             let mut state = self.lock();
@@ -126,7 +131,7 @@ impl Buffers {
         buffer
     }
 
-    /// One comes back, with so many bytes filled.
+    /// Takes back a buffer from CUPTI in which `filled` bytes contain records.
     pub(super) fn complete(&self, buffer: Buffer, filled: usize) {
         let mut state = self.lock();
         match filled {
@@ -137,7 +142,7 @@ impl Buffers {
         self.changed.notify_all();
     }
 
-    /// Waits for a full one, to be [given back](Self::give_back) when it has been read.
+    /// Waits for a full buffer. The caller must [give it back](Self::give_back) after reading it.
     pub(super) fn take(&self) -> (Buffer, usize) {
         let mut state = self.lock();
         loop {
@@ -149,7 +154,7 @@ impl Buffers {
         }
     }
 
-    /// It has been read.
+    /// Takes back a buffer that has been read.
     pub(super) fn give_back(&self, buffer: Buffer) {
         let mut state = self.lock();
         state.reading -= 1;
@@ -158,7 +163,8 @@ impl Buffers {
         self.changed.notify_all();
     }
 
-    /// Waits until all that came back has been read; false if that takes longer than `patience`.
+    /// Waits until all full buffers have been read. Returns `false` if this takes longer than
+    /// `patience`.
     pub(super) fn wait_until_read(&self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let mut state = self.lock();
@@ -173,7 +179,7 @@ impl Buffers {
         true
     }
 
-    /// How often there was no room since the last call.
+    /// Returns the number of requests without a buffer since the last call.
     pub(super) fn take_refused(&self) -> u64 {
         std::mem::take(&mut self.lock().refused)
     }
@@ -212,7 +218,8 @@ mod tests {
         std::thread::spawn(move || {
             loop {
                 let (buffer, filled) = reader.take();
-                // SAFETY: it has been written.
+                // SAFETY: the reader owns the buffer. The first byte was initialised before
+                // `complete`, and the lock of `Buffers` orders that write before this read.
                 assert_eq!(usize::from(unsafe { *buffer.start() }), filled);
                 reader.give_back(buffer);
             }
@@ -223,7 +230,8 @@ mod tests {
                 scope.spawn(move || {
                     for _ in 0..500 {
                         let Some(buffer) = buffers.request() else { continue };
-                        // SAFETY: nobody else has it.
+                        // SAFETY: this thread owns the buffer, and the first byte is inside its
+                        // memory.
                         unsafe { *buffer.start() = thread };
                         buffers.complete(buffer, usize::from(thread));
                     }
@@ -248,15 +256,16 @@ mod loom_tests {
 
     use super::*;
 
-    /// Of two threads that need room only one may get any; what it fills is read once, and the room is
-    /// there again.
+    /// Checks that two threads that request the only buffer never have it at the same time. Its
+    /// contents are read once, and then the buffer is available again.
     #[test]
     fn no_buffer_is_with_two_at_a_time() {
         loom::model(|| {
             let buffers = Arc::new(Buffers::new());
             let fill = |buffers: &Buffers| match buffers.request() {
                 Some(buffer) => {
-                    // SAFETY: nobody else has it, or loom's run would find both writing.
+                    // SAFETY: this thread owns the buffer, and the first byte is inside its memory.
+                    // If two threads had it, loom would detect the data race.
                     unsafe { *buffer.start() = 7 };
                     buffers.complete(buffer, 1);
                     1
@@ -268,7 +277,8 @@ mod loom_tests {
             let mut filled = fill(&buffers);
             if filled == 1 {
                 let (buffer, bytes) = buffers.take();
-                // SAFETY: it was written before it came back.
+                // SAFETY: this thread owns the buffer. The first byte was initialised before
+                // `complete`, and the lock of `Buffers` orders that write before this read.
                 assert_eq!((unsafe { *buffer.start() }, bytes), (7, 1));
                 buffers.give_back(buffer);
             }

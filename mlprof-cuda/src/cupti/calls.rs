@@ -1,4 +1,4 @@
-//! What calls of CUDA's driver and runtime are called, and which of them are worth telling of.
+//! Names of CUDA driver and runtime calls, and the selection of reported calls.
 
 use rustc_hash::FxHashMap;
 
@@ -7,19 +7,20 @@ use super::names;
 use super::records::Api;
 use mlprof_core::{Action, ActionKind};
 
-/// What is known of one function of CUDA's.
+/// Properties of a CUDA function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) action: Action,
-    /// Whether it allocates or releases memory.
+    /// `true` if the function allocates or releases memory.
     pub(super) is_of_memory: bool,
 }
 
-/// By CUPTI's number, of the driver's and the runtime's functions; `None` for one that is not told of.
+/// Known functions by API and CUPTI's callback id. The key is `true` for the driver API. `None`
+/// marks functions that are not reported.
 #[derive(Default)]
 pub(super) struct Calls(FxHashMap<(bool, u32), Option<Call>>);
 
-/// Asked so often, and answered so fast, that they would only hide the rest; Kineto leaves the like out.
+/// Frequent and fast calls that would only hide the others. Kineto omits similar calls.
 const SILENT: [&str; 28] = [
     "cudaGetDevice",
     "cudaSetDevice",
@@ -45,14 +46,15 @@ const SILENT: [&str; 28] = [
     "cuEventQuery",
     "cuGetProcAddress",
     "cuStreamIsCapturing",
-    // Asked by ourselves, for regions.
+    // mlprof itself makes these calls for device regions.
     "cuEventElapsedTime",
     "cuPointerGetAttribute",
     "cuStreamGetCtx",
     "cuThreadExchangeStreamCaptureMode",
 ];
 
-/// `cudaLaunchKernel_v7000` and `cuMemAlloc_v2` are what their callers write without the end.
+/// Removes the version suffix of a function name, such as `cudaLaunchKernel_v7000` or
+/// `cuMemAlloc_v2`, because programs call these functions without it.
 fn without_version(name: &str) -> &str {
     let plain = match name.rsplit_once("_v") {
         Some((plain, version))
@@ -62,7 +64,7 @@ fn without_version(name: &str) -> &str {
         }
         _ => name,
     };
-    // With a default stream of each thread's own.
+    // These suffixes mark the variants for per-thread default streams.
     plain.strip_suffix("_ptsz").or_else(|| plain.strip_suffix("_ptds")).unwrap_or(plain)
 }
 
@@ -71,7 +73,8 @@ fn is_of_memory(name: &str) -> bool {
 }
 
 impl Calls {
-    /// The function of a call. *Cost*: a look-up, but for the first call of each function.
+    /// Returns the function of a call, or `None` if it is not reported. *Cost*: a hash lookup,
+    /// except for the first call of each function.
     pub(super) fn get(&mut self, functions: &Functions, call: &Api) -> Option<Call> {
         let known = self.0.entry((call.is_driver, call.callback));
         *known.or_insert_with(|| {

@@ -1,4 +1,4 @@
-//! CUPTI, turned on and off.
+//! Start and end of CUPTI's collection.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,18 +22,18 @@ use mlprof_events::uncounted;
 
 static BUFFERS: LazyLock<Buffers> = LazyLock::new(Buffers::new);
 
-/// CUPTI gives this up if a reader takes longer: rather a table without the last kernels than a
-/// training that stands still.
+/// Maximum time to wait for the reader thread. A report without the last kernels is better than a
+/// blocked training.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// CUPTI as this process uses it.
+/// State of CUPTI in this process.
 pub(super) struct Collector {
     functions: &'static Functions,
     delivery: &'static Mutex<Delivery>,
-    /// What was claimed, and the kinds of records that are collected.
+    /// Active subscription, if there is one.
     active: Mutex<Option<Active>>,
     recordings: AtomicU32,
-    /// CUPTI was taken out of the process at least once.
+    /// Set after CUPTI has left the process at least once.
     has_left: AtomicBool,
 }
 
@@ -43,17 +43,18 @@ struct Active {
     interest: Interest,
 }
 
-// SAFETY: a subscriber may be given back on any thread.
+// SAFETY: `subscriber` is an opaque handle that only CUPTI dereferences. `cuptiUnsubscribe` accepts
+// it on any thread.
 unsafe impl Send for Active {}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kinds without which there is nothing to show.
+/// Record kinds that are required.
 const NEEDED: [u32; 3] = [kind::CONCURRENT_KERNEL, kind::RUNTIME, kind::DRIVER];
 
-/// Kinds that are collected where they can be.
+/// Record kinds that are collected if CUPTI supports them.
 const WELCOME: [u32; 6] = [
     kind::MEMCPY,
     kind::MEMCPY2,
@@ -63,21 +64,22 @@ const WELCOME: [u32; 6] = [
     kind::EXTERNAL_CORRELATION,
 ];
 
-/// Whether CUPTI is the tool that NVTX tells of ranges.
+/// Returns `true` if CUPTI is the tool that receives NVTX ranges.
 fn hears_nvtx() -> bool {
     let tool = variable("NVTX_INJECTION64_PATH").unwrap_or_default();
     tool.to_string_lossy().contains("cupti")
 }
 
 static NUMBERS: OnceLock<&'static Functions> = OnceLock::new();
-/// CUPTI is in the process: any function of it would bring it back.
+/// Set while CUPTI is loaded. Calling any CUPTI function after it has left would load it again.
 static IS_THERE: AtomicBool = AtomicBool::new(false);
 
-/// CUPTI's numbers of a context and a stream of it.
+/// Returns CUPTI's ids of a context and a stream of it.
 fn numbers_of(context: *mut c_void, stream: *mut c_void) -> Option<(u32, u32)> {
     let functions = NUMBERS.get().filter(|_| IS_THERE.load(Ordering::Relaxed))?;
     let (mut context_number, mut stream_number) = (0, 0);
-    // SAFETY: both exist, as the caller has work on the stream; the places are ours.
+    // SAFETY: the context and the stream exist, because the caller enqueues work on the stream. The
+    // functions write one `u32` each to initialised locals.
     let are_known = unsafe {
         (functions.context_number?)(context, &mut context_number) == code::SUCCESS
             && (functions.stream_number?)(context, stream, 0, &mut stream_number) == code::SUCCESS
@@ -88,7 +90,9 @@ fn numbers_of(context: *mut c_void, stream: *mut c_void) -> Option<(u32, u32)> {
 extern "C" fn buffer_requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
     let given = catch_unwind(|| uncounted(|| BUFFERS.request())).ok().flatten();
     let (start, room) = given.map_or((std::ptr::null_mut(), 0), |given| (given.into_raw(), SIZE));
-    // SAFETY: CUPTI's places for the answer.
+    // SAFETY: CUPTI passes pointers to three locations of its own, which are valid for writes
+    // during the callback. `start` is null, or it points to `SIZE` bytes that CUPTI owns until it
+    // returns the buffer.
     unsafe {
         *records = 0;
         *size = room;
@@ -105,7 +109,8 @@ extern "C" fn buffer_completed(
 ) {
     let _ = catch_unwind(|| {
         uncounted(|| {
-            // SAFETY: CUPTI gives each buffer back once.
+            // SAFETY: `buffer` is a pointer that `buffer_requested` obtained from `into_raw`, or
+            // null. CUPTI returns each buffer exactly once.
             if let Some(buffer) = unsafe { Buffer::from_raw(buffer) } {
                 BUFFERS.complete(buffer, filled);
             }
@@ -114,8 +119,8 @@ extern "C" fn buffer_completed(
 }
 
 impl Collector {
-    /// Loads CUPTI; once in a process. `driver` is CUDA's major version that the
-    /// driver knows.
+    /// Loads CUPTI and starts the reader thread, once per process. `driver` is the major CUDA
+    /// version that the driver supports.
     pub(super) fn new(driver: Option<u32>) -> Result<Self, Unavailable> {
         let functions: &'static Functions = Box::leak(Box::new(Functions::load(driver)?));
         let _ = NUMBERS.set(functions);
@@ -136,18 +141,19 @@ impl Collector {
         })
     }
 
-    /// Agrees with CUPTI on clock, numbers of threads and room; before any kind of records is turned
-    /// on.
+    /// Configures the clock, the thread ids and the buffers. It must run before any record kind is
+    /// enabled.
     fn prepare(&self) -> Result<Timeline, Unavailable> {
         let functions = self.functions;
         let timeline = Timeline::agree(functions);
         if let Some(set) = functions.set_thread_numbers {
             const OF_THE_SYSTEM: u32 = 1;
-            // SAFETY: takes any number; one that it does not know is an error, and calls then belong
-            // to threads of their own.
+            // SAFETY: the function takes an integer and rejects unknown values. In that case, calls
+            // have CUPTI's own thread ids.
             unsafe { set(OF_THE_SYSTEM) };
         }
-        // SAFETY: both are there for the life of the process.
+        // SAFETY: both arguments are `extern "C"` functions with CUPTI's signatures. They exist
+        // until the process ends, and they do not unwind.
         let code = unsafe { (functions.register_callbacks)(buffer_requested, buffer_completed) };
         check("cuptiActivityRegisterCallbacks", code)
             .map_err(|failure| functions.explain(failure))?;
@@ -158,12 +164,12 @@ impl Collector {
         self.functions
     }
 
-    /// Which recording, counted from 1.
+    /// Returns the number of the recording, from 1.
     pub(super) fn recording(&self) -> u32 {
         self.recordings.load(Ordering::Relaxed)
     }
 
-    /// Collects from here on what `interest` asks for.
+    /// Starts to collect the records that `interest` needs.
     pub(super) fn begin(&self, interest: Interest) -> Result<(), Unavailable> {
         let mut active = lock(&self.active);
         if active.as_ref().is_some_and(|active| active.interest == interest) {
@@ -183,7 +189,8 @@ impl Collector {
         match turned_on {
             Ok(()) => {
                 *active = Some(begun);
-                // After CUPTI has put down what it does at the end, so that ours is done before.
+                // `atexit` handlers run in reverse order. Registering ours after CUPTI's makes it
+                // run first.
                 static ENDING: Once = Once::new();
                 ENDING.call_once(process_exit::watch);
             }
@@ -196,7 +203,7 @@ impl Collector {
         let memory = active.interest.contains(Interest::MEMORY).then_some(kind::MEMORY2);
         let marker = hears_nvtx().then_some(kind::MARKER);
         for kind in NEEDED.into_iter().chain(WELCOME).chain(memory).chain(marker) {
-            // SAFETY: takes any number.
+            // SAFETY: the function takes an integer and rejects unknown kinds.
             let enabled = check("cuptiActivityEnable", unsafe { (self.functions.enable)(kind) });
             match enabled {
                 Ok(()) => active.kinds.push(kind),
@@ -211,31 +218,35 @@ impl Collector {
 
     fn turn_off(&self, active: Active) {
         for kind in active.kinds {
-            // SAFETY: a kind that was turned on.
+            // SAFETY: the function takes an integer. This kind was enabled before.
             unsafe { (self.functions.disable)(kind) };
         }
-        // SAFETY: what `claim` has given.
+        // SAFETY: `claim` returned this subscriber. `Active` is consumed here, so it is
+        // unsubscribed only once.
         unsafe { (self.functions.unsubscribe)(active.subscriber) };
     }
 
-    /// Collects nothing any more, and takes CUPTI out of the process where that is safe or wanted.
+    /// Stops collecting, and makes CUPTI leave the process if that is safe or requested.
     pub(super) fn end(&self) {
         let Some(active) = lock(&self.active).take() else { return };
         self.turn_off(active);
         let leaves = lock(self.delivery).callers.let_cupti_leave();
         if leaves && let Some(finalize) = self.functions.finalize {
             IS_THERE.store(false, Ordering::Relaxed);
-            // SAFETY: nothing is collected, and what was has been delivered. No other thread made
-            // calls of CUDA's in the recording, or the program has asked for it.
+            // SAFETY: all kinds are disabled and the subscriber is gone. `cuptiFinalize` also
+            // requires that no other thread is inside a CUDA call. Either only this thread made
+            // CUDA calls in the recording, or the program accepted the risk through
+            // `finalize_cupti`.
             unsafe { finalize() };
             self.has_left.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Delivers all that is complete. Returns what is missing, in words.
+    /// Delivers all completed records. Returns sentences about missing data.
     pub(super) fn flush(&self) -> Vec<String> {
         const ALL: u32 = 1;
-        // SAFETY: takes any number.
+        // SAFETY: the function takes an integer. 1 is `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`, a valid
+        // flag.
         let code = unsafe { (self.functions.flush_all)(ALL) };
         let mut missing = Vec::new();
         if let Err(failure) = check("cuptiActivityFlushAll", code) {
@@ -245,7 +256,8 @@ impl Collector {
             missing.push("kernels are missing: reading them took too long".to_owned());
         }
         let mut dropped = 0;
-        // SAFETY: the place is ours; null means all contexts.
+        // SAFETY: the function writes one `usize` to `dropped`, an initialised local. A null
+        // context selects the count for all contexts.
         unsafe { (self.functions.dropped_records)(std::ptr::null_mut(), 0, &mut dropped) };
         let has_dropped = BUFFERS.take_refused() > 0 || dropped > 0;
         let (lost, records) = {
@@ -256,7 +268,8 @@ impl Collector {
             }
             (std::mem::take(&mut delivery.lost), delivery.records)
         };
-        // Waiting for the devices is a call that CUPTI tells of.
+        // Waiting for the devices is a call that CUPTI always records. Without any record, CUPTI no
+        // longer works.
         if records == 0 && self.has_left.load(Ordering::Relaxed) {
             missing.push(
                 "CUPTI tells of nothing since it was taken out of the process while threads were \
@@ -289,15 +302,15 @@ impl Collector {
     }
 }
 
-/// The reading thread's work.
+/// Runs the reader thread, which reads full buffers forever.
 fn read_buffers(functions: &'static Functions, delivery: &Mutex<Delivery>) {
     loop {
         let (buffer, filled) = BUFFERS.take();
-        // Whatever goes wrong in a profiler, the room is wanted back.
+        // The buffer must be returned to the pool even if reading it panics.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let read = || read_buffer(functions, &mut lock(delivery), &buffer, filled);
             process_exit::before(read);
-            // Whoever waits does not keep a profiler alive.
+            // The thread must not keep a finished profiler alive while it waits.
             mlprof_core::let_go();
         }));
         BUFFERS.give_back(buffer);
@@ -307,11 +320,13 @@ fn read_buffers(functions: &'static Functions, delivery: &Mutex<Delivery>) {
 fn read_buffer(functions: &Functions, delivery: &mut Delivery, buffer: &Buffer, filled: usize) {
     let (start, mut record) = (buffer.start(), std::ptr::null_mut());
     loop {
-        // SAFETY: so many bytes are filled, and `record` is where CUPTI has put it.
+        // SAFETY: `start` points to a buffer that CUPTI returned with `filled` bytes of records,
+        // and this thread owns it. `record` is null for the first record, and otherwise the
+        // previous record in the same buffer.
         match unsafe { (functions.next_record)(start, filled, &mut record) } {
             code::SUCCESS => {}
             code::MAX_LIMIT_REACHED => return,
-            // What comes after it cannot be found.
+            // The position of the records after this one is unknown.
             _ => {
                 delivery.lost.unreadable += 1;
                 return;
@@ -321,10 +336,13 @@ fn read_buffer(functions: &Functions, delivery: &mut Delivery, buffer: &Buffer, 
             delivery.lost.unreadable += 1;
             return;
         };
-        // SAFETY: inside of what is filled, which nobody writes to any more.
+        // SAFETY: `offset < filled <= SIZE`, so these bytes are inside the buffer. CUPTI has
+        // written the first `filled` bytes. This thread owns the buffer, so the bytes do not change
+        // during the borrow. `u8` needs no alignment.
         let bytes = unsafe { std::slice::from_raw_parts(record, filled - offset) };
         match records::read(bytes) {
-            // SAFETY: names are CUPTI's, which keeps them.
+            // SAFETY: CUPTI owns the strings that the record points to, and it keeps them after it
+            // has returned the buffer.
             Ok(record) => unsafe { delivery.record(&record) },
             Err(_) => delivery.lost.unreadable += 1,
         }

@@ -1,4 +1,4 @@
-//! From records to what profilers are told.
+//! Conversion of CUPTI records to profiler events.
 
 use std::ffi::{CStr, c_char};
 
@@ -20,52 +20,53 @@ use mlprof_core::hook::{
 };
 use mlprof_core::{Action, ActionKind};
 
-/// So many wait at most for what else there is to be known of them.
+/// Maximum number of events that wait for related records.
 const MOST_WAITING: usize = 1 << 14;
 
-/// Reads records, puts together what belongs together, and tells the active profiler.
+/// Converter that combines related records and reports them to the active profiler.
 pub(super) struct Delivery {
     functions: &'static Functions,
     timeline: Timeline,
     calls: Calls,
-    /// Kernels, by their names as they are compiled.
+    /// Actions of kernels by mangled name.
     kernels: FxHashMap<Box<[u8]>, Action>,
-    /// What was open on the thread that made a call.
+    /// Open context of the thread at each call, by correlation id.
     contexts: Recent<Context>,
-    /// The thread that made a call about memory.
+    /// Thread of each memory call, by correlation id.
     threads: Recent<u64>,
     events: Vec<DeviceEvent>,
     memory: Vec<(u32, PastMemoryChange)>,
-    /// What each device holds, as far as it was seen to be allocated, in bytes.
+    /// Bytes allocated on each device, as far as allocations were recorded.
     allocated: FxHashMap<u32, u64>,
-    /// The device of each context in which something ran: waiting names the context only.
+    /// Device of each context with device work. Synchronization records contain only the context.
     devices: FxHashMap<u32, u32>,
-    /// Ranges of NVTX that have begun: thread, beginning and name.
+    /// Open NVTX ranges by id: thread, start and action.
     ranges: FxHashMap<u32, (u64, Timestamp, Action)>,
-    /// Which recording numbers of contexts are of.
+    /// Number of the recording to which context numbers belong.
     recording: u32,
-    /// The threads that made calls in this recording.
+    /// Threads that made CUDA calls in this recording.
     pub(super) callers: Callers,
-    /// How many records this recording has.
+    /// Number of records in this recording.
     pub(super) records: u64,
     pub(super) lost: Lost,
 }
 
-/// What could not be told.
+/// Counts of records that could not be reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Lost {
-    /// Records that are cut off, or that CUPTI could not go through.
+    /// Records that are truncated or that CUPTI could not iterate over.
     pub(super) unreadable: u64,
     /// Kernels and copies without times.
     pub(super) untimed: u64,
 }
 
-/// The number that CUPTI keeps with calls: which recording, and what was open.
+/// Returns the external correlation id for CUPTI, which combines the recording and the open
+/// context.
 pub(super) fn external_number(recording: u32, context: Context) -> u64 {
     (u64::from(recording) << 32) | u64::from(context.number())
 }
 
-/// The domain of mlprof's own ranges.
+/// NVTX domain of mlprof's own ranges.
 const OWN_DOMAIN: &CStr = c"mlprof";
 
 fn kernel_action(name: &str) -> Action {
@@ -74,13 +75,15 @@ fn kernel_action(name: &str) -> Action {
 
 /// # Safety
 ///
-/// Null, or a text that ends in a zero.
+/// `name` must be null or point to a C string with a terminating zero. The string must be valid and
+/// unchanged for `'text`.
 unsafe fn text<'text>(name: *const c_char) -> Option<&'text CStr> {
-    // SAFETY: as the caller says.
+    // SAFETY: `name` is not null. The caller guarantees that it points to a valid C string for
+    // `'text`.
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
 }
 
-/// Where something ran, and for which call.
+/// Location of device work, and the correlation id of its call.
 struct Place {
     device: u32,
     context: u32,
@@ -109,7 +112,7 @@ impl Delivery {
         }
     }
 
-    /// Times are of this time line from here on, and contexts of other recordings mean nothing.
+    /// Starts a recording with a new time line. Contexts of previous recordings become invalid.
     pub(super) fn begin(&mut self, recording: u32, timeline: Timeline) {
         (self.recording, self.timeline) = (recording, timeline);
         self.contexts = Recent::default();
@@ -118,7 +121,7 @@ impl Delivery {
 
     /// # Safety
     ///
-    /// Names that the record points to are there.
+    /// The strings that the record points to must be valid C strings during the call.
     pub(super) unsafe fn record(&mut self, record: &Record) {
         self.records += 1;
         match record {
@@ -134,14 +137,14 @@ impl Delivery {
                 }
             }
             Record::Api(call) => self.call(call),
-            // SAFETY: as the caller says.
+            // SAFETY: the caller guarantees that the record's strings are valid during the call.
             Record::Kernel(kernel) => unsafe { self.kernel(kernel) },
             Record::Memcpy(copy) => self.copy(copy),
             Record::Memset(fill) => self.fill(fill),
             Record::Memory(memory) => self.memory(memory),
             Record::Synchronization(wait) => self.wait(wait),
             Record::Overhead(overhead) => self.overhead(overhead),
-            // SAFETY: as the caller says.
+            // SAFETY: the caller guarantees that the record's strings are valid during the call.
             Record::Marker(marker) => unsafe { self.marker(marker) },
             Record::Other(_) => {}
         }
@@ -168,9 +171,10 @@ impl Delivery {
 
     /// # Safety
     ///
-    /// As for [`record`](Self::record).
+    /// The kernel's name must be null or a valid C string during the call.
     unsafe fn kernel(&mut self, kernel: &Kernel) {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees that the name is null or a valid C string. The reference is
+        // used only within this call.
         let name = unsafe { text(kernel.name) }.unwrap_or(c"unknown kernel");
         let action = self.kernel_named(name);
         let launch = occupancy::launch(
@@ -192,7 +196,7 @@ impl Delivery {
         }
     }
 
-    /// Making a name readable takes its time.
+    /// Returns the action of a kernel. Results are cached, because demangling is slow.
     fn kernel_named(&mut self, name: &CStr) -> Action {
         if let Some(action) = self.kernels.get(name.to_bytes()) {
             return *action;
@@ -238,7 +242,7 @@ impl Delivery {
         self.event(DeviceActivity::Synchronization, action, times, &place, 0);
     }
 
-    /// Keeps an event until more is known of it. None of something without times.
+    /// Queues an event until its context is known. Returns `None` for a record without times.
     fn event(
         &mut self,
         activity: DeviceActivity,
@@ -284,9 +288,9 @@ impl Delivery {
     }
 
     fn memory(&mut self, memory: &Memory) {
-        /// `CUpti_ActivityMemoryKind`: of the device, arrays and managed memory.
+        /// Values of `CUpti_ActivityMemoryKind` for device memory, arrays and managed memory.
         const OF_DEVICES: [u32; 3] = [3, 4, 5];
-        /// `CUpti_ActivityMemoryOperationType`.
+        /// Values of `CUpti_ActivityMemoryOperationType`.
         const ALLOCATED: u32 = 1;
         const RELEASED: u32 = 2;
         if !OF_DEVICES.contains(&memory.memory_kind) {
@@ -300,7 +304,7 @@ impl Delivery {
             RELEASED => -bytes,
             _ => return,
         };
-        // What was allocated before anybody looked is released, too.
+        // Memory allocated before the recording can be released in it, so the count saturates at 0.
         *allocated = allocated.saturating_add_signed(bytes);
         let change = MemoryChange {
             address: memory.address,
@@ -313,11 +317,12 @@ impl Delivery {
         self.memory.push((memory.correlation, PastMemoryChange { time, thread: 0, change }));
     }
 
-    /// Ranges that other libraries mark, if CUPTI is the tool that NVTX tells of them.
+    /// Handles an NVTX range of another library. CUPTI reports ranges only if it is the tool that
+    /// NVTX uses.
     ///
     /// # Safety
     ///
-    /// As for [`record`](Self::record).
+    /// The marker's name and domain must be null or valid C strings during the call.
     unsafe fn marker(&mut self, marker: &Marker) {
         const BEGINNING: u32 = 2;
         let Some(thread) = marker.thread.map(u64::from) else { return };
@@ -329,7 +334,8 @@ impl Delivery {
             }
             return;
         }
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees that both strings are null or valid C strings. The
+        // references are used only within this call.
         let (name, domain) = unsafe { (text(marker.name), text(marker.domain)) };
         if let Some(name) = name
             && domain != Some(OWN_DOMAIN)
@@ -340,7 +346,7 @@ impl Delivery {
         }
     }
 
-    /// Tells of what has waited, with all that is known now.
+    /// Reports all queued events with the contexts and threads that are now known.
     pub(super) fn settle(&mut self) {
         for mut event in self.events.drain(..) {
             event.context = self.contexts.get(event.correlation);

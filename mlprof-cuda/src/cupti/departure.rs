@@ -1,35 +1,35 @@
-//! The rule by which CUPTI leaves the process at the end of a recording.
+//! Rule for CUPTI's departure from the process at the end of a recording.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// When CUPTI leaves.
+/// Rule for CUPTI's departure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Departure {
-    /// At the end of recordings in which only the thread that ends them made calls of CUDA's.
+    /// CUPTI leaves if only the thread that ends the recording made CUDA calls in it.
     Automatic,
-    /// Never.
+    /// CUPTI never leaves.
     Never,
-    /// At the end of each recording.
+    /// CUPTI leaves at the end of each recording.
     Always,
 }
 
 static DEPARTURE: AtomicU8 = AtomicU8::new(Departure::Automatic as u8);
 
-/// Sets the rule for all recordings that end from here on.
+/// Sets the rule for all recordings that end from now on.
 pub(crate) fn set_departure(departure: Departure) {
     DEPARTURE.store(departure as u8, Ordering::Relaxed);
 }
 
-/// The threads that made calls of CUDA's in a recording.
+/// Threads that made CUDA calls in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Callers {
-    /// None, as far as CUPTI told.
+    /// No call was recorded.
     #[default]
     Unknown,
-    /// One, by the operating system's number.
+    /// One thread, by its operating system id.
     One(u32),
-    /// More than one, or it is not known how many.
+    /// Several threads, or an unknown number.
     Several,
 }
 
@@ -43,7 +43,7 @@ impl Callers {
         };
     }
 
-    /// Returns whether CUPTI leaves, at the end of a recording by the calling thread.
+    /// Returns `true` if CUPTI should leave when the calling thread ends a recording.
     pub(super) fn let_cupti_leave(self) -> bool {
         match DEPARTURE.load(Ordering::Relaxed) {
             rule if rule == Departure::Always as u8 => true,
@@ -53,10 +53,10 @@ impl Callers {
     }
 }
 
-/// Returns the operating system's number of the calling thread, as CUPTI tells it.
+/// Returns the operating system id of the calling thread, which is the id that CUPTI records.
 fn this_thread() -> Option<u32> {
     #[cfg(target_os = "linux")]
-    // SAFETY: takes nothing, and cannot fail.
+    // SAFETY: `gettid` takes no arguments, has no preconditions and cannot fail.
     return Some(unsafe { libc::gettid() }.unsigned_abs());
     #[cfg(not(target_os = "linux"))]
     None

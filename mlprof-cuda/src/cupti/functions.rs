@@ -1,8 +1,13 @@
-//! libcupti's functions, found at run time.
+//! Function table of libcupti, looked up at run time.
 //!
-//! `cudarc::cupti` has them, too, but looks for one version of the library, chosen when it is compiled,
-//! under the loader's names only, panics without it, and cannot be loaded at run time beside candle,
-//! which links CUDA. Types as in NVIDIA's `cupti_activity.h` and `cupti_callbacks.h`, 12.9 to 13.5.
+//! `cudarc::cupti` is not used for several reasons:
+//!
+//! - It searches for one version of the library, chosen at compile time, and only by the loader's
+//!   names.
+//! - It panics if the library is missing.
+//! - It cannot be loaded at run time together with candle, which links CUDA.
+//!
+//! The types follow NVIDIA's `cupti_activity.h` and `cupti_callbacks.h`, versions 12.9 to 13.5.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
@@ -12,27 +17,28 @@ use libloading::Library;
 use super::unavailable::Unavailable;
 use crate::locate_cupti::{self, Surroundings};
 
-/// What functions return; 0 if they have worked.
+/// Result code of CUPTI functions, which is 0 on success.
 pub(super) type Code = u32;
 
-/// Codes that mean something to us.
+/// Result codes that are handled individually.
 pub(super) mod code {
     pub(in super::super) const SUCCESS: u32 = 0;
     pub(in super::super) const MAX_LIMIT_REACHED: u32 = 12;
     pub(in super::super) const MULTIPLE_SUBSCRIBERS: u32 = 39;
 }
 
-/// CUPTI wants room for records: where, how much, and how many at most (0: as many as fit).
+/// Callback that requests a buffer. The arguments are locations for its address, its size, and the
+/// maximum number of records (0 for no limit).
 pub(super) type BufferRequested = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
-/// CUPTI gives room back: a context and a stream (no longer used), where, how much, and how much of it
-/// is filled.
+/// Callback that returns a buffer. The arguments are a context and a stream (both obsolete), the
+/// address, the size, and the number of bytes filled.
 pub(super) type BufferCompleted = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
-/// CUPTI wants the time.
+/// Callback that returns the current time in nanoseconds.
 pub(super) type Timestamp = extern "C" fn() -> u64;
-/// A callback of a subscriber, which is never called, since none is enabled.
+/// Callback of a subscriber. CUPTI never calls it, because no callback domain is enabled.
 pub(super) type Callback = extern "C" fn(*mut c_void, u32, u32, *const c_void);
 
-/// `CUpti_SubscriberParams`.
+/// C layout of `CUpti_SubscriberParams`.
 #[repr(C)]
 pub(super) struct SubscriberParameters {
     size: usize,
@@ -46,17 +52,19 @@ pub(super) struct SubscriberParameters {
 macro_rules! functions {
     (required { $($(#[$doc:meta])* $field:ident = $symbol:literal: fn($($argument:ty),*);)* }
      optional { $($(#[$optional_doc:meta])* $optional:ident = $optional_symbol:literal: fn($($optional_argument:ty),*);)* }) => {
-        /// See the [module](self).
+        /// Function table of the loaded library.
         pub(crate) struct Functions {
             $($(#[$doc])* pub(super) $field: unsafe extern "C" fn($($argument),*) -> Code,)*
             $($(#[$optional_doc])* pub(super) $optional: Option<unsafe extern "C" fn($($optional_argument),*) -> Code>,)*
-            /// Where they come from.
+            /// Path of the library.
             pub(super) path: PathBuf,
         }
 
         impl Functions {
             fn of(library: &Library, path: PathBuf) -> Result<Self, libloading::Error> {
-                // SAFETY: the functions of these names have these types.
+                // SAFETY: each field's type matches the signature of its symbol in CUPTI's headers.
+                // The copied function pointers stay valid, because `open` never unloads the
+                // library.
                 unsafe {
                     Ok(Self {
                         $($field: *library.get($symbol)?,)*
@@ -71,58 +79,58 @@ macro_rules! functions {
 
 functions! {
     required {
-        /// The name of a code.
+        /// Returns the name of a result code.
         result_string = b"cuptiGetResultString\0": fn(Code, *mut *const c_char);
-        /// Claims CUPTI, of which a process has one user at a time.
+        /// Subscribes to CUPTI. A process has one subscriber at a time.
         subscribe = b"cuptiSubscribe\0": fn(*mut *mut c_void, Callback, *mut c_void);
-        /// Gives it back.
+        /// Ends the subscription.
         unsubscribe = b"cuptiUnsubscribe\0": fn(*mut c_void);
-        /// Who has room for records.
+        /// Registers the callbacks that provide buffers.
         register_callbacks = b"cuptiActivityRegisterCallbacks\0": fn(BufferRequested, BufferCompleted);
-        /// Records of a kind are collected from here on.
+        /// Enables records of a kind.
         enable = b"cuptiActivityEnable\0": fn(u32);
-        /// They are not any more.
+        /// Disables records of a kind.
         disable = b"cuptiActivityDisable\0": fn(u32);
-        /// Gives back what is complete (0) or all (1).
+        /// Returns completed buffers (0) or all buffers (1).
         flush_all = b"cuptiActivityFlushAll\0": fn(u32);
-        /// The record after the one given; null: the first one.
+        /// Returns the record after the given one. Null requests the first record.
         next_record = b"cuptiActivityGetNextRecord\0": fn(*mut u8, usize, *mut *mut u8);
-        /// Records that found no room since the last call.
+        /// Returns the number of records dropped since the last call.
         dropped_records = b"cuptiActivityGetNumDroppedRecords\0": fn(*mut c_void, u32, *mut usize);
-        /// The calling thread's calls belong to a number of ours from here on.
+        /// Assigns an external correlation id to the calling thread's subsequent calls.
         push_correlation = b"cuptiActivityPushExternalCorrelationId\0": fn(u32, u64);
-        /// To the one before.
+        /// Restores the thread's previous external correlation id.
         pop_correlation = b"cuptiActivityPopExternalCorrelationId\0": fn(u32, *mut u64);
-        /// The time that records have.
+        /// Returns the current time of the records' clock.
         timestamp = b"cuptiGetTimestamp\0": fn(*mut u64);
-        /// The name of a function of CUDA's, by domain (1 the driver's, 2 the runtime's) and number.
+        /// Returns the name of a CUDA function by domain (1 for the driver API, 2 for the runtime
+        /// API) and callback id.
         callback_name = b"cuptiGetCallbackName\0": fn(u32, u32, *mut *const c_char);
     }
     optional {
-        /// The same, and the name of whoever has claimed it before.
+        /// Subscribes to CUPTI, or returns the name of the current subscriber.
         subscribe_named = b"cuptiSubscribe_v2\0": fn(*mut *mut c_void, Callback, *mut c_void, *mut SubscriberParameters);
-        /// Records have the time of a clock of ours.
+        /// Makes records use the clock of a callback.
         register_timestamp = b"cuptiActivityRegisterTimestampCallback\0": fn(Timestamp);
-        /// How records number threads: 1 as the operating system does.
+        /// Sets the kind of thread ids in records. 1 selects operating system ids.
         set_thread_numbers = b"cuptiSetThreadIdType\0": fn(u32);
-        /// Its number of a context.
+        /// Returns the id of a context.
         context_number = b"cuptiGetContextId\0": fn(*mut c_void, *mut u32);
-        /// Its number of a context's stream; the third argument says whether the default stream is
-        /// each thread's own.
+        /// Returns the id of a stream. The third argument is 1 if the default stream is per thread.
         stream_number = b"cuptiGetStreamIdEx\0": fn(*mut c_void, *mut c_void, u8, *mut u32);
-        /// Takes CUPTI out of the process.
+        /// Removes CUPTI from the process.
         finalize = b"cuptiFinalize\0": fn();
     }
 }
 
-/// A function that has not worked.
+/// Failed CUPTI call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) function: &'static str,
     pub(super) code: Code,
 }
 
-/// An error unless it has worked.
+/// Converts a result code to a `Result`.
 pub(super) fn check(function: &'static str, code: Code) -> Result<(), Failure> {
     if code == code::SUCCESS { Ok(()) } else { Err(Failure { function, code }) }
 }
@@ -130,7 +138,7 @@ pub(super) fn check(function: &'static str, code: Code) -> Result<(), Failure> {
 extern "C" fn no_callback(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
 
 impl Functions {
-    /// Looks for libcupti and loads it. `driver` is CUDA's major version that the driver knows.
+    /// Finds and loads libcupti. `driver` is the major CUDA version that the driver supports.
     pub(super) fn load(driver: Option<u32>) -> Result<Self, Unavailable> {
         let surroundings = Surroundings::of_process(driver);
         if let Some(path) = locate_cupti::loaded() {
@@ -144,7 +152,7 @@ impl Functions {
         for path in &candidates {
             match Self::open(path) {
                 Ok(functions) => return Ok(functions),
-                // A name that the loader does not find is no error worth telling of.
+                // A name that the loader does not find is not worth an error message.
                 Err(error) if is_asked_for || path.is_absolute() => {
                     first_error.get_or_insert_with(|| (path.clone(), error.to_string()));
                 }
@@ -159,18 +167,21 @@ impl Functions {
     }
 
     fn open(path: &Path) -> Result<Self, libloading::Error> {
-        // SAFETY: the library initializes itself without requirements.
+        // SAFETY: loading runs the initialisers of libcupti, which have no preconditions.
         let library = unsafe { Library::new(path) }?;
         let functions = Self::of(&library, path.to_owned());
-        // Its functions are called until the process ends, by threads of its own, too.
+        // The library is never unloaded, because its functions and its own threads run until the
+        // process ends.
         std::mem::forget(library);
         functions
     }
 
-    /// Claims CUPTI. Fails if somebody has done so before.
+    /// Subscribes to CUPTI. Fails if there already is a subscriber.
     pub(super) fn claim(&self) -> Result<*mut c_void, Unavailable> {
         let mut subscriber = std::ptr::null_mut();
-        // SAFETY: the place is ours; the callback is there for the life of the process.
+        // SAFETY: the function writes one pointer to `subscriber`, an initialised local. The
+        // callback is an `extern "C"` function that exists until the process ends. It ignores its
+        // user data, which is null.
         let code = unsafe { (self.subscribe)(&mut subscriber, no_callback, std::ptr::null_mut()) };
         match check("cuptiSubscribe", code) {
             Ok(()) => Ok(subscriber),
@@ -181,7 +192,7 @@ impl Functions {
         }
     }
 
-    /// The name of whoever has claimed CUPTI, if it says so.
+    /// Returns the name of CUPTI's current subscriber, if it has one.
     fn other_subscriber(&self) -> Option<String> {
         let subscribe = self.subscribe_named?;
         let mut name = [0_u8; 128];
@@ -195,11 +206,13 @@ impl Functions {
         };
         let mut subscriber = std::ptr::null_mut();
         let nothing = std::ptr::null_mut();
-        // SAFETY: all places are ours, and the name's has the room that is said.
+        // SAFETY: the function writes one pointer to `subscriber` and fills `parameters`, both
+        // initialised locals. `size` is the size of the structure. The own name is a static C
+        // string. The other name has `other_size` bytes available.
         let code = unsafe { subscribe(&mut subscriber, no_callback, nothing, &mut parameters) };
         if code == code::SUCCESS {
-            // It has gone meanwhile; the next attempt will find that.
-            // SAFETY: what was just given.
+            // The other subscriber has left in the meantime, and the next attempt will succeed.
+            // SAFETY: the call above returned this subscriber, and it is unsubscribed only here.
             unsafe { (self.unsubscribe)(subscriber) };
             return None;
         }
@@ -207,39 +220,43 @@ impl Functions {
         (!name.is_empty()).then_some(name)
     }
 
-    /// The name of a function of CUDA's.
+    /// Returns the name of a CUDA function.
     pub(super) fn name_of_call(&self, is_driver: bool, number: u32) -> Option<String> {
         let mut name = std::ptr::null();
-        // SAFETY: the place is ours.
+        // SAFETY: the function writes one pointer to `name`, an initialised local. It rejects
+        // unknown ids.
         let code =
             unsafe { (self.callback_name)(if is_driver { 1 } else { 2 }, number, &mut name) };
         if code != code::SUCCESS || name.is_null() {
             return None;
         }
-        // SAFETY: it ends in a zero, and is there as long as the library.
+        // SAFETY: `name` is not null. CUPTI returns a C string that is static data of the library,
+        // which is never unloaded.
         let name = unsafe { CStr::from_ptr(name) };
         Some(name.to_string_lossy().into_owned())
     }
 
-    /// What a code is called.
+    /// Returns the name of a result code.
     pub(super) fn name_of_code(&self, code: Code) -> String {
         let mut name = std::ptr::null();
-        // SAFETY: the place is ours.
+        // SAFETY: the function writes one pointer to `name`, an initialised local. It rejects
+        // unknown codes.
         let known = unsafe { (self.result_string)(code, &mut name) } == code::SUCCESS;
         if !known || name.is_null() {
             return format!("error {code}");
         }
-        // SAFETY: it ends in a zero, and is there as long as the library.
+        // SAFETY: `name` is not null. CUPTI returns a C string that is static data of the library,
+        // which is never unloaded.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     }
 
-    /// A failure in words.
+    /// Converts a failure to an error with a remedy.
     pub(super) fn explain(&self, failure: Failure) -> Unavailable {
         unavailable(failure, self.name_of_code(failure.code), self.path.clone())
     }
 }
 
-/// What a failure means. `name` is the error's, `path` the library's.
+/// Returns the error for a failure. `name` is the name of its code, and `path` is the library.
 fn unavailable(failure: Failure, name: String, path: PathBuf) -> Unavailable {
     match failure.code {
         35 | 40 => Unavailable::NotPermitted(name),

@@ -1,9 +1,14 @@
-//! CUPTI's activity records: kernels, copies, fills, calls of CUDA, waiting, memory.
+//! Collection of CUPTI activity records: kernels, copies, fills, CUDA calls, waits and memory.
 //!
-//! From CUPTI to a profiler: `library` and `functions` find it, `collector` turns kinds of records on
-//! and off, `buffers` gives it room and has the filled ones read by a thread of ours, `records` reads
-//! their bytes, and `delivery` tells the active profiler, with times on its clock (`timeline`). `source`
-//! makes it a hook like others.
+//! The data flows through these modules:
+//!
+//! - `functions` loads the library that `locate_cupti` finds.
+//! - `collector` enables and disables record kinds.
+//! - `buffers` provides memory for records and passes full buffers to a reader thread.
+//! - `records` parses the records.
+//! - `timeline` converts their times to the profiler's clock.
+//! - `delivery` reports them to the active profiler.
+//! - `source` connects all of this to the instrumentation hook.
 
 mod buffers;
 mod calls;
@@ -21,5 +26,5 @@ mod unavailable;
 pub(super) use departure::{Departure, set_departure};
 pub(super) use source::Activity;
 
-/// `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2`: torch's Kineto takes the first two.
+/// `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2`. PyTorch's Kineto uses the first two kinds.
 const EXTERNAL_KIND: u32 = 5;

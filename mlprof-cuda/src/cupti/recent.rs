@@ -1,12 +1,12 @@
-//! A table of what came last.
+//! Bounded map of the most recent entries.
 
 use rustc_hash::FxHashMap;
 
-/// So many entries are kept at least, and twice as many at most.
+/// Minimum number of retained entries. The maximum is twice as many.
 const KEPT: usize = 1 << 18;
 
-/// What belongs to the calls that were told of last. Records of one call come close together, so what
-/// is old is not asked for any more: memory has a limit, however many kernels there are.
+/// Values of the most recent calls by correlation id. Records of one call arrive close together, so
+/// old entries are not needed any more. Memory is therefore bounded for any number of kernels.
 pub(super) struct Recent<T> {
     new: FxHashMap<u32, T>,
     old: FxHashMap<u32, T>,

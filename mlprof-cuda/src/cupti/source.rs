@@ -1,4 +1,4 @@
-//! CUPTI as a hook: it collects while a profiler wants to know what devices do.
+//! Instrumentation hook of CUPTI, which collects records while a profiler needs device data.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -12,16 +12,17 @@ use crate::driver::Driver;
 use mlprof_core::Interest;
 use mlprof_core::hook::{self, Context, Instrumentation};
 
-/// See the module.
+/// Hook that controls CUPTI.
 pub(crate) struct Activity {
     collector: OnceLock<Result<Collector, Unavailable>>,
-    /// A forked child has neither the reading thread nor CUDA.
+    /// Id of the process that created the hook. A forked child has neither the reader thread nor
+    /// CUDA.
     process: u32,
     is_collecting: AtomicBool,
 }
 
 thread_local! {
-    /// CUPTI has a number of ours for this thread.
+    /// Set while CUPTI has an external correlation id of ours for this thread.
     static IS_PUSHED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -37,13 +38,13 @@ impl Activity {
     fn collector(&self) -> Result<&Collector, Unavailable> {
         let load = || {
             let driver = Driver::get().map_err(|error| Unavailable::NoDriver(error.to_string()))?;
-            // CUDA writes 12.9 as 12090.
+            // CUDA encodes version 12.9 as 12090.
             Collector::new(driver.version().ok().map(|version| version / 1000))
         };
         self.collector.get_or_init(load).as_ref().map_err(Clone::clone)
     }
 
-    /// What collects now, in this process.
+    /// Returns the collector if it is collecting in this process.
     fn collecting(&self) -> Option<&Collector> {
         let is_it =
             self.is_collecting.load(Ordering::Relaxed) && self.process == std::process::id();
@@ -84,18 +85,19 @@ impl Instrumentation for Activity {
         self.is_collecting.load(Ordering::Relaxed)
     }
 
-    /// What the thread calls from here on carries the context's number, so that a kernel is known to
-    /// belong to its action even if its launch is not told of.
+    /// Assigns the number of the open context to the thread's subsequent CUDA calls. A kernel is
+    /// then attributed to its action even if its launch call is not reported.
     fn context_changed(&self, context: Context) {
         let Some(collector) = self.collecting() else { return };
         let functions = collector.functions();
         let mut last = 0;
         if IS_PUSHED.replace(true) {
-            // SAFETY: the place is ours.
+            // SAFETY: the function writes one `u64` to `last`, an initialised local. This thread
+            // has pushed an id before.
             unsafe { (functions.pop_correlation)(EXTERNAL_KIND, &mut last) };
         }
         let number = external_number(collector.recording(), context);
-        // SAFETY: takes any numbers.
+        // SAFETY: the function takes two integers and has no further preconditions.
         unsafe { (functions.push_correlation)(EXTERNAL_KIND, number) };
     }
 }

@@ -1,4 +1,4 @@
-//! From CUPTI's times to the clock of all events.
+//! Conversion of CUPTI's times to the clock of all events.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use super::functions::{Functions, code};
 use mlprof_core::hook::Timestamp;
 use mlprof_events::clock::{self, Rate};
 
-/// A moment that both clocks know, and how fast the counter runs.
+/// Linear relation between CUPTI's nanoseconds and the ticks of our clock.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Timeline {
     nanoseconds: u64,
@@ -14,21 +14,21 @@ pub(super) struct Timeline {
     seconds_per_tick: f64,
 }
 
-/// Ours begins at a second: a record's 0 means that CUPTI does not know.
+/// First time of our clock in nanoseconds. It is not 0, because CUPTI uses 0 for an unknown time.
 const BEGINNING: u64 = 1_000_000_000;
 
 static OURS: OnceLock<Timeline> = OnceLock::new();
 
-/// The time now, in nanoseconds of our clock. CUPTI calls it for every record, and to put the device's
-/// clock in line with it.
+/// Returns the current time of our clock in nanoseconds. CUPTI calls it for every record and for
+/// the synchronisation with the device's clock.
 extern "C" fn now() -> u64 {
     OURS.get().map_or(BEGINNING, |timeline| timeline.nanoseconds_at(clock::ticks()))
 }
 
 impl Timeline {
-    /// Has CUPTI take its times from our clock, so that a call lies between the beginning and the end
-    /// of the op that made it to the nanosecond. Where it cannot, the two clocks are read one after the
-    /// other, which is right to some 100 ns.
+    /// Makes CUPTI use our clock, so that a call lies within its op to the nanosecond. If CUPTI
+    /// does not support this, both clocks are read one after the other, which is accurate to about
+    /// 100 ns.
     pub(super) fn agree(functions: &Functions) -> Self {
         let ours = *OURS.get_or_init(|| Self {
             nanoseconds: BEGINNING,
@@ -36,7 +36,8 @@ impl Timeline {
             seconds_per_tick: Rate::measured().seconds(1),
         });
         if let Some(register) = functions.register_timestamp {
-            // SAFETY: the function is there for the life of the process.
+            // SAFETY: `now` is an `extern "C"` function with CUPTI's signature. It exists until the
+            // process ends, and it does not unwind.
             if unsafe { register(now) } == code::SUCCESS {
                 return ours;
             }
@@ -44,11 +45,11 @@ impl Timeline {
         Self::compared(functions).unwrap_or(ours)
     }
 
-    /// The shortest of a few attempts has both readings closest together.
+    /// Compares both clocks several times. The shortest attempt is the most accurate.
     fn compared(functions: &Functions) -> Option<Self> {
         let reading = || {
             let (before, mut nanoseconds) = (clock::ticks(), 0);
-            // SAFETY: the place is ours.
+            // SAFETY: the function writes one `u64` to `nanoseconds`, an initialised local.
             let known = unsafe { (functions.timestamp)(&mut nanoseconds) } == code::SUCCESS;
             let took = clock::ticks().saturating_sub(before);
             known.then_some((took, before + took / 2, nanoseconds))
@@ -62,7 +63,7 @@ impl Timeline {
         self.nanoseconds + (after * 1e9) as u64
     }
 
-    /// A record's time.
+    /// Converts a record's time.
     pub(super) fn timestamp(&self, nanoseconds: u64) -> Timestamp {
         let ticks = |span: u64| (span as f64 * 1e-9 / self.seconds_per_tick).round() as u64;
         Timestamp::from_ticks(match nanoseconds.checked_sub(self.nanoseconds) {
@@ -84,7 +85,7 @@ mod tests {
         for after in [0, 1_000, 3_000_000_000, 3_000_000_000_000, 30_000_000_000_000_000] {
             let told = timeline.nanoseconds_at(ticks + after);
             let back = timeline.timestamp(told).ticks();
-            // A nanosecond is a few ticks.
+            // A nanosecond corresponds to a few ticks.
             assert!(back.abs_diff(ticks + after) <= 8, "{after}: {back} of {}", ticks + after);
         }
         assert!(timeline.timestamp(0).ticks() < ticks);

@@ -1,33 +1,33 @@
-//! Why there is no device data, in words that say what to do.
+//! Reasons why there is no device data, with a remedy for each.
 
 use std::path::PathBuf;
 
 use crate::locate_cupti::VARIABLE;
 
-/// CUPTI cannot be used.
+/// Reason why CUPTI cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unavailable {
-    /// There is no driver, so no device either.
+    /// There is no driver, and therefore no device.
     #[error("{0}")]
     NoDriver(String),
-    /// libcupti is in none of the places where it is looked for.
+    /// libcupti is in none of the searched places.
     #[error(
         "libcupti was not found: it comes with CUDA's toolkit and with Python's package \
          nvidia-cuda-cupti; {VARIABLE} may name the file"
     )]
     NotFound,
-    /// It would not be there: its names and its layout are known for Linux.
+    /// The platform is not Linux, for which alone the library names and record layouts are known.
     #[error("they are collected on Linux only")]
     Platform,
-    /// It is there and cannot be used.
+    /// A library was found but cannot be used.
     #[error("{} cannot be used: {error}", path.display())]
     Library {
-        /// The file.
+        /// Path of the library.
         path: PathBuf,
-        /// Why.
+        /// Error message.
         error: String,
     },
-    /// Somebody else uses it.
+    /// Another tool uses CUPTI.
     #[error(
         "{} is using CUPTI, which allows one user at a time: stop it, or profile without it",
         name.as_deref().unwrap_or(
@@ -35,43 +35,43 @@ pub(crate) enum Unavailable {
         )
     )]
     Claimed {
-        /// What it calls itself, if it says so.
+        /// Name of that tool, if it states one.
         name: Option<String>,
     },
-    /// The driver does not allow it.
+    /// The driver does not permit profiling.
     #[error(
         "the driver allows profiling to administrators only ({0}): load it with \
          NVreg_RestrictProfilingToAdminUsers=0, give a container the capability SYS_ADMIN, or run as \
          root"
     )]
     NotPermitted(String),
-    /// Mostly since the driver is older than the library.
+    /// CUPTI does not start, usually because the driver is older than the library.
     #[error(
         "{} does not start with this driver ({name}), which may be older than it: take the libcupti \
          of the CUDA version that the driver knows; {VARIABLE} may name the file",
         path.display()
     )]
     DoesNotStart {
-        /// The file.
+        /// Path of the library.
         path: PathBuf,
-        /// Of the error.
+        /// Name of the error.
         name: String,
     },
-    /// A kind of device that CUPTI does not support.
+    /// CUPTI does not support this kind of device.
     #[error("CUPTI does not work here ({0})")]
     NotSupported(String),
-    /// Anything else.
+    /// Any other failure.
     #[error("{function} fails with {name}")]
     Failed {
-        /// Which function.
+        /// Name of the failed function.
         function: &'static str,
-        /// The name of the error.
+        /// Name of the error.
         name: String,
     },
 }
 
 impl Unavailable {
-    /// What the report says.
+    /// Returns the note for the report.
     pub(super) fn note(&self) -> String {
         format!("no kernels and copies of CUDA: {self}. What the host did is shown")
     }

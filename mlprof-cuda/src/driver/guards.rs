@@ -1,8 +1,8 @@
-//! What is undone at the end of a block: the thread's context, and what its calls do to captures.
+//! RAII guards that restore the thread's current context and its capture mode.
 
 use super::Driver;
 
-/// The calling thread works in a context; in the one before again when this is dropped.
+/// Guard that restores the thread's previous context when dropped.
 #[must_use]
 pub(crate) struct Entered<'driver> {
     pub(super) driver: &'driver Driver,
@@ -13,24 +13,28 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         if self.is_pushed {
             let mut context = std::ptr::null_mut();
-            // SAFETY: takes back what `Driver::enter` has pushed; room for the answer.
+            // SAFETY: `cuCtxPopCurrent` writes one pointer to `context`, an initialised local.
+            // `Driver::enter` has pushed a context on this thread, and this call pops it. All
+            // guards are local variables, so they are dropped on the thread that pushed, in reverse
+            // order.
             unsafe { (self.driver.pop_context)(&raw mut context) };
         }
     }
 }
 
-/// See [`Driver::beside_captures`].
+/// Guard of [`Driver::beside_captures`], which restores the thread's capture mode when dropped.
 #[must_use]
 pub(crate) struct BesideCaptures<'driver> {
     pub(super) driver: &'driver Driver,
-    /// The one before.
+    /// Previous capture mode. `None` if the mode was not changed.
     pub(super) mode: Option<i32>,
 }
 
 impl Drop for BesideCaptures<'_> {
     fn drop(&mut self) {
         if let (Some(mut mode), Some(exchange)) = (self.mode, self.driver.exchange_capture_mode) {
-            // SAFETY: room for the mode.
+            // SAFETY: the function reads and writes one `i32`, and `mode` is an initialised local.
+            // The value is the mode that the driver returned earlier, so it is valid.
             unsafe { exchange(&raw mut mode) };
         }
     }

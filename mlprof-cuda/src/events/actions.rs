@@ -1,4 +1,4 @@
-//! Device time of actions: a region of the streams that a framework works on, around each action.
+//! Device time of actions: a region on the framework's streams around each action.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,20 +11,20 @@ use mlprof_core::hook::{DeviceClock, DeviceWindow, RegionSink};
 use mlprof_events::uncounted;
 
 static STREAMS: RwLock<Vec<Stream<'static>>> = RwLock::new(Vec::new());
-/// Whether some stream is timed, for threads that take no lock.
+/// Set if any stream is measured. Threads read it without taking the lock.
 static ARE_TIMED: AtomicBool = AtomicBool::new(false);
 
-/// Has every action timed on `stream`, too, for profilers that [measure
-/// devices](mlprof_core::SimpleProfiler::measure_devices), from here to the end of the process. A
-/// thread that works in no context of CUDA is not timed.
+/// Times every action on `stream` as well, until the process ends, for profilers that [measure
+/// devices](mlprof_core::SimpleProfiler::measure_devices). Threads without a CUDA context are not
+/// timed.
 ///
-/// The plugins call it for the streams that candle ([`Stream::per_thread`]) and tch
-/// ([`Stream::default_stream`]) use by themselves. A program calls it for a stream of its own, such as that of
-/// candle's `Device::new_cuda_with_stream`: see [`Stream::from_raw`]. The time of an action is then the sum
-/// over all streams.
+/// The plugins call this function for the default streams of candle ([`Stream::per_thread`]) and
+/// tch ([`Stream::default_stream`]). A program calls it for its own streams, such as that of
+/// candle's `Device::new_cuda_with_stream`. See [`Stream::from_raw`]. The device time of an action
+/// is the sum over all these streams.
 ///
-/// *Cost*: none while no profiler measures devices; then, per action and stream, that of a
-/// [region](super::DeviceProfilerExt::profile_device).
+/// *Cost*: none while no profiler measures devices. Otherwise it is that of a
+/// [region](super::DeviceProfilerExt::profile_device) per action and stream.
 pub fn measure_actions_on(stream: impl Into<Stream<'static>>) {
     let stream = stream.into();
     let mut streams = STREAMS.write().unwrap_or_else(PoisonError::into_inner);
@@ -34,10 +34,10 @@ pub fn measure_actions_on(stream: impl Into<Stream<'static>>) {
     }
 }
 
-/// The clock of actions, which a profiler asks that measures devices.
+/// Device clock of actions, used by profilers that measure devices.
 pub(crate) struct ActionClock;
 
-/// The regions of an action, one per stream.
+/// Open regions of an action, one per stream.
 struct ActionRegions {
     _each: Vec<Region<'static>>,
 }

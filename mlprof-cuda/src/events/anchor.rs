@@ -1,35 +1,36 @@
-//! What the host's and the device's time lines have in common.
+//! Reference point between the time lines of the host and the device.
 
 use crate::driver::{Driver, Failure, Handle};
 use mlprof_events::clock::{self, Rate};
 
-/// So often is an anchor taken again if it took the device long to come to it.
+/// Maximum number of attempts if the device takes long to reach the anchor.
 const ATTEMPTS: usize = 3;
-/// An anchor is known well enough if it is known to so many seconds.
+/// Uncertainty in seconds that is accurate enough.
 const GOOD_SECONDS: f64 = 30e-6;
 
-/// An event of which it is known when it was by the host's clock.
+/// Event with a known time on the host's clock.
 ///
-/// Taken on a stream of its own, so that it waits for none of the program's work: some 20 µs each
-/// time. The time that is known lies in the middle of the two readings of the host's clock around it.
+/// The anchor is recorded on a stream of its own, so it does not wait for the program's work. This
+/// takes about 20 µs each time. Its host time is the middle of two clock readings around it.
 pub(super) struct Anchor {
     stream: Handle,
     event: Handle,
-    /// When it was, on the host's time line; or why that is not known.
+    /// Time of the event in host clock ticks, or the reason why it is unknown.
     ticks: Result<u64, Failure>,
 }
 
-// SAFETY: what the pointers lead to belongs to the driver, which any thread may call.
+// SAFETY: the fields are opaque driver handles that only the driver dereferences. The driver
+// functions may be called from any thread.
 unsafe impl Send for Anchor {}
 
 impl Anchor {
-    /// In the context that the thread works in.
+    /// Creates an anchor in the thread's current context.
     pub(super) fn take(driver: &Driver) -> Result<Self, Failure> {
         let stream = driver.create_stream()?;
         let event = match driver.create_event() {
             Ok(event) => event,
             Err(failure) => {
-                // SAFETY: created above, and used nowhere.
+                // SAFETY: the stream was created above, and it is not used afterwards.
                 unsafe { driver.destroy_stream(stream) };
                 return Err(failure);
             }
@@ -39,7 +40,8 @@ impl Anchor {
         match anchor.ticks {
             Ok(_) => Ok(anchor),
             Err(failure) => {
-                // SAFETY: created above; nobody uses them from here on.
+                // SAFETY: the event and the stream were created above, and they are not used
+                // afterwards.
                 unsafe {
                     driver.destroy_event(anchor.event);
                     driver.destroy_stream(anchor.stream);
@@ -49,8 +51,9 @@ impl Anchor {
         }
     }
 
-    /// Takes it again, so that neither the clocks' rates nor the rounding of long times matter. In the
-    /// context that it was taken in. After a failure regions have no times until it is taken again.
+    /// Records the anchor again, so that clock drift and the rounding of long times do not matter.
+    /// The context in which it was created must be current. After a failure, regions have no times
+    /// until the next success.
     pub(super) fn renew(&mut self, driver: &Driver) {
         self.ticks = self.measure(driver);
     }
@@ -60,7 +63,8 @@ impl Anchor {
         let mut attempts = 1;
         loop {
             let before = clock::ticks();
-            // SAFETY: both are this anchor's own, of the context that the thread works in.
+            // SAFETY: the event and the stream belong to this anchor, so they exist. Both belong to
+            // the thread's current context, which is the one in which the anchor was created.
             unsafe {
                 driver.record(self.event, self.stream)?;
                 driver.synchronize(self.event)?;
@@ -73,11 +77,11 @@ impl Anchor {
         }
     }
 
-    /// When `event` was, on the host's time line.
+    /// Returns the time of `event` in host clock ticks.
     ///
     /// # Safety
     ///
-    /// The event exists, belongs to the same context, and is over.
+    /// The event must exist, belong to the anchor's context, and have completed.
     pub(super) unsafe fn ticks_of(
         &self,
         driver: &Driver,
@@ -85,7 +89,8 @@ impl Anchor {
         rate: Rate,
     ) -> Result<u64, Failure> {
         let own = self.ticks?;
-        // SAFETY: as the caller says; this anchor's event is over.
+        // SAFETY: the caller guarantees that `event` exists, belongs to the same context and has
+        // completed. This anchor's event was recorded and has completed, because `ticks` is known.
         let seconds = unsafe { driver.seconds_between(self.event, event) }?;
         let ticks = rate.ticks(seconds.abs());
         Ok(match seconds < 0.0 {

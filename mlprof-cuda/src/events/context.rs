@@ -1,4 +1,4 @@
-//! One of the driver's contexts: its events, and the regions under way in it.
+//! State of one CUDA context: its events and pending regions.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,42 +11,43 @@ use mlprof_core::hook::{DeviceActivity, DeviceEvent, Timestamp, max_pending_regi
 use mlprof_events::clock::Rate;
 use mlprof_events::uncounted;
 
-/// So many regions are read, if they are over, when another one of their stream begins.
+/// Maximum number of completed regions read when a new region of the same stream begins.
 const READ_AT_ONCE: usize = 4;
-/// Streams that have nothing under way are forgotten when there are more than so many.
+/// Number of streams above which idle streams are forgotten.
 const STREAMS_KEPT: usize = 256;
-/// The default stream's number, as CUPTI and traces of CUDA have it.
+/// Id of the default stream in CUPTI and in CUDA traces.
 const DEFAULT_STREAM: u32 = 7;
-/// Numbers of other streams, where nobody else numbers them, are above this one.
+/// Ids of other streams are greater than this if CUPTI does not assign ids.
 const FIRST_OWN_NUMBER: u32 = 1000;
 
-/// Numbers that somebody else gives to contexts and streams: (context, stream) for both handles.
+/// Function that returns external ids of a context and a stream, given their handles.
 pub(crate) type Numbering = fn(Handle, Handle) -> Option<(u32, u32)>;
 
 static NUMBERING: OnceLock<Numbering> = OnceLock::new();
 
-/// Has regions carry these numbers of streams and contexts, so that they stand on the tracks of the
-/// kernels that run in them. Called with the context being the thread's own; only the first one counts.
+/// Sets the ids of streams and contexts, so that regions appear on the tracks of their kernels. The
+/// function is called with the context current on the thread. Only the first call has an effect.
 pub(crate) fn set_numbering(numbering: Numbering) {
     let _ = NUMBERING.set(numbering);
 }
 
-/// The events of a region.
+/// Start and end event of a region.
 pub(super) struct Pair {
     pub(super) start: Handle,
     pub(super) end: Handle,
 }
 
-// SAFETY: what the pointers lead to belongs to the driver, which any thread may call.
+// SAFETY: the fields are opaque driver handles that only the driver dereferences. The driver
+// functions may be called from any thread.
 unsafe impl Send for Pair {}
 
-/// A region whose guard was dropped, and which the device may not have come to yet.
+/// Ended region that the device may not have reached yet.
 struct Pending {
     opened: Opened,
     pair: Pair,
 }
 
-/// The regions of a stream, in order.
+/// Pending regions of a stream in order.
 struct Queue {
     stream: Handle,
     number: u32,
@@ -54,20 +55,21 @@ struct Queue {
     pending: VecDeque<Pending>,
 }
 
-// SAFETY: as above; of the stream only the address is used.
+// SAFETY: `stream` is an opaque driver handle that is only compared and passed to the driver. The
+// other fields are `Send`.
 unsafe impl Send for Queue {}
 
 struct State {
     anchor: Anchor,
-    /// Events that wait for a region.
+    /// Unused event pairs.
     free: Vec<Pair>,
-    /// Pairs that there are: free, of open regions, and of pending ones.
+    /// Number of existing event pairs, including those of open and pending regions.
     created: usize,
     queues: Vec<Queue>,
     last_stream: u32,
 }
 
-/// What is kept of a context, for ever.
+/// State of a context, kept until the process ends.
 pub(super) struct Context {
     pub(super) handle: Handle,
     device: u32,
@@ -75,13 +77,15 @@ pub(super) struct Context {
     state: Mutex<State>,
 }
 
-// SAFETY: the context belongs to the driver, which any thread may call; all else is in a lock.
+// SAFETY: `handle` is an opaque driver handle, and the driver functions may be called from any
+// thread. The other fields are `Send`.
 unsafe impl Send for Context {}
-// SAFETY: as above.
+// SAFETY: `handle`, `device` and `number` are never modified, and a mutex protects the rest. The
+// driver functions may be called from several threads at the same time.
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Of the context that the thread works in; the `number` is ours.
+    /// Creates the state of the thread's current context. `number` is our id of the context.
     pub(super) fn new(driver: &Driver, handle: Handle, number: u32) -> Result<Self, Failure> {
         let device = driver.context_device()?;
         let _beside = driver.beside_captures();
@@ -101,8 +105,8 @@ impl Context {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Events for a region, used ones if there are any. Reads a few of the stream's regions that are
-    /// over. The thread works in this context.
+    /// Returns an event pair for a region and reuses pairs if possible. It also reads a few
+    /// completed regions of the stream. The context must be current on the thread.
     pub(super) fn take_pair(&self, driver: &Driver, stream: Handle) -> Result<Pair, NotTimed> {
         let mut deliveries = Vec::new();
         let mut state = self.state();
@@ -140,14 +144,14 @@ impl Context {
                 Ok(Pair { start, end })
             }
             Err(failure) => {
-                // SAFETY: created above, and used nowhere.
+                // SAFETY: the event was created above, and it is not used afterwards.
                 unsafe { driver.destroy_event(start) };
                 Err(failure.into())
             }
         }
     }
 
-    /// Reads up to `most` regions that are over, of queues `which`; a stream's in order.
+    /// Reads up to `most` completed regions of each selected stream, in order.
     fn read_those_over(
         &self,
         state: &mut State,
@@ -160,7 +164,8 @@ impl Context {
         for queue in queues.iter_mut().filter(|queue| which(queue)) {
             for _ in 0..most {
                 let Some(first) = queue.pending.front() else { break };
-                // SAFETY: the events are this context's, and recorded.
+                // SAFETY: the event exists, because the pair is destroyed only in `put_back`. It
+                // was recorded in this context before the region became pending.
                 let is_over = unsafe { driver.is_over(first.pair.end) };
                 if is_over == Ok(false) {
                     break;
@@ -174,7 +179,7 @@ impl Context {
         }
     }
 
-    /// When a region ran that is over.
+    /// Returns the times of a completed region.
     fn read(
         &self,
         anchor: &Anchor,
@@ -184,7 +189,8 @@ impl Context {
     ) -> Result<(DeviceEvent, u64), Failure> {
         let Pair { start, end } = region.pair;
         let rate = Rate::now();
-        // SAFETY: the events are this context's, as the anchor is, were recorded, and are over.
+        // SAFETY: the events exist, because the pair is destroyed only in `put_back`. They belong
+        // to the same context as the anchor. Both were recorded, and the end event has completed.
         let (seconds, began) = unsafe {
             (driver.seconds_between(start, end)?.max(0.0), anchor.ticks_of(driver, start, rate)?)
         };
@@ -201,8 +207,8 @@ impl Context {
         Ok((event, (seconds * 1e9).round() as u64))
     }
 
-    /// A region has ended: it is read when the device has come to its end. The thread works in this
-    /// context.
+    /// Adds an ended region, which is read after the device has reached its end. The context must
+    /// be current on the thread.
     pub(super) fn add_pending(&self, stream: Handle, opened: Opened, pair: Pair) {
         let mut state = self.state();
         uncounted(|| {
@@ -219,7 +225,7 @@ impl Context {
     fn queue(&self, state: &mut State, stream: Handle) -> Queue {
         let theirs = NUMBERING.get().and_then(|numbering| numbering(self.handle, stream));
         let (context_number, number) = theirs.unwrap_or_else(|| {
-            // 1 is another way to say null.
+            // Handle 1 is `CU_STREAM_LEGACY`, which is the default stream like null.
             if stream.addr() <= 1 {
                 return (self.number, DEFAULT_STREAM);
             }
@@ -229,14 +235,14 @@ impl Context {
         Queue { stream, number, context_number, pending: VecDeque::new() }
     }
 
-    /// Takes back the events of a region that came to nothing, to be used again if they `are_good`.
+    /// Takes back the events of an abandoned region. They are reused if `are_good`.
     pub(super) fn take_back(&self, driver: &Driver, pair: Pair, are_good: bool) {
         let mut state = self.state();
         let State { free, created, .. } = &mut *state;
         put_back(driver, free, created, pair, are_good);
     }
 
-    /// Waits for all that is pending, and reads it. Nobody else has to wait meanwhile.
+    /// Waits for all pending regions and reads them. It does not hold the lock while it waits.
     pub(super) fn finish(&self, driver: &Driver) -> Vec<Delivery> {
         let mut deliveries = Vec::new();
         let mut taken: Vec<((u32, u32), VecDeque<Pending>)> = Vec::new();
@@ -244,13 +250,15 @@ impl Context {
             let numbers = (queue.context_number, queue.number);
             taken.push((numbers, std::mem::take(&mut queue.pending)));
         }
-        // SAFETY: the context is kept since its first region.
+        // SAFETY: `keep_primary` keeps a primary context alive since the first region. The owner of
+        // any other context keeps it, as `Stream::from_raw` requires.
         let entered = unsafe { driver.enter(self.handle) };
         let _beside = driver.beside_captures();
         for (numbers, pending) in taken {
             for region in pending {
                 let waited = entered.as_ref().map_err(|failure| *failure).and_then(|_| {
-                    // SAFETY: the event is this context's.
+                    // SAFETY: the event exists, because the pair is destroyed only in `put_back`,
+                    // and this context is current.
                     unsafe { driver.synchronize(region.pair.end) }
                 });
                 let mut state = self.state();
@@ -266,7 +274,8 @@ impl Context {
         deliveries
     }
 
-    /// With nothing under way the anchor is taken again, and streams are forgotten if there are many.
+    /// Renews the anchor if no region is open or pending, and forgets idle streams if there are
+    /// many.
     fn tidy_up(&self, driver: &Driver) {
         let mut state = self.state();
         if state.free.len() == state.created {
@@ -278,7 +287,7 @@ impl Context {
     }
 }
 
-/// For the next region; or, if something was wrong with them, for none.
+/// Returns an event pair to the free list, or destroys it if it is not usable.
 fn put_back(
     driver: &Driver,
     free: &mut Vec<Pair>,
@@ -291,7 +300,7 @@ fn put_back(
         return;
     }
     *created = created.saturating_sub(1);
-    // SAFETY: nobody else has them.
+    // SAFETY: both events exist, and `pair` was moved here, so they are not used afterwards.
     unsafe {
         driver.destroy_event(pair.start);
         driver.destroy_event(pair.end);

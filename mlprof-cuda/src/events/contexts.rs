@@ -11,14 +11,14 @@ use mlprof_core::hook;
 use mlprof_events::uncounted;
 
 static CONTEXTS: Mutex<Vec<Arc<Context>>> = Mutex::new(Vec::new());
-/// The process that the contexts are of: a forked child can use none of them.
+/// Id of the process that created the contexts. A forked child cannot use them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 fn contexts() -> MutexGuard<'static, Vec<Arc<Context>>> {
     CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is kept of a context, in which the thread works.
+/// Returns the state of a context, which must be current on the thread.
 pub(super) fn context(driver: &Driver, handle: Handle) -> Result<Arc<Context>, Failure> {
     let mut contexts = contexts();
     if let Some(known) = contexts.iter().find(|known| known.handle == handle) {
@@ -32,9 +32,10 @@ pub(super) fn context(driver: &Driver, handle: Handle) -> Result<Arc<Context>, F
     Ok(context)
 }
 
-/// Waits for all regions whose guards have been dropped, and tells the profilers.
+/// Waits for all pending regions and reports them to their profilers.
 fn deliver_all() {
-    /// One at a time: who comes second finds everything delivered.
+    /// Only one thread delivers at a time. A second thread waits and then finds all regions
+    /// delivered.
     static DELIVERING: Mutex<()> = Mutex::new(());
     thread_local!(static IS_DELIVERING: Cell<bool> = const { Cell::new(false) });
 

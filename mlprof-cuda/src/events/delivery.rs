@@ -1,4 +1,4 @@
-//! How regions come to the profilers.
+//! Delivery of regions to profilers.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use crate::driver::Failure;
 use mlprof_core::hook::{DeviceEvent, RegionSink};
 use mlprof_events::uncounted;
 
-/// A region that was timed, or was not, and whom to tell.
+/// Result of a region and the sink that receives it.
 pub(super) struct Delivery {
     pub(super) sink: Arc<dyn RegionSink>,
-    /// What ran and for how many nanoseconds; or why that is not known.
+    /// Device event and duration in nanoseconds, or the reason why the region was not timed.
     pub(super) what: Result<(DeviceEvent, u64), Failure>,
 }
 
-/// Tells the profilers. To be called with no lock held.
+/// Reports regions to their sinks. The caller must not hold a lock.
 pub(super) fn deliver(deliveries: Vec<Delivery>) {
     if deliveries.is_empty() {
         return;

@@ -1,13 +1,13 @@
-//! Regions of a stream, timed by CUDA's events.
+//! Device regions of a stream, timed with CUDA events.
 //!
-//! An event is put into the stream where a region begins, and another one where it ends; the device
-//! writes down when it comes to them. Nobody waits: the events are read later, when they are over.
+//! A region records one event at its start and another one at its end. The device stores the times
+//! when it reaches them. The host does not wait and reads the events after they have completed.
 //!
-//! * `stream` is whatever can be timed. `region` is one that is open.
-//! * `context` keeps, for each of the driver's contexts, the events, and the regions under way.
-//! * `actions` opens regions around actions, for profilers that measure devices.
-//! * `anchor` is what the host's and the device's time lines have in common.
-//! * `contexts` knows all of them, and `delivery` brings regions to the profilers that they were opened for.
+//! * `stream` is a stream that can be timed, and `region` is an open region.
+//! * `context` contains the events and the pending regions of one CUDA context.
+//! * `actions` opens regions around actions for profilers that measure devices.
+//! * `anchor` relates the time lines of the host and the device.
+//! * `contexts` lists all contexts, and `delivery` reports regions to their profilers.
 
 mod actions;
 mod anchor;
@@ -28,11 +28,11 @@ use mlprof_core::hook::with_active;
 pub use mlprof_core::hook::{max_pending_regions, set_max_pending_regions};
 use mlprof_core::{Action, ActiveScope, Interest, Profiler, ProfilerExt, Scope};
 
-/// Regions of a device for every profiler, owned or behind `Arc<dyn Profiler>`.
+/// Extension of profilers, owned or behind `Arc<dyn Profiler>`, with device regions.
 pub trait DeviceProfilerExt: Profiler + sealed::Sealed {
-    /// Measures from here until the guard is dropped, on the host like
-    /// [`profile`](ProfilerExt::profile), and on the device: from when `stream` comes to what is
-    /// handed to it from here on until it has done all of that. Bind it to a name.
+    /// Measures an action on the host, like [`profile`](ProfilerExt::profile), and on the device
+    /// until the guard is dropped. The device time begins when `stream` reaches the work enqueued
+    /// from now on, and it ends when the stream has completed this work. Bind the guard to a name.
     ///
     /// ```
     /// use mlprof_core::prelude::*;
@@ -47,28 +47,33 @@ pub trait DeviceProfilerExt: Profiler + sealed::Sealed {
     /// assert!(profiler.summary().contains("forward"));
     /// ```
     ///
-    /// With candle the stream is the device's:
+    /// With candle, use the stream of the device:
     ///
     /// ```ignore
     /// let stream = device.as_cuda_device()?.cuda_stream();
     /// let _scope = profiler.profile_device("forward", &stream);
     /// ```
     ///
-    /// *Nobody waits* for the device where a region begins or ends: events that are over are read
-    /// when later regions begin, and the rest when the report is made. Simple, Advanced and Tensor
-    /// profilers show such regions; a profiler of your own does if it adds a
-    /// sink when it observes [`RegionOpened`](mlprof_core::Observation::RegionOpened).
+    /// *Asynchronous*: the host does not wait for the device when a region begins or ends.
+    /// Completed events are read when later regions begin, and the rest are read for the report.
+    /// The Simple, Advanced and Tensor profilers show regions. A custom profiler shows them if it
+    /// adds a sink when it observes [`RegionOpened`](mlprof_core::Observation::RegionOpened).
     ///
-    /// *Cost*: that of the action, two events (about 1 µs each to record), and some 0.3 µs of
-    /// bookkeeping. None of this is in the action's own time. The first region of a context waits
-    /// once for an empty stream of its own, some 50 µs. *Memory*: at most
+    /// *Cost*: that of the action, two events (about 1 µs each to record), and about 0.3 µs of
+    /// bookkeeping. None of this counts as the action's own time. The first region of a context
+    /// waits once for an empty stream of its own, which takes about 50 µs. *Memory*: at most
     /// [`max_pending_regions`] pairs of events per context.
     ///
-    /// *Where it cannot be*: without a driver or a context, while the stream is captured into a graph,
-    /// when the driver refuses something, or with too many regions under way, the action is measured
-    /// on the host alone, and the report counts how often that was so, and why. A recording of the
-    /// Tensor profiler has no regions that are still open at its end. `cudaDeviceReset` takes the
-    /// events away: not in a program that opens regions.
+    /// *Limitations*: in the following cases the action is measured on the host only, and the
+    /// report contains the number of such cases and the reasons.
+    ///
+    /// - There is no driver or no context.
+    /// - The stream is captured into a graph.
+    /// - The driver rejects a call.
+    /// - Too many regions are pending.
+    ///
+    /// A recording of the Tensor profiler omits regions that are still open at its end. Programs
+    /// that open regions must not call `cudaDeviceReset`, because it destroys the events.
     #[inline]
     fn profile_device<'stream>(
         &self,
@@ -84,14 +89,14 @@ pub trait DeviceProfilerExt: Profiler + sealed::Sealed {
 
 impl<P: Profiler + ?Sized> DeviceProfilerExt for P {}
 
-/// Keeps other crates from implementing the extension trait.
+/// Prevents other crates from implementing the extension trait.
 mod sealed {
     pub trait Sealed {}
     impl<P: super::Profiler + ?Sized> Sealed for P {}
 }
 
-/// [`DeviceProfilerExt::profile_device`] for the [active](mlprof_core::activate) profiler. *Cost*:
-/// one relaxed load when there is none.
+/// Measures an action like [`DeviceProfilerExt::profile_device`] with the
+/// [active](mlprof_core::activate) profiler. *Cost*: one relaxed load if there is none.
 ///
 /// ```
 /// use mlprof_cuda::{Stream, profile_device};
@@ -119,19 +124,22 @@ pub fn profile_device<'stream>(
     ActiveDeviceScope { _scope: ActiveScope::open(|| action, Interest::ACTIONS), _region: region }
 }
 
-/// An open region of [`DeviceProfilerExt::profile_device`]; ends when dropped.
+/// Guard of an open region of [`DeviceProfilerExt::profile_device`], which ends when the guard is
+/// dropped.
 #[must_use = "a region ends when its guard is dropped: bind it, `let _scope = …`"]
 pub struct DeviceScope<'profiler, 'stream, P: Profiler + ?Sized = dyn Profiler> {
-    // In this order: ending the region is no part of the action.
+    // Fields are dropped in this order, so the time for ending the region does not count for the
+    // action.
     _scope: Scope<'profiler, P>,
     _region: Option<Region<'stream>>,
 }
 mlprof_core::debug_as_name!([P: Profiler + ?Sized] DeviceScope<'_, '_, P>);
 
-/// An open region of [`profile_device`]; ends when dropped.
+/// Guard of an open region of [`profile_device`], which ends when the guard is dropped.
 #[must_use = "a region ends when its guard is dropped: bind it, `let _scope = …`"]
 pub struct ActiveDeviceScope<'stream> {
-    // In this order: ending the region is no part of the action.
+    // Fields are dropped in this order, so the time for ending the region does not count for the
+    // action.
     _scope: ActiveScope,
     _region: Option<Region<'stream>>,
 }

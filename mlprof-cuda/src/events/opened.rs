@@ -1,4 +1,4 @@
-//! What is known of a region when it is opened.
+//! Data of a region that is known when it is opened.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,36 +8,36 @@ use mlprof_core::Action;
 use mlprof_core::hook::RegionSink;
 use mlprof_events::uncounted;
 
-/// Why a region has no device time.
+/// Reason why a region has no device time.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum NotTimed {
     /// There is no driver.
     #[error(transparent)]
     NoDriver(#[from] &'static NoDriver),
-    /// The driver refused something.
+    /// The driver rejected a call.
     #[error(transparent)]
     Failure(#[from] Failure),
-    /// Nothing has used CUDA yet on this thread.
+    /// The thread has not used CUDA yet, so it has no context.
     #[error("the thread had no context of CUDA yet")]
     NoContext,
-    /// Events of a graph have no time of their own.
+    /// The stream is captured, and events of a graph have no times.
     #[error("the stream was being captured into a graph")]
     Capturing,
-    /// The device is too far behind.
+    /// The device is too far behind the host.
     #[error("more than {0} regions were under way (set_max_pending_regions)")]
     TooMany(usize),
 }
 
-/// What is known of a region, but for its events.
+/// Data of a region, except for its events.
 pub(super) struct Opened {
     pub(super) action: Action,
-    /// When it was opened, on the host's time line: the device came to it later.
+    /// Time at which the host opened the region, in clock ticks. The device reached it later.
     pub(super) ticks: u64,
     pub(super) sink: Arc<dyn RegionSink>,
 }
 
 impl Opened {
-    /// Says that it has no device time.
+    /// Reports that the region has no device time.
     pub(super) fn lose(&self, why: &dyn fmt::Display) {
         uncounted(|| self.sink.lost(&why.to_string()));
     }

@@ -1,4 +1,4 @@
-//! A region that is open.
+//! Open device region.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use mlprof_core::Action;
 use mlprof_core::hook::RegionSink;
 use mlprof_events::clock;
 
-/// A region whose first event is in its stream; the second one follows when this is dropped.
+/// Region with a recorded start event. Dropping it records the end event.
 pub(super) struct Region<'stream> {
     stream: Stream<'stream>,
-    /// `None` once it is dropped.
+    /// Data and events of the region. `None` after it was dropped.
     open: Option<(Opened, Pair)>,
     context: Arc<Context>,
-    /// Its action is measured on one thread.
+    /// Makes the type `!Send`, because the region's action is measured on one thread.
     stays_on_its_thread: PhantomData<*const ()>,
 }
 
 impl<'stream> Region<'stream> {
-    /// Begins a region; `None` if it cannot be timed, of which the sink is told.
+    /// Opens a region. If it cannot be timed, it reports this to the sink and returns `None`.
     pub(super) fn open(
         action: Action,
         stream: Stream<'stream>,
@@ -50,15 +50,19 @@ impl<'stream> Region<'stream> {
         if context.is_null() {
             return Err(NotTimed::NoContext);
         }
-        // SAFETY: a stream's context exists as long as the stream; the thread's own exists.
+        // SAFETY: the context of a stream exists as long as the stream, and `Stream` guarantees
+        // that the stream exists. For the default streams, this is the thread's own current
+        // context.
         let _entered = unsafe { driver.enter(context) }?;
-        // SAFETY: the stream exists, and this is its context.
+        // SAFETY: `Stream` guarantees that the stream exists, and its context was made current
+        // above.
         if unsafe { driver.capture(stream.handle) }? == Capture::Yes {
             return Err(NotTimed::Capturing);
         }
         let context = contexts::context(driver, context)?;
         let pair = context.take_pair(driver, stream.handle)?;
-        // SAFETY: the event is of this context, as the stream is.
+        // SAFETY: `take_pair` returned an existing event of this context. The stream exists and
+        // belongs to the same current context.
         match unsafe { driver.record(pair.start, stream.handle) } {
             Ok(()) => Ok((context, pair)),
             Err(failure) => {
@@ -69,13 +73,16 @@ impl<'stream> Region<'stream> {
     }
 
     fn end(&self, driver: &Driver, pair: &Pair) -> Result<(), NotTimed> {
-        // SAFETY: the context is kept since its first region.
+        // SAFETY: `keep_primary` keeps a primary context alive since the first region. The owner of
+        // any other context keeps it, as `Stream::from_raw` requires.
         let _entered = unsafe { driver.enter(self.context.handle) }?;
-        // SAFETY: the stream exists as long as this guard, and this is its context.
+        // SAFETY: `Stream` guarantees that the stream exists as long as this guard, and its context
+        // was made current above.
         if unsafe { driver.capture(self.stream.handle) }? == Capture::Yes {
             return Err(NotTimed::Capturing);
         }
-        // SAFETY: the event is of this context, as the stream is.
+        // SAFETY: the pair belongs to this region, so the event exists. It belongs to the stream's
+        // context, which is current.
         Ok(unsafe { driver.record(pair.end, self.stream.handle) }?)
     }
 }

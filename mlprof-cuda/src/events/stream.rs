@@ -1,4 +1,4 @@
-//! A stream of CUDA's, whoever has made it.
+//! CUDA streams created by any library.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -8,10 +8,10 @@ use cudarc::driver::CudaStream;
 
 use crate::driver::{Driver, Failure, Handle};
 
-/// CUDA's name for the default stream of the calling thread.
+/// Value of CUDA's handle `CU_STREAM_PER_THREAD`.
 const PER_THREAD: usize = 2;
 
-/// A stream of CUDA's: a queue of a device's work, on which a region can be timed.
+/// CUDA stream, which is a queue of device work on which regions can be timed.
 ///
 /// | from | how |
 /// |---|---|
@@ -20,43 +20,45 @@ const PER_THREAD: usize = 2;
 /// | tch, and whatever else uses the default stream | [`Stream::default_stream`] |
 /// | anything else | [`Stream::from_raw`] |
 ///
-/// torch works on the legacy default stream of its device's primary context, which is the thread's
-/// own from torch's first use of CUDA on. So with tch move something to the device first (a model,
-/// say), and open the region on the thread that calls torch.
+/// PyTorch works on the legacy default stream of the device's primary context. This context becomes
+/// current on a thread when the thread first uses CUDA through PyTorch. With tch, first move some
+/// data to the device (a model, for example), and open the region on the thread that calls PyTorch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stream<'stream> {
     pub(super) handle: Handle,
-    /// Null: to be asked for.
+    /// Context of the stream. If null, it is determined when the region is opened.
     context: Handle,
     lives: PhantomData<&'stream ()>,
 }
 
-// SAFETY: what the pointers lead to belongs to the driver, which any thread may call.
+// SAFETY: the fields are opaque driver handles that only the driver dereferences. The driver
+// functions may be called from any thread.
 unsafe impl Send for Stream<'_> {}
-// SAFETY: as above.
+// SAFETY: a shared `Stream` is never modified. The driver functions may be called from several
+// threads at the same time.
 unsafe impl Sync for Stream<'_> {}
 
 impl Stream<'static> {
-    /// The default stream of the context that the thread works in when the region is opened.
+    /// Returns the default stream of the context that is current when the region is opened.
     pub const fn default_stream() -> Self {
         Self { handle: std::ptr::null_mut(), context: std::ptr::null_mut(), lives: PhantomData }
     }
 
-    /// The stream of each thread by itself (`CU_STREAM_PER_THREAD`), on which candle works, in the context that
-    /// the thread works in when the region is opened.
+    /// Returns the per-thread default stream (`CU_STREAM_PER_THREAD`), on which candle works. Its
+    /// context is the one that is current when the region is opened.
     pub const fn per_thread() -> Self {
         let handle = std::ptr::without_provenance_mut(PER_THREAD);
         Self { handle, context: std::ptr::null_mut(), lives: PhantomData }
     }
 
-    /// The stream of this handle (a `CUstream`, or a `cudaStream_t`, which is the same); null is the
-    /// [default one](Self::default_stream).
+    /// Creates a stream from its handle: a `CUstream`, or the equivalent `cudaStream_t`. Null is
+    /// the [default stream](Self::default_stream).
     ///
     /// # Safety
     ///
-    /// The stream exists as long as regions are opened on it, and until the last one's guard has been
-    /// dropped. Its context exists until the process ends, or is its device's primary one: then
-    /// profiling keeps it.
+    /// The stream must exist as long as regions are opened on it, and until the guard of the last
+    /// one is dropped. Its context must be the primary context of its device, which profiling keeps
+    /// alive, or exist until the process ends.
     pub const unsafe fn from_raw(stream: *mut c_void) -> Self {
         Self { handle: stream, context: std::ptr::null_mut(), lives: PhantomData }
     }
@@ -85,12 +87,13 @@ impl<'stream> From<&Stream<'stream>> for Stream<'stream> {
 }
 
 impl Stream<'_> {
-    /// Its context; null if there is none yet.
+    /// Returns the context of the stream, or null if there is none yet.
     pub(super) fn context(&self, driver: &Driver) -> Result<Handle, Failure> {
         if !self.context.is_null() {
             return Ok(self.context);
         }
-        // SAFETY: the stream exists, since this value does.
+        // SAFETY: the stream exists, because this value does: the caller of `from_raw` guarantees
+        // it, and default streams always exist.
         unsafe { driver.stream_context(self.handle) }
     }
 }

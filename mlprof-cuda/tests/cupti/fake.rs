@@ -1,11 +1,11 @@
-//! The CUDA of the tests, as a program would call it.
+//! Fake CUDA for the tests, with the calls that a program would make.
 
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
 use libloading::Library;
 
-/// The functions of `cupti.c` that stand for CUDA's.
+/// Functions of `cupti.c` that replace CUDA's.
 pub struct Cuda {
     launch: unsafe extern "C" fn(*const std::ffi::c_char, u32, u64) -> u32,
     copy: unsafe extern "C" fn(u32, u64, u64) -> u32,
@@ -21,12 +21,14 @@ pub struct Cuda {
     is_claimed: unsafe extern "C" fn() -> i32,
 }
 
-/// The one of this process.
+/// Returns the fake CUDA of this process.
 pub fn cuda() -> &'static Cuda {
     static CUDA: OnceLock<Cuda> = OnceLock::new();
     CUDA.get_or_init(|| {
         let path = std::env::var_os("MLPROF_CUPTI_LIBRARY").expect("the library's path");
-        // SAFETY: the functions of these names have these types.
+        // SAFETY: `cupti.c` has no initialisers with preconditions. Each field's type matches the
+        // function of this name there. The library is never unloaded, so the copied pointers stay
+        // valid.
         unsafe {
             let library = Library::new(path).expect("it loads");
             let cuda = Cuda {
@@ -50,90 +52,93 @@ pub fn cuda() -> &'static Cuda {
 }
 
 impl Cuda {
-    /// Runs a kernel that takes `nanoseconds`. Returns its correlation.
+    /// Runs a kernel that takes `nanoseconds` and returns its correlation id.
     pub fn launch(&self, kernel: &str, stream: u32, nanoseconds: u64) -> u32 {
-        // CUPTI keeps names; so does this.
+        // CUPTI keeps kernel names, so this name is never freed.
         let name = CString::new(kernel).expect("no zero in a name").into_raw();
-        // SAFETY: a text that ends in a zero and stays.
+        // SAFETY: `name` is a C string with a terminating zero that is never freed. The other
+        // arguments are integers.
         unsafe { (self.launch)(name, stream, nanoseconds) }
     }
 
-    /// The same for a name that is asked for again and again: kept once.
+    /// Runs a kernel like [`launch`](Self::launch), but allocates its name only once. Use it for a
+    /// single name that is launched many times.
     pub fn launch_again(&self, kernel: &'static str, stream: u32, nanoseconds: u64) -> u32 {
         static NAME: OnceLock<CString> = OnceLock::new();
         let name = NAME.get_or_init(|| CString::new(kernel).expect("no zero in a name"));
-        // SAFETY: a text that ends in a zero and stays.
+        // SAFETY: the name is a C string with a terminating zero in a static. The other arguments
+        // are integers.
         unsafe { (self.launch)(name.as_ptr(), stream, nanoseconds) }
     }
 
-    /// Copies to the device.
+    /// Copies data to the device.
     pub fn copy(&self, stream: u32, bytes: u64, nanoseconds: u64) -> u32 {
-        // SAFETY: takes any numbers.
+        // SAFETY: the function takes integers and has no preconditions.
         unsafe { (self.copy)(stream, bytes, nanoseconds) }
     }
 
     pub fn fill(&self, stream: u32, bytes: u64, nanoseconds: u64) -> u32 {
-        // SAFETY: takes any numbers.
+        // SAFETY: the function takes integers and has no preconditions.
         unsafe { (self.fill)(stream, bytes, nanoseconds) }
     }
 
     pub fn allocate(&self, address: u64, bytes: u64) {
-        // SAFETY: takes any numbers.
+        // SAFETY: the function takes integers and has no preconditions.
         unsafe { (self.memory)(1, address, bytes) }
     }
 
     pub fn free(&self, address: u64, bytes: u64) {
-        // SAFETY: takes any numbers.
+        // SAFETY: the function takes integers and has no preconditions.
         unsafe { (self.memory)(0, address, bytes) }
     }
 
     pub fn wait(&self, stream: u32) {
-        // SAFETY: takes any number.
+        // SAFETY: the function takes an integer and has no preconditions.
         unsafe { (self.wait)(stream) }
     }
 
-    /// CUPTI has taken so long for something, by its number.
+    /// Records an overhead of `nanoseconds` with CUPTI's number of its kind.
     pub fn overhead(&self, kind: u32, nanoseconds: u64) {
-        // SAFETY: takes any numbers.
+        // SAFETY: the function takes integers and has no preconditions.
         unsafe { (self.overhead)(kind, nanoseconds) }
     }
 
-    /// A library's range of NVTX around `work`.
+    /// Runs `work` within an NVTX range of a library.
     pub fn range<T>(
         &self,
         name: &'static CStr,
         domain: &'static CStr,
         work: impl FnOnce() -> T,
     ) -> T {
-        // SAFETY: texts that end in a zero and stay.
+        // SAFETY: both arguments are static C strings.
         let range = unsafe { (self.begin)(name.as_ptr(), domain.as_ptr()) };
         let result = work();
-        // SAFETY: takes any number.
+        // SAFETY: the function takes an integer and has no preconditions.
         unsafe { (self.end)(range) };
         result
     }
 
-    /// How often a kind of records was turned on.
+    /// Returns how often a record kind was enabled.
     pub fn enables(&self) -> i32 {
-        // SAFETY: reads a number.
+        // SAFETY: the function takes no arguments and has no preconditions.
         unsafe { (self.enables)() }
     }
 
-    /// From here on CUPTI tells of nothing.
+    /// Makes CUPTI record no more activity.
     pub fn be_silent(&self) {
-        // SAFETY: sets a number.
+        // SAFETY: the function takes no arguments and has no preconditions.
         unsafe { (self.be_silent)() }
     }
 
-    /// How often CUPTI was taken out of the process.
+    /// Returns how often CUPTI was removed from the process.
     pub fn finalized(&self) -> i32 {
-        // SAFETY: reads a number.
+        // SAFETY: the function takes no arguments and has no preconditions.
         unsafe { (self.finalized)() }
     }
 
-    /// Whether somebody uses CUPTI now.
+    /// Returns `true` if CUPTI has a subscriber.
     pub fn is_claimed(&self) -> bool {
-        // SAFETY: reads a number.
+        // SAFETY: the function takes no arguments and has no preconditions.
         unsafe { (self.is_claimed)() != 0 }
     }
 }

@@ -1,7 +1,7 @@
-//! What CUPTI tells of, from its records to tables and traces.
+//! End-to-end tests of CUPTI, from its records to tables and traces.
 //!
-//! There is no GPU: CUPTI and the driver are libraries in C, compiled here, which give out records as
-//! the real ones lay them out. A process has one CUPTI, so each scene has a process.
+//! The tests need no GPU. CUPTI and the driver are C libraries, compiled here, that emit records in
+//! the real layout. A process can only have one CUPTI, so each scene runs in a process of its own.
 
 #[cfg(target_os = "linux")]
 mod fake;
@@ -29,7 +29,8 @@ fn main() {
         "cupti",
         scenes::ALL.iter().map(|scene| scene.name),
         |name, command| {
-            // Torch's own, if the one who runs the tests has one.
+            // Some scenes also run with a real library, such as PyTorch's, if the environment names
+            // one.
             let real = std::env::var_os("MLPROF_TEST_CUPTI");
             let cupti = real.as_ref().filter(|_| scene(name).is_of_real_library);
             let cupti = cupti.map_or(cupti_path.as_os_str(), |path| path.as_os_str());

@@ -1,7 +1,7 @@
-//! Counters of NVIDIA's devices, from a library that stands for NVML to the trace and the table.
+//! End-to-end tests of device counters, from a fake NVML to the trace and the table.
 //!
-//! The library is in C, compiled here. A process has one, so this has no test harness: it starts
-//! itself once per scene, and ends scenes that do not end.
+//! The fake library is in C and compiled here. A process can only have one, so this test has no
+//! harness. It starts itself once per scene and terminates scenes that hang.
 
 #[path = "../../../profiler-core/tests/scene_runner/mod.rs"]
 mod scene_runner;

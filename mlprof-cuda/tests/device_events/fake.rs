@@ -1,4 +1,4 @@
-//! The other side of the driver in C: what makes its device run, and what it was asked for.
+//! Control interface of the fake driver in C, which runs its device and returns the recorded calls.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 
@@ -7,24 +7,25 @@ use mlprof_cuda::Stream;
 
 pub type Handle = *mut c_void;
 
-/// The driver that the profiler has loaded, too.
+/// Handle of the fake driver, which is the library that the profiler has loaded.
 pub struct Fake(Library);
 
-/// A stream of the driver's. There is no end to its life.
+/// Stream of the fake driver, which is never destroyed.
 #[derive(Clone, Copy)]
 pub struct FakeStream(pub Handle);
 
 impl FakeStream {
     pub fn stream(self) -> Stream<'static> {
-        // SAFETY: it lives as long as the process.
+        // SAFETY: the stream and its context exist until the process ends.
         unsafe { Stream::from_raw(self.0) }
     }
 }
 
-/// A call of a function of the driver's.
+/// Calls a function of the fake driver.
 macro_rules! call {
     ($fake:expr, $name:literal, fn($($type:ty),*) $(-> $result:ty)?, $($argument:expr),*) => {{
-        // SAFETY: the function has this type, and takes these arguments.
+        // SAFETY: `driver.c` defines the function with this type. All callers pass handles of the
+        // fake driver, integers, or C strings that are valid during the call.
         unsafe {
             let function: libloading::Symbol<'_, unsafe extern "C" fn($($type),*) $(-> $result)?> =
                 $fake.0.get($name).expect("a function of driver.c");
@@ -36,11 +37,11 @@ macro_rules! call {
 impl Fake {
     pub fn new() -> Self {
         let path = std::env::var_os("MLPROF_CUDA_DRIVER").expect("its path");
-        // SAFETY: it does nothing when it is loaded.
+        // SAFETY: the library has no initialisers.
         Self(unsafe { Library::new(path) }.expect("the driver"))
     }
 
-    /// With a context, which is the thread's own.
+    /// Loads the fake driver and makes a context current on the thread.
     pub fn with_context() -> Self {
         let fake = Self::new();
         fake.set_current(fake.context(0));
@@ -79,12 +80,12 @@ impl Fake {
         call!(self, b"fake_launch", fn(Handle, c_long), stream.0, nanoseconds);
     }
 
-    /// [`run`](Self::run), looked up.
+    /// Returns [`run`](Self::run) as a closure that does not look up the symbol again.
     pub fn runner(&self) -> impl Fn() + '_ {
-        // SAFETY: the function has this type.
+        // SAFETY: `driver.c` defines the function with this type.
         let run: libloading::Symbol<'_, unsafe extern "C" fn()> =
             unsafe { self.0.get(b"fake_run") }.expect("a function of driver.c");
-        // SAFETY: it takes nothing, and may be called at any time.
+        // SAFETY: the function takes no arguments and may be called at any time.
         move || unsafe { run() }
     }
 
@@ -96,27 +97,29 @@ impl Fake {
         call!(self, b"fake_advance", fn(c_long), nanoseconds);
     }
 
-    /// 0: not captured; 1: captured; 2: another stream is, which this one waits for.
+    /// Sets the capture state: 0 is not captured, 1 is captured, and 2 is waiting for a captured
+    /// stream.
     pub fn capture(&self, stream: FakeStream, how: c_int) {
         call!(self, b"fake_capture", fn(Handle, c_int), stream.0, how);
     }
 
-    /// From here on `function` fails.
+    /// Makes `function` fail from now on.
     pub fn fail(&self, function: &str, code: c_int) {
         let name = CString::new(function).expect("a name").into_raw(); // never freed
         call!(self, b"fake_fail", fn(*const c_char, c_int), name, code);
     }
 
-    /// How often `function` was called.
+    /// Returns how often `function` was called.
     pub fn calls(&self, function: &str) -> c_int {
         let name = CString::new(function).expect("a name");
         call!(self, b"fake_calls", fn(*const c_char) -> c_int, name.as_ptr())
     }
 
-    /// What was called since it was asked last.
+    /// Returns the calls since the last query.
     pub fn take_record(&self) -> Vec<String> {
         let text = call!(self, b"fake_record", fn() -> *const c_char,);
-        // SAFETY: a text that ends in a zero.
+        // SAFETY: the function returns a C string with a terminating zero, which stays valid until
+        // the next call.
         let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
         call!(self, b"fake_forget", fn(),);
         text.lines().map(str::to_owned).collect()

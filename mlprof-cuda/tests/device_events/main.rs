@@ -1,7 +1,7 @@
-//! Regions of a device, timed by CUDA's events, with a driver in C that stands in for CUDA's.
+//! End-to-end tests of device regions with a fake CUDA driver in C.
 //!
-//! The driver is compiled here. A process loads one driver, once: so this has no test harness, but
-//! starts itself once per scene, and ends a scene that hangs.
+//! The driver is compiled here. A process loads one driver only, so this test has no harness. It
+//! starts itself once per scene and terminates scenes that hang.
 
 #[cfg(target_os = "linux")]
 mod fake;

@@ -1,4 +1,4 @@
-//! Methods, `?`, `.await` and fields, one after the other.
+//! Chains of method calls, `?`, `.await` and fields.
 
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -6,16 +6,16 @@ use syn::spanned::Spanned;
 use super::expressions::{attributes_of, is_computed};
 use super::walk::{Walker, line_of};
 
-/// What comes behind a link of a chain is on a line of its own.
+/// Wrapper around a link of a chain whose next link is on another line.
 struct Wrap<'e> {
     inner: &'e Expr,
-    /// The point that begins when there is the value.
+    /// Point that begins when the value is available.
     point: Option<u32>,
     is_awaited: bool,
 }
 
 impl Walker<'_> {
-    /// An expression of several links.
+    /// Visits an expression with several links.
     pub(super) fn chain(&mut self, outermost: &Expr) {
         let mut links = vec![outermost];
         while let Some(inner) = links.last().and_then(|link| inner_of(link)) {
@@ -23,7 +23,7 @@ impl Walker<'_> {
         }
         links.reverse();
         let (root, links) = (links[0], &links[1..]);
-        // What stands around something is inserted before what stands inside it.
+        // The insertions around an expression must precede those inside it.
         let current = self.current;
         let wraps: Vec<_> = links.iter().map(|link| self.wrap_of(link)).collect();
         for wrap in wraps.iter().rev().flatten() {
@@ -43,7 +43,7 @@ impl Walker<'_> {
         }
     }
 
-    /// What has to be put around what a link is applied to, if anything.
+    /// Returns the wrapper that the receiver of a link needs, if any.
     fn wrap_of<'e>(&mut self, link: &'e Expr) -> Option<Wrap<'e>> {
         let (inner, line, is_awaited) = match link {
             Expr::MethodCall(of) => (&*of.receiver, line_of(of.method.span()), false),
@@ -53,7 +53,7 @@ impl Walker<'_> {
         if !attributes_of(inner).is_empty() {
             return None;
         }
-        // Awaiting takes the value, be it a place.
+        // `.await` takes the value by move, even from a place expression.
         let can_begin = is_awaited || is_computed(inner);
         let begins = can_begin && self.current.is_some() && !self.is_marked(line);
         let point = begins.then(|| self.mark(line));
@@ -76,7 +76,7 @@ impl Walker<'_> {
     }
 }
 
-/// What a link is applied to.
+/// Returns the receiver of a link.
 fn inner_of(link: &Expr) -> Option<&Expr> {
     match link {
         Expr::MethodCall(of) => Some(&of.receiver),

@@ -1,4 +1,4 @@
-//! Lines that the program may pass over, or come to again.
+//! Lines that the program may skip or repeat.
 
 use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprIf, ExprMatch, Label, Stmt};
@@ -41,7 +41,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Makes a block of an expression that was as good as one before.
+    /// Wraps an expression in a block that marks its line.
     fn braces(&mut self, expression: &Expr, line: u32) {
         let point = self.mark(line);
         self.around(expression.span(), format!("{{ __mlprof_lines.at({point}); "), " }");
@@ -64,7 +64,7 @@ impl Walker<'_> {
         self.before(end, format!("{separator} __mlprof_lines.at({header}); "));
     }
 
-    /// The header of the loop that a `continue` goes to.
+    /// Returns the header of the loop that a `continue` continues.
     pub(super) fn header(&self, label: Option<String>) -> Option<u32> {
         let mut loops = self.loops.iter().rev();
         let target = match label {

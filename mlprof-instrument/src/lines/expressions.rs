@@ -1,4 +1,4 @@
-//! What can be done with an expression.
+//! Properties of expressions.
 
 use syn::{Attribute, BinOp, Expr};
 
@@ -22,12 +22,12 @@ pub(super) fn is_assignment(op: &BinOp) -> bool {
     )
 }
 
-/// Whether an expression is a value that something had to be done for, and no place: it can be handed
+/// Returns `true` if the expression is a computed value and not a place. Such a value can be passed
 /// through a function.
 pub(super) fn is_computed(expression: &Expr) -> bool {
     match expression {
         Expr::MethodCall(_) | Expr::Try(_) | Expr::Await(_) => true,
-        // A constructor does nothing; and what it borrows may live longer than a statement.
+        // A constructor call computes no value, and its borrows may outlive the statement.
         Expr::Call(of) => match &*of.func {
             Expr::Path(path) => path.path.segments.last().is_some_and(|name| {
                 let name = name.ident.to_string();
@@ -45,7 +45,7 @@ pub(super) fn is_computed(expression: &Expr) -> bool {
     }
 }
 
-/// The attributes before an expression.
+/// Returns the attributes before an expression.
 pub(super) fn attributes_of(expression: &Expr) -> &[Attribute] {
     match expression {
         Expr::Array(of) => &of.attrs,

@@ -1,21 +1,21 @@
-//! Marks the lines of a function.
+//! Instruments the lines of a function.
 //!
-//! A function begins with a frame, and each of its lines with a call that says so, on the line itself.
-//! What is marked:
+//! A function begins by opening a frame, and each of its lines reports itself by a call on that
+//! line. These parts are instrumented:
 //!
-//! * statements, and what a block evaluates to;
-//! * the header of `for` and `while`, once more than the body runs;
-//! * `else if`, the arms of a `match`, and operands of `&&` and `||` on lines of their own;
-//! * methods on lines of their own, if what they are called on is computed;
-//! * computed arguments, fields and elements on lines of their own, after which the line around them
-//!   goes on;
-//! * closures and async blocks of several lines, which have frames of their own.
+//! * statements, and the value of a block;
+//! * the header of `for` and `while`, which is evaluated once more than the body;
+//! * `else if`, the arms of a `match`, and operands of `&&` and `||` on their own lines;
+//! * methods on their own lines, if the receiver is a computed value;
+//! * computed arguments, fields and elements on their own lines, after which the surrounding line
+//!   continues;
+//! * closures and async blocks that span several lines, which have their own frames.
 //!
-//! The rest (text inside of macro calls, patterns, operands) counts for the line around it. Functions
-//! inside the function are none of its lines.
+//! All other code (tokens of macro calls, patterns, operands) counts for the surrounding line.
+//! Functions nested in the function are not included.
 //!
-//! A value is handed through a call only where it is computed: so nothing is moved that was borrowed
-//! before, all temporaries live as long as they did, and types are inferred as before.
+//! Only computed values are passed through a call. Earlier borrows are therefore not moved,
+//! temporaries live as long as before, and type inference is unchanged.
 
 mod chain;
 mod control;
@@ -30,28 +30,29 @@ use syn::{Block, Signature};
 
 use super::edit::Edits;
 
-/// The part of the root's module that frames are made of. It uses `wanted` of that module.
+/// Part of the root module that defines frames. It uses the function `wanted` of that module.
 pub const TEMPLATE: &str = include_str!("template.rs");
 
-/// Calls `LineSite::declare` when the program, or the library that the function is in, is loaded. It
-/// stands in the function and so is there under the same conditions; a static is compiled also where
-/// a generic function is not.
+/// Text that calls `LineSite::declare` when the program or the function's library is loaded. It is
+/// inside the function, so the same `cfg` conditions apply. A static is compiled even if a generic
+/// function is never instantiated.
 const DECLARATION: &str = "#[cfg(target_os = \"linux\")] #[used] #[allow(unsafe_code)] \
      #[unsafe(link_section = \".init_array\")] static __MLPROF_DECLARED: extern \"C\" fn() = \
      { extern \"C\" fn declare() { __MLPROF_LINES.declare() } declare };";
 
-/// A function whose lines are profiled.
+/// Function with line profiling.
 #[derive(Clone, Copy)]
 pub struct LineFunction<'a> {
-    /// Its path: `my_model::net::Net::forward`.
+    /// Path of the function: `my_model::net::Net::forward`.
     pub name: &'a str,
-    /// The file that the user wrote, as an absolute path.
+    /// Absolute path of the user's original file.
     pub file: &'a Path,
-    /// Its head.
+    /// Signature of the function.
     pub signature: &'a Signature,
-    /// What it does.
+    /// Body of the function.
     pub block: &'a Block,
-    /// Where in the text the frame is put: behind the brace, and behind attributes of the body.
+    /// Offset at which the frame is inserted: after the opening brace and the inner attributes of
+    /// the body.
     pub start: usize,
 }
 
@@ -61,12 +62,14 @@ impl std::fmt::Debug for LineFunction<'_> {
     }
 }
 
-/// Marks the lines of `function` in `source`, the text that it was parsed from. On Linux the program
-/// tells of the function when it is loaded, so that it is known also if it never runs.
+/// Instruments the lines of `function` in `source`, the text from which it was parsed. On Linux,
+/// the program registers the function when it is loaded, so that functions that never run are also
+/// known.
 ///
 /// # Errors
 ///
-/// Nothing is inserted if the function may run in the compiler (`const fn`); the text says so.
+/// Returns a message if the function may run in the compiler (`const fn`). The text then stays
+/// unchanged.
 pub fn splice_lines(
     edits: &mut Edits,
     function: &LineFunction<'_>,

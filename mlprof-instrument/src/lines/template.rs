@@ -1,6 +1,6 @@
-// What functions call whose lines are profiled: part of the module that is put into a crate's root.
-// Comments stand on lines of their own and are taken out, line breaks too. The same two types are in
-// mlprof-core's lines/abi.rs.
+// Functions that line-profiled functions call: part of the module that is added to a crate's root.
+// Comments must be on their own lines. They are removed, and so are line breaks. mlprof-core's
+// `lines/abi.rs` defines the same two types.
 
     #[repr(C)]
     pub struct LineSite {
@@ -16,7 +16,8 @@
         point_count: usize,
     }
 
-    // SAFETY: the pointers are to static data that is never written to.
+    // SAFETY: the raw pointers refer to static data that is never written. All other fields are
+    // atomic or immutable.
     unsafe impl ::core::marker::Sync for LineSite {}
 
     impl LineSite {
@@ -42,15 +43,15 @@
             }
         }
 
-        // Before anything runs: that there is this function, whether or not it will be called.
+        // Registers the function when the program is loaded, even if it is never called.
         pub fn declare(&'static self) {
-            // SAFETY: a static site.
+            // SAFETY: `self` is a static site, so the pointer is valid for the rest of the process.
             unsafe { mlprof_lines_declare(self) }
         }
     }
 
-    // One call of a function, or of a closure or async block in it. Atomic so that a future that has
-    // it may go from thread to thread.
+    // Frame of one call of a function, or of a closure or async block in it. The fields are atomic,
+    // because a future that contains the frame may move between threads.
     #[repr(C)]
     pub struct Lines {
         block: ::core::sync::atomic::AtomicPtr<()>,
@@ -71,7 +72,7 @@
     }
 
     impl Lines {
-        // Of a call 0, of a closure 1, of an async call 2, of an async block 3.
+        // `kind` is 0 for a call, 1 for a closure, 2 for an async call and 3 for an async block.
         #[inline(always)]
         pub fn enter(site: &'static LineSite, kind: u32) -> Lines {
             let lines = Lines {
@@ -82,7 +83,7 @@
                 point: ::core::sync::atomic::AtomicU32::new(0),
             };
             if wanted() & 256 != 0 {
-                // SAFETY: a static site, and a frame.
+                // SAFETY: the site is static, and the frame is a live local variable.
                 unsafe { mlprof_lines_enter(site, &lines, kind) }
             }
             lines
@@ -93,46 +94,49 @@
             !self.block.load(::core::sync::atomic::Ordering::Relaxed).is_null()
         }
 
-        // A line begins.
+        // Reports that a line begins.
         #[inline(always)]
         pub fn at(&self, point: u32) {
             if self.is_on() {
-                // SAFETY: the frame was entered.
+                // SAFETY: `is_on` has checked that the frame was entered, and it is alive during
+                // the call.
                 unsafe { mlprof_lines_at(self, point) }
             }
         }
 
-        // A line goes on.
+        // Reports that a line continues.
         #[inline(always)]
         pub fn on(&self, point: u32) {
             if self.is_on() {
-                // SAFETY: the frame was entered.
+                // SAFETY: `is_on` has checked that the frame was entered, and it is alive during
+                // the call.
                 unsafe { mlprof_lines_back(self, point) }
             }
         }
 
-        // A line begins when there is this value.
+        // Reports that a line begins once this value is available.
         #[inline(always)]
         pub fn then<T>(&self, point: u32, value: T) -> T {
             self.at(point);
             value
         }
 
-        // A line goes on when there is this value.
+        // Reports that a line continues once this value is available.
         #[inline(always)]
         pub fn back<T>(&self, point: u32, value: T) -> T {
             self.on(point);
             value
         }
 
-        // The same; the value's own line has begun before.
+        // Reports that a line continues once this value is available. The value's own line has
+        // begun before.
         #[inline(always)]
         pub fn within<T>(&self, _has_begun: (), value: T, point: u32) -> T {
             self.on(point);
             value
         }
 
-        // A future that is awaited: while it is not ready no line runs.
+        // Wraps an awaited future. No line runs while the future is pending.
         #[inline(always)]
         pub fn polled<F: ::core::future::IntoFuture>(
             &self,
@@ -147,7 +151,8 @@
         #[inline(always)]
         fn drop(&mut self) {
             if self.is_on() {
-                // SAFETY: the frame was entered.
+                // SAFETY: `is_on` has checked that the frame was entered. It is still alive and is
+                // left only once, here.
                 unsafe { mlprof_lines_leave(self) }
             }
         }
@@ -167,20 +172,23 @@
             self: ::core::pin::Pin<&mut Self>,
             context: &mut ::core::task::Context<'_>,
         ) -> ::core::task::Poll<F::Output> {
-            // SAFETY: the future is never moved out of its place; nothing else of it is pinned, and
-            // it has no Drop of its own.
+            // SAFETY: the future is never moved out of `this`. No other field is pinned, and the
+            // type has no `Drop` implementation.
             let this = unsafe { self.get_unchecked_mut() };
             if this.is_suspended {
                 this.is_suspended = false;
-                // SAFETY: the frame was entered, as an async one, and suspended.
+                // SAFETY: the frame was entered as an async one, and `is_suspended` shows that it
+                // was suspended before.
                 unsafe { mlprof_lines_resume(this.lines) }
             }
-            // SAFETY: as above.
+            // SAFETY: `this` is pinned and the future is never moved out of it, so the future is
+            // pinned as well.
             let future = unsafe { ::core::pin::Pin::new_unchecked(&mut this.future) };
             let result = future.poll(context);
             if result.is_pending() && this.lines.is_on() {
                 this.is_suspended = true;
-                // SAFETY: the frame was entered, as an async one: only those can await.
+                // SAFETY: `is_on` has checked that the frame was entered. It is an async frame,
+                // because only async code can await.
                 unsafe { mlprof_lines_suspend(this.lines) }
             }
             result

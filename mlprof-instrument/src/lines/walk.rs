@@ -8,24 +8,24 @@ use syn::{Attribute, BinOp, Block, Expr, ExprClosure, Stmt};
 
 use super::expressions::{attributes_of, is_assignment, is_computed};
 
-/// What kinds of frames there are, as mlprof-core's `lines::abi::frame_kind` has them.
+/// Kinds of frames, as in mlprof-core's `lines::abi::frame_kind`.
 pub(super) const CALL: u32 = 0;
 const CLOSURE: u32 = 1;
 pub(super) const ASYNC_CALL: u32 = 2;
 const ASYNC_BLOCK: u32 = 3;
 
-/// The statement that opens a frame.
+/// Returns the statement that opens a frame.
 pub(super) fn frame(kind: u32) -> String {
     format!(" let __mlprof_lines = crate::__mlprof::Lines::enter(&__MLPROF_LINES, {kind}u32); ")
 }
 
-/// A text to insert before what begins at an offset, or after what ends there.
+/// Text to insert before the code at an offset, or after the code that ends there.
 pub(super) enum Insertion {
     Before(usize, String),
     After(usize, String),
 }
 
-/// The line of every point, and what to insert.
+/// Returns the line of each point, and the insertions.
 pub(super) fn walk(source: &str, block: &Block, is_async: bool) -> (Vec<u32>, Vec<Insertion>) {
     let mut walker = Walker {
         source,
@@ -46,19 +46,19 @@ pub(super) struct Walker<'a> {
     points: Vec<u32>,
     by_line: HashMap<u32, u32>,
     insertions: Vec<Insertion>,
-    /// Lines that have begun before what comes next, whatever way the program took.
+    /// Lines that have begun on every path to the current position.
     marked: Vec<u32>,
-    /// The point that runs.
+    /// Point of the current line.
     pub(super) current: Option<u32>,
-    /// The loops around, the innermost last.
+    /// Enclosing loops, innermost last.
     pub(super) loops: Vec<Loop>,
-    /// Whether the innermost frame is async.
+    /// `true` if the innermost frame is async.
     pub(super) is_async: bool,
 }
 
 pub(super) struct Loop {
     pub(super) label: Option<String>,
-    /// Its header, if that is evaluated again and again.
+    /// Point of the loop's header, if the header is evaluated repeatedly.
     pub(super) header: Option<u32>,
 }
 
@@ -79,7 +79,7 @@ impl Walker<'_> {
         self.insertions.push(Insertion::After(offset, text.into()));
     }
 
-    /// Puts text around an expression. What is put around an expression inside comes later.
+    /// Inserts text around an expression. Insertions around its parts must follow later.
     pub(super) fn around(&mut self, span: Span, before: String, after: impl Into<String>) {
         let range = span.byte_range();
         self.before(range.start, before);
@@ -98,7 +98,7 @@ impl Walker<'_> {
         self.marked.contains(&line)
     }
 
-    /// The point of a line that begins here, for the first time.
+    /// Returns the point of a line that begins here for the first time.
     pub(super) fn mark(&mut self, line: u32) -> u32 {
         let point = self.point(line);
         self.marked.push(line);
@@ -106,7 +106,7 @@ impl Walker<'_> {
         point
     }
 
-    /// Does something that the program may pass over.
+    /// Visits code that the program may skip.
     pub(super) fn alternative(&mut self, walk: impl FnOnce(&mut Self)) {
         let (marked, current) = (self.marked.len(), self.current);
         walk(self);
@@ -147,7 +147,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The line of what stands behind an attribute.
+    /// Returns the line of the code after an attribute.
     fn line_after(&self, offset: usize) -> u32 {
         let (before, behind) = self.source.split_at_checked(offset).unwrap_or((self.source, ""));
         let blanks = behind.len() - behind.trim_start().len();
@@ -155,7 +155,8 @@ impl Walker<'_> {
         1 + lines(before) + lines(&behind[..blanks])
     }
 
-    /// A statement begins: the mark goes before its attributes, and is there when it is.
+    /// Marks the start of a statement. The mark precedes the statement's attributes, and has the
+    /// same `cfg` conditions.
     fn begin(&mut self, attributes: &[Attribute], span: Span, line: u32) {
         if self.is_marked(line) {
             return;
@@ -166,7 +167,8 @@ impl Walker<'_> {
         self.before(start, format!("{conditions}__mlprof_lines.at({point}); "));
     }
 
-    /// The `cfg` attributes of a statement; `None` if they cannot be repeated on one line.
+    /// Returns the `cfg` attributes of a statement, or `None` if they cannot be repeated on one
+    /// line.
     fn conditions(&self, attributes: &[Attribute]) -> Option<String> {
         let is_condition = |one: &&Attribute| one.path().is_ident("cfg");
         let texts = attributes.iter().filter(is_condition);
@@ -242,7 +244,7 @@ impl Walker<'_> {
             | Expr::Index(_) => {
                 self.chain(expression);
             }
-            // Nothing is computed, nothing is known of it, or it is computed by the compiler.
+            // These expressions compute no value, are opaque, or are evaluated at compile time.
             _ => {}
         }
     }
@@ -254,7 +256,7 @@ impl Walker<'_> {
     }
 
     fn closure(&mut self, of: &ExprClosure) {
-        // What is in the frame around is not in the closure.
+        // Names of the surrounding frame are not visible in the closure.
         if !spans_lines(of.span()) || of.constness.is_some() {
             return;
         }
@@ -266,7 +268,7 @@ impl Walker<'_> {
                 let start = body.block.brace_token.span.open().byte_range().end;
                 self.inner_frame(kind, start, line, |walker| walker.block(&body.block));
             }
-            // Its block is a frame of its own.
+            // The async block has its own frame.
             Expr::Async(body) => self.expression(&Expr::Async(body.clone())),
             body if attributes_of(body).is_empty() => {
                 let range = body.span().byte_range();
@@ -284,7 +286,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Opens a frame at `start`, on a line that may have begun before.
+    /// Opens a frame at `start`, on a line that may already have begun.
     fn inner_frame(&mut self, kind: u32, start: usize, line: u32, walk: impl FnOnce(&mut Self)) {
         let mut text = frame(kind);
         let has_begun = self.is_marked(line);
@@ -317,7 +319,8 @@ impl Walker<'_> {
         }
     }
 
-    /// The line of a value begins before it is computed; then `back` goes on.
+    /// Marks the line of a value before the value is computed. The line `back` continues
+    /// afterwards.
     fn within(&mut self, value: &Expr, line: u32, back: Option<u32>) {
         let point = self.mark(line);
         let back = back.unwrap_or(point);
@@ -325,7 +328,7 @@ impl Walker<'_> {
         self.around(value.span(), before, format!(", {back})"));
     }
 
-    /// Values that are used together, in this order.
+    /// Visits values that are used together, in order.
     pub(super) fn arguments<'e>(&mut self, values: impl Iterator<Item = &'e Expr>) {
         let around = self.current;
         for value in values {

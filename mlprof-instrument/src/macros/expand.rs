@@ -1,7 +1,7 @@
-//! Expands macro calls by example, to find the items that come of them.
+//! Expands calls of `macro_rules!` macros, to find the items that they generate.
 //!
-//! Tokens of the macro's body lose their places, and tokens of the call keep theirs. So whoever
-//! walks through an expansion can tell which functions are written in the call.
+//! Tokens from the macro's body lose their spans, and tokens from the call keep theirs. A walk
+//! through the expansion can therefore detect which functions are written in the call.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,8 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
 use super::matcher::{Bindings, Repeated, fragments};
 
-/// Returns the expansion of a rule's body, whose tokens are taken from those that are `left`;
-/// `None` if there are not enough.
+/// Returns the expansion of a rule's body. Its tokens are subtracted from the budget `left`;
+/// returns `None` if the budget is exceeded.
 pub(super) fn expand(
     body: &TokenStream,
     bindings: &Bindings,
@@ -24,7 +24,7 @@ fn is_dollar(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Punct(one) if one.as_char() == '$')
 }
 
-/// Without its place.
+/// Returns the token without its span.
 fn placeless(token: &TokenTree) -> TokenTree {
     let mut token = token.clone();
     token.set_span(Span::call_site());
@@ -82,7 +82,7 @@ fn transcribe(
     }
 }
 
-/// How often each brace of the call's text stands in an expansion, by its offset.
+/// Returns the number of occurrences of each of the call's braces in an expansion, by offset.
 pub(crate) fn written_braces(tokens: &TokenStream) -> HashMap<usize, usize> {
     let mut counts = HashMap::new();
     count_braces(tokens.clone(), &mut counts);

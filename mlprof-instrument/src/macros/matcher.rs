@@ -1,4 +1,4 @@
-//! Matches a macro call against a rule of a `macro_rules!`.
+//! Matches a macro call with a rule of a `macro_rules!`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,46 +7,47 @@ use syn::parse::{Parse, ParseStream, Parser};
 
 use super::signature::is_punctuation;
 
-/// How a call fits a rule of a macro.
+/// Result of matching a call with a rule.
 pub(super) enum Match {
-    /// The call fits.
+    /// The call matches.
     Fits(Bindings),
-    /// Another rule of the macro is meant.
+    /// The call does not match this rule, but may match another one.
     Differs,
-    /// The rule has a kind of fragment that is not parsed here.
+    /// The rule contains a fragment kind that is not supported here.
     Unknown,
 }
 
-/// Fragments of a rule and the tokens that a call gives them.
+/// Fragments of a rule, with their tokens in a call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bindings {
     values: HashMap<String, Vec<TokenTree>>,
     repetitions: Vec<Repetition>,
 }
 
-/// One `$(…)*` of a rule.
+/// One repetition `$(…)*` of a rule.
 #[derive(Debug, Clone)]
 struct Repetition {
-    /// Fragments inside the repetition, also if the call repeats nothing.
+    /// Names of the fragments in the repetition. They are known even if the call has no iteration.
     names: HashSet<String>,
     iterations: Vec<Bindings>,
 }
 
-/// A `$(…) separator operator`, in a rule's matcher or in its body.
+/// Separator and operator of a repetition `$(…) separator operator`, in a rule's matcher or body.
 pub(super) struct Repeated<'t> {
     pub separator: &'t [TokenTree],
     operator: char,
-    /// Tokens behind the operator.
+    /// Tokens after the operator.
     pub rest: &'t [TokenTree],
 }
 
 impl<'t> Repeated<'t> {
-    /// Splits the tokens behind the group of a repetition.
+    /// Splits the tokens after the group of a repetition.
     pub fn of(rest: &'t [TokenTree]) -> Option<Self> {
         let is_operator = |token: &TokenTree| matches!(token, TokenTree::Punct(one) if "*+?".contains(one.as_char()));
         let end = match rest.first()? {
             token if is_operator(token) => 0,
-            // A separator is one token, which may be written as several signs.
+            // A separator is one token of rustc, which may consist of several punctuation
+            // characters.
             _ => 1 + rest.iter().skip(1).take(3).position(is_operator)?,
         };
         let TokenTree::Punct(operator) = &rest[end] else { return None };
@@ -55,12 +56,12 @@ impl<'t> Repeated<'t> {
 }
 
 impl Bindings {
-    /// Tokens of a fragment outside of repetitions.
+    /// Returns the tokens of a fragment outside repetitions.
     pub fn value(&self, name: &str) -> Option<&[TokenTree]> {
         self.values.get(name).map(Vec::as_slice)
     }
 
-    /// Bindings of each iteration of a repetition that uses the fragments `used`.
+    /// Returns the bindings of each iteration of a repetition that uses the fragments `used`.
     pub fn iterations(&self, used: &HashSet<String>) -> Vec<Self> {
         let concerned =
             || self.repetitions.iter().filter(|repetition| !repetition.names.is_disjoint(used));
@@ -77,8 +78,8 @@ impl Bindings {
         (0..count).map(iteration).collect()
     }
 
-    /// Fragments as names in paths: one map for the fragments outside of repetitions, and one for
-    /// each iteration.
+    /// Returns the fragments as names for paths: one map for the fragments outside repetitions, and
+    /// one per iteration.
     pub fn names(&self) -> Vec<HashMap<String, String>> {
         let own: HashMap<_, _> =
             self.values.iter().map(|(name, tokens)| (name.clone(), text(tokens))).collect();
@@ -98,7 +99,7 @@ impl Bindings {
     }
 }
 
-/// Compares a call with the matcher of a rule.
+/// Matches a call with the matcher of a rule.
 pub(super) fn bind(matcher: &TokenStream, call: &TokenStream) -> Match {
     let (matcher, call): (Vec<_>, Vec<_>) =
         (matcher.clone().into_iter().collect(), call.clone().into_iter().collect());
@@ -119,7 +120,7 @@ fn whole(matcher: &[TokenTree], call: &[TokenTree]) -> Result<Bindings, Mismatch
     if taken == call.len() { Ok(bindings) } else { Err(Mismatch::Differs) }
 }
 
-/// Matches the first tokens of a call; returns how many.
+/// Matches the first tokens of a call. Returns the bindings and the number of matched tokens.
 fn beginning(mut matcher: &[TokenTree], call: &[TokenTree]) -> Result<(Bindings, usize), Mismatch> {
     let (mut bindings, mut at) = (Bindings::default(), 0);
     loop {
@@ -162,7 +163,7 @@ fn beginning(mut matcher: &[TokenTree], call: &[TokenTree]) -> Result<(Bindings,
     }
 }
 
-/// Matches as many iterations as there are; returns how many tokens they are.
+/// Matches as many iterations as possible. Returns their bindings and the number of matched tokens.
 fn repetition(
     inner: &[TokenTree],
     repeated: &Repeated<'_>,
@@ -196,7 +197,7 @@ fn repetition(
     Ok((iterations, at))
 }
 
-/// The names behind `$` in tokens.
+/// Returns the names after `$` in the tokens.
 pub(super) fn fragments(tokens: &[TokenTree]) -> HashSet<String> {
     let mut names = HashSet::new();
     for (place, token) in tokens.iter().enumerate() {
@@ -213,7 +214,7 @@ pub(super) fn fragments(tokens: &[TokenTree]) -> HashSet<String> {
     names
 }
 
-/// How many tokens a fragment of this kind takes.
+/// Returns the number of tokens that a fragment of this kind takes.
 fn length_of(kind: &str, call: &[TokenTree]) -> Result<usize, Mismatch> {
     let length = match kind {
         "ident" => matches!(call.first(), Some(TokenTree::Ident(name)) if name != "_").then_some(1),
@@ -245,7 +246,7 @@ fn length_of(kind: &str, call: &[TokenTree]) -> Result<usize, Mismatch> {
     length.filter(|length| *length <= call.len()).ok_or(Mismatch::Differs)
 }
 
-/// How many tokens a parser takes.
+/// Returns the number of tokens that a parser consumes.
 fn parsed<T>(call: &[TokenTree], parse: fn(ParseStream<'_>) -> syn::Result<T>) -> Option<usize> {
     let rest = |input: ParseStream<'_>| {
         parse(input)?;
@@ -255,7 +256,8 @@ fn parsed<T>(call: &[TokenTree], parse: fn(ParseStream<'_>) -> syn::Result<T>) -
     call.len().checked_sub(rest.into_iter().count())
 }
 
-/// How many tokens here are one token tree of rustc's, for which `=>` and `'a` are one.
+/// Returns the number of tokens that form one token tree of rustc, in which `=>` and `'a` are
+/// single tokens.
 fn tree_length(call: &[TokenTree]) -> Option<usize> {
     const OPERATORS: [&str; 25] = [
         "<<=", ">>=", "...", "..=", "->", "=>", "::", "==", "!=", "<=", ">=", "&&", "||", "+=",
@@ -276,7 +278,7 @@ fn tree_length(call: &[TokenTree]) -> Option<usize> {
     Some(OPERATORS.iter().find(|one| signs.starts_with(**one)).map_or(1, |one| one.len()))
 }
 
-/// A fragment as paths have it: of a type the last name, without parameters.
+/// Formats a fragment as a name in a path. For a type, this is its last name without parameters.
 fn text(tokens: &[TokenTree]) -> String {
     let whole: TokenStream = tokens.iter().cloned().collect();
     let whole = whole.to_string().replace(' ', "");
@@ -289,7 +291,7 @@ fn text(tokens: &[TokenTree]) -> String {
 mod tests {
     use super::*;
 
-    /// `name=value` of each fragment outside of repetitions, then of each iteration.
+    /// Returns `name=value` for each fragment, first outside repetitions and then per iteration.
     fn names(matcher: &str, call: &str) -> Option<String> {
         let parse = |text: &str| text.parse::<TokenStream>().expect("tokens");
         match bind(&parse(matcher), &parse(call)) {

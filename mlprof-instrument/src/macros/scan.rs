@@ -1,4 +1,4 @@
-//! Functions in the body of a macro, found by their shape.
+//! Finds functions in the body of a macro by their shape.
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
@@ -6,46 +6,46 @@ use super::signature::{arguments, group, is_punctuation, returns, word};
 use crate::foreign;
 use crate::text::{plain, without_blanks};
 
-/// One rule of a macro.
+/// Rule of a macro.
 pub(super) struct Rule {
     pub matcher: TokenStream,
     pub body: TokenStream,
     pub functions: Vec<MadeFunction>,
 }
 
-/// A function in the body of a macro.
+/// Function in the body of a macro.
 pub(super) struct MadeFunction {
-    /// What comes behind the module, or the `impl` block, that the macro is called in.
+    /// Path after the module or `impl` block that contains the macro call.
     pub path: Vec<Part>,
-    /// The trait that it is in an implementation of, where the macro writes the `impl`.
+    /// Trait that the surrounding `impl` block implements, if the macro's body contains that block.
     pub implemented: Option<String>,
     pub is_public: bool,
-    /// Why it cannot have a hook, by what stands before `fn`.
+    /// Reason why the function cannot have a hook, derived from the tokens before `fn`.
     pub obstacle: Option<String>,
     pub is_async: bool,
-    /// An attribute that may change its body.
+    /// Attribute that may change the body.
     pub attribute: Option<String>,
     pub arguments: Vec<String>,
     pub returns: String,
-    /// The return type with blanks, as it can be written again in the macro's body.
+    /// Return type with blanks, in a form that can be repeated in the macro's body.
     pub returns_text: String,
-    /// Behind the brace.
+    /// Offset after the opening brace.
     pub place: usize,
-    /// Before the one that closes it.
+    /// Offset before the closing brace.
     pub end: usize,
     pub line: u32,
 }
 
-/// A name in a path.
+/// Name in a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     Name(String),
-    /// `$name`.
+    /// Fragment, written as `$name`.
     Fragment(String),
 }
 
 impl Part {
-    /// What is added to a name that `concat!` makes.
+    /// Returns the arguments that add this part to a `concat!` expression.
     pub fn expression(&self) -> String {
         match self {
             Self::Name(name) => format!(", {:?}", format!("::{name}")),
@@ -54,7 +54,7 @@ impl Part {
     }
 }
 
-/// The rules of a `macro_rules!`.
+/// Returns the rules of a `macro_rules!` definition.
 pub(super) fn rules(tokens: TokenStream) -> Vec<Rule> {
     let tokens: Vec<_> = tokens.into_iter().collect();
     let mut rules = Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn rules(tokens: TokenStream) -> Vec<Rule> {
         {
             let mut functions = Vec::new();
             scan(body.stream(), &Around::default(), &mut functions);
-            // Of a macro that a macro defines there is no text.
+            // The definition of a macro that another macro generates has no text in the file.
             functions.retain(|function| function.place > 0);
             rules.push(Rule { matcher: matcher.stream(), body: body.stream(), functions });
         }
@@ -74,7 +74,7 @@ pub(super) fn rules(tokens: TokenStream) -> Vec<Rule> {
     rules
 }
 
-/// What is around the tokens that are looked at.
+/// Context of the visited tokens.
 #[derive(Clone, Default)]
 struct Around {
     path: Vec<Part>,
@@ -82,7 +82,7 @@ struct Around {
     attribute: Option<String>,
 }
 
-/// The name at a place: a word, or a fragment.
+/// Returns the name at an index: an identifier or a fragment.
 fn name_at(tokens: &[TokenTree], place: usize) -> Option<Part> {
     if is_punctuation(tokens.get(place), '$') {
         return word(tokens.get(place + 1)).map(|name| Part::Fragment(plain(&name)));
@@ -126,7 +126,7 @@ fn scan(tokens: TokenStream, around: &Around, functions: &mut Vec<MadeFunction>)
                     continue;
                 }
             }
-            // What another macro does with it cannot be told.
+            // The effect of another macro on these tokens is unknown.
             Some(_) if is_punctuation(tokens.get(place + 1), '!') => {
                 let named = usize::from(matches!(tokens.get(place + 2), Some(TokenTree::Ident(_))));
                 let dollar = usize::from(is_punctuation(tokens.get(place + 2), '$'));
@@ -146,7 +146,8 @@ fn scan(tokens: TokenStream, around: &Around, functions: &mut Vec<MadeFunction>)
     }
 }
 
-/// `impl … {`: what is around its items, the items, and what comes behind.
+/// Parses `impl … {`. Returns the inner context, the tokens of the items, and the index after the
+/// block.
 fn implementation(
     tokens: &[TokenTree],
     place: usize,
@@ -162,7 +163,7 @@ fn implementation(
         Some(end) => &head[..end],
         None => head,
     };
-    // Not that of `for<'a>`.
+    // The `for` of `for<'a>` does not count.
     let split = (0..head.len())
         .rev()
         .find(|place| is_word(&head[*place], "for") && !is_punctuation(head.get(place + 1), '<'));
@@ -177,7 +178,7 @@ fn implementation(
     Some((inner, block.stream(), body + 1))
 }
 
-/// The last name of a path outside of its parameters.
+/// Returns the last name of a path, ignoring its parameters.
 fn last_name(tokens: &[TokenTree]) -> Option<Part> {
     let (mut depth, mut last) = (0_i32, None);
     for (place, token) in tokens.iter().enumerate() {
@@ -195,7 +196,7 @@ fn last_name(tokens: &[TokenTree]) -> Option<Part> {
     last
 }
 
-/// `fn name(…) -> … {`: the function, its body, and what comes behind.
+/// Parses `fn name(…) -> … {`. Returns the function, its body, and the index after the body.
 fn function(
     tokens: &[TokenTree],
     place: usize,
@@ -230,14 +231,14 @@ fn function(
     Some((function, block.stream(), body + 1))
 }
 
-/// Whether a function without a body ends here.
+/// Returns `true` if the token ends a function without a body.
 fn is_end(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Punct(one) if one.as_char() == ';' && one.spacing() == Spacing::Alone)
 }
 
 const CONST: &str = "it is a `const fn` that a macro makes, into which no hook is put";
 
-/// What stands before `fn`.
+/// Properties derived from the tokens before `fn`.
 struct Before {
     is_public: bool,
     obstacle: Option<String>,
@@ -256,7 +257,7 @@ impl Before {
                     let name = name.to_string();
                     let is_fragment = is_punctuation(rest.last(), '$');
                     match name.as_str() {
-                        // The visibility is the caller's.
+                        // The caller provides the visibility, so the function counts as public.
                         _ if is_fragment => before.is_public = true,
                         "pub" => before.is_public = true,
                         "const" => before.obstacle = Some(CONST.to_owned()),
@@ -270,7 +271,7 @@ impl Before {
                         _ => break,
                     }
                 }
-                // `pub(crate)` is not public.
+                // `pub(crate)` does not count as public.
                 TokenTree::Group(group)
                     if group.delimiter() == Delimiter::Parenthesis
                         && word(rest.last()).as_deref() == Some("pub") =>
@@ -291,7 +292,7 @@ impl Before {
     }
 }
 
-/// The last attributes of what comes next, if one may own a body.
+/// Returns an attribute of the next item that may change its body, if any.
 fn unknown_attribute(mut tokens: &[TokenTree]) -> Option<String> {
     while let [rest @ .., hash, TokenTree::Group(group)] = tokens {
         if !is_punctuation(Some(hash), '#') || group.delimiter() != Delimiter::Bracket {

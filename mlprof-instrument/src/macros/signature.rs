@@ -20,7 +20,7 @@ pub(super) fn group(token: Option<&TokenTree>, delimiter: Delimiter) -> Option<&
     }
 }
 
-/// The return type, as it is written.
+/// Returns the return type as written.
 pub(super) fn returns(tokens: &[TokenTree]) -> String {
     let arrow = tokens
         .windows(2)
@@ -33,7 +33,7 @@ pub(super) fn returns(tokens: &[TokenTree]) -> String {
     of.to_string()
 }
 
-/// The names of the arguments, as far as they have one.
+/// Returns the names of those arguments that have one.
 pub(super) fn arguments(parameters: &Group) -> Vec<String> {
     let (mut arguments, mut current, mut depth) = (Vec::new(), Vec::new(), 0_i32);
     for token in parameters.stream() {

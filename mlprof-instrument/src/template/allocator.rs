@@ -1,14 +1,15 @@
-// What is put into the root of a crate whose allocator is tracked. It compiles in every edition and
-// without std; only the part about the system's allocator, which is another file, needs std.
+// Text for the root of a crate whose allocator is tracked. It compiles in every edition and without
+// std. Only the text for the system's allocator, in a separate file, needs std.
 
 #[allow(warnings, unsafe_code, clippy::all, clippy::pedantic, clippy::restriction)]
-// Not all that are allowed by default; what is said of the rest is not handed on.
+// The group `warnings` does not cover lints that are allowed by default. These are allowed
+// explicitly, as far as they apply.
 #[allow(missing_debug_implementations, missing_docs, single_use_lifetimes, trivial_casts)]
 #[allow(trivial_numeric_casts, unreachable_pub, unused_lifetimes, unused_qualifications)]
 #[allow(unused_results)]
 #[doc(hidden)]
 mod __mlprof_allocator {
-    // In the first edition `::core` is a module of the crate.
+    // In the 2015 edition, `::core` would be a module of the crate.
     extern crate core as __mlprof_core;
 
     unsafe extern "C" {
@@ -18,7 +19,7 @@ mod __mlprof_allocator {
         fn mlprof_kept(address: usize, bytes: usize);
     }
 
-    // An allocator that tells of what it does, around the one that does it.
+    // Allocator that reports its calls and forwards them to another allocator.
     pub struct Tracking<A>(A);
 
     impl<A> Tracking<A> {
@@ -27,7 +28,7 @@ mod __mlprof_allocator {
         }
     }
 
-    // Programs may call methods of their own allocator.
+    // Programs may call methods of their own allocator type.
     impl<A> __mlprof_core::ops::Deref for Tracking<A> {
         type Target = A;
         #[inline(always)]
@@ -38,12 +39,14 @@ mod __mlprof_allocator {
 
     #[inline(always)]
     fn is_wanted() -> bool {
-        // SAFETY: the runtime library defines it, and never writes to it but atomically.
+        // SAFETY: the runtime library defines this static with the same type, and only writes it
+        // atomically.
         unsafe { MLPROF_WANTED.load(__mlprof_core::sync::atomic::Ordering::Relaxed) & 512 != 0 }
     }
 
-    // SAFETY: every call is handed on unchanged, and what it answers is handed back; the runtime is
-    // told addresses as numbers, and neither unwinds nor allocates through this allocator.
+    // SAFETY: every call is forwarded unchanged and its result is returned, so the inner allocator
+    // fulfils the contract. The runtime receives addresses as integers. It neither unwinds nor
+    // allocates through this allocator.
     unsafe impl<A: __mlprof_core::alloc::GlobalAlloc> __mlprof_core::alloc::GlobalAlloc for Tracking<A> {
         #[inline(always)]
         unsafe fn alloc(&self, layout: __mlprof_core::alloc::Layout) -> *mut u8 {

@@ -1,4 +1,4 @@
-// For crates that are generic over tensors: whatever has this trait is one.
+// Text for crates that are generic over tensors. Every type with this trait is a tensor.
 
     pub struct Bound<'a, T>(&'a T);
 

@@ -1,9 +1,10 @@
-// What is put into the root of a program whose large copies are to be known: `memcpy` and `memmove`
-// of its own, which the linker takes before those of the C library.
+// Text for the root of a program, to report its large copies. It defines `memcpy` and `memmove`,
+// which the linker prefers to those of the C library.
 
 #[cfg(all(target_os = "linux", target_env = "gnu", not(target_feature = "crt-static")))]
 #[allow(warnings, unsafe_code, clippy::all, clippy::pedantic, clippy::restriction)]
-// Not all that are allowed by default; what is said of the rest is not handed on.
+// The group `warnings` does not cover lints that are allowed by default. These are allowed
+// explicitly, as far as they apply.
 #[allow(missing_debug_implementations, missing_docs, single_use_lifetimes, trivial_casts)]
 #[allow(trivial_numeric_casts, unreachable_pub, unused_lifetimes, unused_qualifications)]
 #[allow(unused_results)]
@@ -19,14 +20,15 @@ mod __mlprof_copies {
         fn dlsym(library: *mut u8, name: *const u8) -> *mut u8;
     }
 
-    // The C library's; null until this program is loaded.
+    // Functions of the C library; null until this program is initialised.
     static MEMCPY: __mlprof_core::sync::atomic::AtomicPtr<u8> =
         __mlprof_core::sync::atomic::AtomicPtr::new(0 as *mut u8);
     static MEMMOVE: __mlprof_core::sync::atomic::AtomicPtr<u8> =
         __mlprof_core::sync::atomic::AtomicPtr::new(0 as *mut u8);
 
     extern "C" fn find() {
-        // SAFETY: the names end in 0; -1 is RTLD_NEXT, that is the libraries after this program.
+        // SAFETY: the names are NUL-terminated. The value -1 is `RTLD_NEXT`, which searches the
+        // libraries after this program.
         unsafe {
             let next = -1_isize as *mut u8;
             MEMMOVE.store(
@@ -44,11 +46,12 @@ mod __mlprof_copies {
     #[unsafe(link_section = ".init_array")]
     static FIND: extern "C" fn() = find;
 
-    // Without these, link-time optimisation may take them for unused.
+    // Without this static, link-time optimisation may remove the functions as unused.
     #[used]
     static KEEP: [Copy; 2] = [memcpy, memmove];
 
-    // While libraries are being loaded nothing but this program's own statics may be touched.
+    // Before initialisation, code may only access this program's own statics, because libraries are
+    // still being loaded.
     #[inline(always)]
     unsafe fn copy(
         real: &__mlprof_core::sync::atomic::AtomicPtr<u8>,
@@ -78,7 +81,8 @@ mod __mlprof_copies {
         }
     }
 
-    // Volatile, or the compiler would make a call of memcpy out of it.
+    // The accesses are volatile, because the compiler could otherwise replace the loop by a call of
+    // memcpy.
     #[cold]
     #[inline(never)]
     unsafe fn by_bytes(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8 {

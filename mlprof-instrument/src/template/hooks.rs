@@ -1,11 +1,12 @@
-// What is put into the root of a spliced crate: a module, whose functions every spliced function calls.
-// Comments and line breaks are taken out of it, for it has to fit on a line that exists.
+// Text for the root of an instrumented crate: a module with the functions that hooks call. Comments
+// and line breaks are removed, because the text must fit on an existing line.
 //
-// It compiles in every edition since 2015 and without std; full paths everywhere, since the crate may
-// have names of its own or no prelude. `::core::` is replaced by what `__core` stands for.
+// The text compiles in every edition since 2015 and without std. It uses full paths, because the
+// crate may define the same names or have no prelude. `::core::` is replaced by `__core::`.
 
 #[allow(warnings, unsafe_code, clippy::all, clippy::pedantic, clippy::restriction)]
-// Not all that are allowed by default; what is said of the rest is not handed on.
+// The group `warnings` does not cover lints that are allowed by default. These are allowed
+// explicitly, as far as they apply.
 #[allow(missing_debug_implementations, missing_docs, single_use_lifetimes, trivial_casts)]
 #[allow(trivial_numeric_casts, unreachable_pub, unused_lifetimes, unused_qualifications)]
 #[allow(unused_results)]
@@ -13,7 +14,7 @@
 mod __mlprof {
     pub extern crate core as __core;
 
-    // The same text is in mlprof-core's spliced/: what a spliced function tells of itself.
+    // Static data of an instrumented function. mlprof-core's `spliced/` defines the same type.
     #[repr(C)]
     pub struct Site {
         action: ::core::sync::atomic::AtomicU32,
@@ -25,7 +26,8 @@ mod __mlprof {
         file_length: usize,
     }
 
-    // SAFETY: the pointers are to static text that is never written to.
+    // SAFETY: the raw pointers refer to static strings that are never written. All other fields are
+    // atomic or immutable.
     unsafe impl ::core::marker::Sync for Site {}
 
     impl Site {
@@ -50,11 +52,12 @@ mod __mlprof {
 
     #[inline(always)]
     pub fn wanted() -> u32 {
-        // SAFETY: the runtime library defines it, and never writes to it but atomically.
+        // SAFETY: the runtime library defines this static with the same type, and only writes it
+        // atomically.
         unsafe { MLPROF_WANTED.load(::core::sync::atomic::Ordering::Relaxed) }
     }
 
-    // Whether a name that a macro makes is one of those that are selected.
+    // Returns true if a name that a macro generates is one of the selected names.
     pub const fn is_one_of(name: &str, names: &[&str]) -> bool {
         let mut place = 0;
         while place < names.len() {
@@ -80,7 +83,7 @@ mod __mlprof {
         true
     }
 
-    // Open as long as it lives; on the thread that opened it.
+    // Guard of an open call. It must be dropped on the thread that created it.
     pub struct Guard {
         site: &'static Site,
         opened: u64,
@@ -98,14 +101,14 @@ mod __mlprof {
         #[inline(always)]
         fn drop(&mut self) {
             if self.opened != 0 {
-                // SAFETY: `opened` is what mlprof_open gave for this site.
+                // SAFETY: the site is static, and `mlprof_open` returned `opened` for it.
                 unsafe { mlprof_close(self.site, self.opened) }
             }
         }
     }
 
-    // The end of a call, before the one that it ends in: that of the function itself, of which the
-    // compiler makes a loop if nothing is left to do after it.
+    // Ends a call before the recursive tail call of the function. The compiler turns that call into
+    // a loop only if no work remains after it.
     #[inline(always)]
     pub fn close(_: Guard) {}
 
@@ -117,12 +120,12 @@ mod __mlprof {
 
     #[inline(never)]
     fn open_now(site: &'static Site) -> u64 {
-        // SAFETY: a static site, and no words.
+        // SAFETY: the site is static. There are no words, so their pointer may be null.
         unsafe { mlprof_open(site, ::core::ptr::null(), 0) }
     }
 
-    // A future of which every poll is measured: the first one as a call, by the first of its sites, and
-    // those after it by the second.
+    // Future with measured polls. The first poll is recorded as a call with the first site, and
+    // later polls with the second site.
     pub struct Polled<F> {
         sites: &'static [Site; 2],
         bit: u32,
@@ -147,19 +150,20 @@ mod __mlprof {
             self: ::core::pin::Pin<&mut Self>,
             context: &mut ::core::task::Context<'_>,
         ) -> ::core::task::Poll<F::Output> {
-            // SAFETY: the future is never moved out of its place; nothing else of it is pinned, and
-            // it has no Drop of its own.
+            // SAFETY: the future is never moved out of `this`. No other field is pinned, and the
+            // type has no `Drop` implementation.
             let this = unsafe { self.get_unchecked_mut() };
             let _guard = open(&this.sites[this.goes_on as usize], this.bit);
-            // A call that was not measured when it began is none that goes on.
+            // If the first poll was not measured, a later poll counts as the call.
             this.goes_on = this.goes_on || _guard.opened != 0;
-            // SAFETY: as above.
+            // SAFETY: `this` is pinned and the future is never moved out of it, so the future is
+            // pinned as well.
             let future = unsafe { ::core::pin::Pin::new_unchecked(&mut this.future) };
             future.poll(context)
         }
     }
 
-    // Stands for the value of an async function in a branch that is never taken, to tell its type.
+    // Provides the type of an async function's value in a branch that is never taken.
     #[cold]
     pub fn never<T>() -> T {
         loop {}

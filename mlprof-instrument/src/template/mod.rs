@@ -1,8 +1,8 @@
-//! The text that is put into the root of a spliced crate.
+//! Text that is added to the root of an instrumented crate.
 
 use super::rules::{CrateRules, RuleFile};
 
-/// All files of it.
+/// All template files.
 pub(super) const TEXTS: [&str; 8] =
     [HOOKS, TENSORS, TYPES, TYPE, BOUND, OUTPUTS, OUTPUT_TYPE, super::lines::TEMPLATE];
 
@@ -14,8 +14,8 @@ const BOUND: &str = include_str!("bound.rs");
 const OUTPUTS: &str = include_str!("outputs.rs");
 const OUTPUT_TYPE: &str = include_str!("output_type.rs");
 
-/// The text for a crate with these rules, on one line; `has_lines` if lines of it are marked, and whether what ops of such rules
-/// return is told.
+/// Returns the text for a crate with these rules, on one line. `has_lines` adds line profiling.
+/// `tells_outputs` returns `true` for rules whose outputs are reported.
 pub(super) fn root_text(
     rules: &[(&RuleFile, &CrateRules)],
     has_lines: bool,
@@ -62,13 +62,14 @@ pub(super) fn root_text(
     let tensors = tensors + &outputs;
     let lines = if has_lines { one_line(super::lines::TEMPLATE) } else { String::new() };
     hooks = hooks.replace("/*TENSORS*/", &tensors).replace("/*LINES*/", &lines);
-    // The edition of 2015 does not know that path, and a program may have a module that is called so.
+    // The 2015 edition does not support this path, and a program may have its own module with this
+    // name.
     hooks = hooks.replace("::core::", "__core::");
-    // Rules are written by hand, too: nothing may begin a line.
+    // Users write rules by hand, so line breaks in them are also removed.
     hooks.replace(['\n', '\r'], " ")
 }
 
-/// Without comments and line breaks. Comments stand on lines of their own there.
+/// Removes comments, which must be on their own lines, and line breaks.
 pub(super) fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim);
     let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with("//")).collect();

@@ -1,4 +1,4 @@
-// One type of tensors whose numbers can be read.
+// Text for one tensor type with readable values.
 
     impl Readable for /*TYPE*/ {
         fn read(&self, reader: &Reader) {

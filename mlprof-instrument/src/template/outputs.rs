@@ -1,7 +1,8 @@
-// What ops return, for crates of which a rule says how their tensors' numbers are read. Tensors are kept as what they are, and
-// read only if a profiler does so: it gets one pointer for each, and a function.
+// Text for the outputs of ops, for crates whose rules describe how to read tensor values. Tensors
+// are kept as they are, and read only if a profiler requests it. The profiler receives one pointer
+// and one function per tensor.
 
-    // A tensor as it lies in memory. The same text is in mlprof-core's spliced/.
+    // Memory layout of a tensor. mlprof-core's `spliced/` defines the same type.
     #[repr(C)]
     pub struct Numbers {
         storage: *const u8,
@@ -14,7 +15,7 @@
 
     type Take = unsafe extern "C-unwind" fn(*mut u8, *const Numbers);
 
-    // One that is told of.
+    // Reported tensor.
     #[repr(C)]
     pub struct Told {
         object: *const u8,
@@ -31,14 +32,14 @@
         );
     }
 
-    // Whoever reads.
+    // Receiver of a tensor's values.
     pub struct Reader {
         take: Take,
         data: *mut u8,
     }
 
     impl Reader {
-        // The numbers are in `all`, the first of them at `start`.
+        // Passes on the tensor. Its values are in `all`, and `start` is the index of the first one.
         pub fn read<
             's,
             T,
@@ -65,20 +66,21 @@
                     strides: strides.as_ptr(),
                     dimensions: sizes.len(),
                 };
-                // SAFETY: all that it points to is borrowed during the call; the data are the caller's.
+                // SAFETY: all pointers in `numbers` refer to data that is borrowed for the duration
+                // of the call. `take` and `data` belong together, because the caller provided both.
                 unsafe { (self.take)(self.data, &numbers) }
             }
         }
     }
 
-    // A tensor whose numbers can be read.
+    // Tensor with readable values.
     pub trait Readable {
         fn read(&self, reader: &Reader);
     }
 
     pub type Held = __mlprof_alloc::vec::Vec<__mlprof_alloc::boxed::Box<dyn Readable>>;
 
-    // A tensor, or what holds some.
+    // Tensor or container of tensors.
     pub trait Hold {
         fn hold(&self, held: &mut Held);
     }
@@ -156,7 +158,8 @@
         }
     }
 
-    // What is held if it is a tensor: of methods of one name the compiler takes that of `&Look<T>` before that of `Look<T>`.
+    // Holds a value if it is a tensor. For methods of the same name, the compiler prefers that of
+    // `&Look<T>` to that of `Look<T>`.
     pub struct Look<'a, T: ?::core::marker::Sized>(pub &'a T);
 
     pub trait IsHeld {
@@ -183,7 +186,7 @@
         guard.opened != 0 && wanted() & 2048 != 0
     }
 
-    // What an op is given, while it runs.
+    // Collects the inputs of an op while it runs.
     #[inline(always)]
     pub fn given<F: ::core::ops::FnOnce(&mut Held)>(
         guard: &Guard,
@@ -203,7 +206,7 @@
         held
     }
 
-    // What it has returned.
+    // Collects and reports the outputs of an op.
     #[inline(always)]
     pub fn returned<F: ::core::ops::FnOnce(&mut Held)>(
         guard: &Guard,
@@ -218,7 +221,8 @@
     #[inline(never)]
     fn tell_returned(site: &'static Site, outputs: &Held, inputs: &Held) {
         let (outputs, inputs) = (told(outputs), told(inputs));
-        // SAFETY: a static site; so many are told of, which are borrowed during the call.
+        // SAFETY: the site is static. Pointers and lengths belong to the two vectors, which are
+        // borrowed for the duration of the call.
         unsafe {
             mlprof_returned(site, outputs.as_ptr(), outputs.len(), inputs.as_ptr(), inputs.len())
         }
@@ -234,7 +238,8 @@
     }
 
     unsafe extern "C-unwind" fn read_told(object: *const u8, take: Take, data: *mut u8) {
-        // SAFETY: the object is what `told` was given, which is borrowed during the call that it was told by.
+        // SAFETY: `told` created this pointer from a reference that is still borrowed during the
+        // call of `mlprof_returned`. The runtime calls this function only within that call.
         let one = unsafe { &*(object as *const __mlprof_alloc::boxed::Box<dyn Readable>) };
         one.read(&Reader { take: take, data: data })
     }

@@ -1,4 +1,4 @@
-// For programs without an allocator of their own.
+// Text for programs without their own allocator.
 
 /*CONDITION*/
 #[allow(warnings, clippy::all, clippy::pedantic, clippy::restriction)]

@@ -1,10 +1,10 @@
-// The part about tensors, for crates of which a rule says what their tensors are: how arguments
-// become the words that the interface takes. Which arguments are tensors, the compiler decides: of
-// methods of one name it takes that of `&&&Input<T>` before that of `&&Input<T>`, and so on.
+// Text for crates whose rules define tensor types. It encodes arguments as the words of the
+// interface. The compiler decides which arguments are tensors. For methods of the same name, it
+// prefers that of `&&&Input<T>` to that of `&&Input<T>`, and so on.
 
     extern crate alloc as __mlprof_alloc;
 
-    // What fits; an input that does not is left out, with all after it.
+    // Encoded inputs. An input that does not fit is omitted, together with all later ones.
     pub struct Words {
         words: [::core::mem::MaybeUninit<i64>; 256],
         count: usize,
@@ -22,7 +22,7 @@
             }
         }
 
-        // A head of this code and the number of words after it, which `tell` pushes.
+        // Adds a head with this code and the number of following words, which `tell` pushes.
         #[inline(always)]
         fn input<F: ::core::ops::FnOnce(&mut Words)>(&mut self, code: i64, tell: F) {
             let head = self.count;
@@ -71,12 +71,12 @@
         let mut words =
             Words { words: [::core::mem::MaybeUninit::uninit(); 256], count: 0, is_full: false };
         tell(&mut words);
-        // SAFETY: so many words were written.
+        // SAFETY: the site is static, and the first `words.count` words are initialised.
         unsafe { mlprof_open(site, words.words.as_ptr() as *const i64, words.count) }
     }
 
-    // An op that runs one whose name is known only now. It comes before the inputs: where it is, and how
-    // long.
+    // Opens an op with a name that is only known at run time. The address and length of the name
+    // precede the inputs.
     #[inline(always)]
     pub fn open_named<
         'n,
@@ -107,11 +107,12 @@
         if wanted & 8 != 0 {
             tell(&mut words);
         }
-        // SAFETY: so many words were written, the first two of which are a string's.
+        // SAFETY: the site is static, and the first `words.count` words are initialised. The first
+        // two words are the address and length of a string that outlives the call.
         unsafe { mlprof_open(site, words.words.as_ptr() as *const i64, words.count) }
     }
 
-    // A tensor, or what holds some.
+    // Tensor or container of tensors.
     pub trait Tensor {
         fn tell(&self, words: &mut Words);
     }
@@ -180,7 +181,7 @@
         }
     }
 
-    // Tensors, told one by one from something that gives them.
+    // Iterator over tensors that are encoded as a list.
     pub struct List<I>(pub I);
 
     impl<'a, T: Tensor + 'a, I: ::core::clone::Clone + ::core::iter::ExactSizeIterator<Item = &'a T>>
@@ -192,7 +193,7 @@
         }
     }
 
-    // Whole numbers that the work of an op depends on.
+    // Integers that determine the work of an op.
     pub trait Integers {
         fn tell_integers(&self, words: &mut Words);
     }
@@ -246,7 +247,8 @@
         }
     }
 
-    // What is before and after each dimension: one number per dimension where both are the same.
+    // Padding before and after each dimension. If both sides are equal everywhere, one number per
+    // dimension is encoded.
     impl<const N: usize> Integers for [(usize, usize); N] {
         #[inline]
         fn tell_integers(&self, words: &mut Words) {
@@ -269,7 +271,7 @@
         }
     }
 
-    // An argument that is told if it is a tensor.
+    // Argument that is encoded if it is a tensor.
     pub struct Input<'a, T: ?::core::marker::Sized>(pub &'a T);
 
     pub trait First {
@@ -295,7 +297,7 @@
         fn tell(&self, _: &mut Words) {}
     }
 
-    // An argument that is told as a tensor, as whole numbers, or as neither.
+    // Argument that is encoded as a tensor or as integers, or omitted.
     pub struct Value<'a, T: ?::core::marker::Sized>(pub &'a T);
 
     impl<T: Integers + ?::core::marker::Sized> Third for &Value<'_, T> {

@@ -1,4 +1,4 @@
-// One type of tensors.
+// Text for one tensor type.
 
     impl Tensor for /*TYPE*/ {
         #[inline]

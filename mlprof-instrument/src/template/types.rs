@@ -1,4 +1,4 @@
-// For crates whose tensors are types that can be named.
+// Text for crates whose tensors are named types.
 
     impl<T: Tensor + ?::core::marker::Sized> First for &&&Input<'_, T> {
         #[inline]

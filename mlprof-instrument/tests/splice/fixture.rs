@@ -1,4 +1,4 @@
-//! Compiles programs, as they are and spliced, and runs them.
+//! Compiles programs with and without hooks, and runs them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use mlprof_instrument::{Selection, SplicedCrate, splice_crate};
 use tempfile::TempDir;
 
-/// The library that spliced programs are linked with here.
+/// Stub library that instrumented test programs are linked with.
 static STUB: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
     let folder = TempDir::new().expect("a folder");
     let library = folder.path().join("libmlprof_stub.so");
@@ -34,20 +34,20 @@ fn compiled(rustc: &mut Command) -> String {
     errors
 }
 
-/// A program that is compiled twice.
+/// Program that is compiled twice, with and without hooks.
 pub struct Fixture {
     name: &'static str,
     edition: &'static str,
     folder: TempDir,
     plain: PathBuf,
     spliced: PathBuf,
-    /// What splicing the last crate gave.
+    /// Result of instrumenting the last crate.
     pub result: SplicedCrate,
 }
 
 impl Fixture {
-    /// A fixture's `main.rs`, and before it the libraries that it uses: files of it that are crates
-    /// of the fixture's name.
+    /// Compiles a fixture's libraries and then its `main.rs`. The libraries are files of the
+    /// fixture, and each is a crate with the fixture's name.
     pub fn new(
         name: &'static str,
         edition: &'static str,
@@ -62,7 +62,7 @@ impl Fixture {
         fixture
     }
 
-    /// A fixture's `main.rs`, compiled but not linked.
+    /// Compiles a fixture's `main.rs` without linking it.
     pub fn checked(name: &'static str, edition: &'static str, selection: &Selection) -> Self {
         let mut fixture = Self::copied(name, edition);
         fixture.build("main.rs", "rlib", selection);
@@ -104,8 +104,8 @@ impl Fixture {
         assert!(after <= before, "{}", warnings[1]);
     }
 
-    /// Runs both; what they print is the same. What the spliced one recorded, a line per site and
-    /// inputs: how often, kind, name, place, inputs.
+    /// Runs both programs, whose output must be equal. Returns the record of the instrumented one,
+    /// with a line per site and inputs: count, kind, name, location, inputs.
     pub fn run(&self, wanted: u32) -> Vec<String> {
         let plain = output(&mut Command::new(self.plain.join(self.name)));
         let record = self.folder.path().join("record");
@@ -119,7 +119,8 @@ impl Fixture {
         let spliced = output(&mut spliced);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert_eq!(text(&plain.stdout), text(&spliced.stdout));
-        // What a panic says has line and column in it; and the number of a thread, which is another.
+        // Panic messages contain the line and column. Thread numbers are removed, because they may
+        // differ.
         assert_eq!(without_numbers(&text(&plain.stderr)), without_numbers(&text(&spliced.stderr)));
         let record = std::fs::read_to_string(record).expect("the record");
         record.lines().map(str::to_owned).collect()
@@ -131,14 +132,14 @@ impl Fixture {
         String::from_utf8_lossy(&plain.stdout).into_owned()
     }
 
-    /// The new text of a file; `None` if nothing was put into it.
+    /// Returns the new text of a file, or `None` if the file is unchanged.
     pub fn text(&self, file: &str) -> Option<&str> {
         let path = self.plain.join(file);
         self.result.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
     }
 }
 
-/// A panic's message without the number of the thread.
+/// Removes the thread number from panic messages.
 fn without_numbers(text: &str) -> String {
     let lines = text.lines().map(|line| match (line.find(" ("), line.find(") panicked at ")) {
         (Some(start), Some(end)) => format!("{}{}", &line[..start], &line[end..]),

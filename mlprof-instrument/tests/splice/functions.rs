@@ -1,4 +1,4 @@
-//! Functions of all shapes are called as often as they are known to be called.
+//! Tests the call counts of functions of all shapes.
 
 use mlprof_instrument::{FunctionKind, HookKind, Selection, SelectionBuilder};
 
@@ -10,8 +10,8 @@ fn all(name: &str) -> Selection {
     SelectionBuilder::default().functions([name]).expect("a pattern").build()
 }
 
-/// `count name` of every recorded line, the crate's name left out; `later` where it is polls of an
-/// async function after the first.
+/// Returns `count name` for each recorded line, without the crate's name. Later polls of an async
+/// function are marked with `later`.
 fn counts(record: &[String], name: &str) -> Vec<String> {
     let counts = record.iter().map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
@@ -28,7 +28,7 @@ fn counts(record: &[String], name: &str) -> Vec<String> {
     counts
 }
 
-/// All functions of the fixture, sorted, as they are called by reading it.
+/// Sorted calls of all functions of the fixture, as determined by reading its source.
 const AWKWARD: &str = "\
     1 Many::one, 1 Many::two, 1 Server::named, 1 Square::empty, 1 Square::into_inner, 1 Square::new, \
     1 Triangle::corners, 1 Triangle::drop, 1 [u8]::sides, 1 blocked, 1 caller, 1 closures, \
@@ -47,8 +47,8 @@ fn awkward_functions_are_called_as_often_as_they_are() {
     assert_eq!(counts(&record, "awkward").join(", "), AWKWARD);
     assert_eq!(fixture.result.unread, []);
 
-    // Where they are: the line of the name, also far from that of the brace; of a macro's function
-    // the line of the call.
+    // The location is the line of the function's name, even if the brace is far away. For a macro's
+    // function, it is the line of the call.
     let has = |line: &str| record.iter().any(|one| one == line);
     assert!(has("7 0 awkward::recursive main.rs:54"), "{record:#?}");
     assert!(has("1 0 awkward::doubled main.rs:30") && has("2 0 awkward::tripled main.rs:31"));
@@ -91,7 +91,7 @@ fn only_what_is_selected_has_a_hook() {
         "2 tripled",
     ];
     assert_eq!(counts(&fixture.run(FUNCTIONS), "awkward"), expected);
-    // The root has what hooks need; other files stay as they are.
+    // Only the root file changes, because it gets the module that hooks need.
     let files: Vec<_> = fixture.result.files.iter().map(|file| file.path.file_name()).collect();
     assert_eq!(files, [Some("main.rs".as_ref())]);
     let text = fixture.text("main.rs").expect("the root");
@@ -115,7 +115,7 @@ fn lines_are_marked_together_with_calls() {
     assert_eq!(of_lines.iter().filter(|path| **path == "awkward::main").count(), 1);
     assert!(of_lines.contains(&"awkward::waits") && of_lines.contains(&"awkward::Square::sides"));
     let text = fixture.text("main.rs").expect("the root");
-    // What it declares of itself: name, file, …, and the lines that can be hit.
+    // The declaration contains the name, the file and the lines that can be hit.
     let declared = text.split("LineSite::new(\"awkward::main\", \"").nth(1).expect("declared");
     let (file, rest) = declared.split_once('"').expect("a file");
     let points = rest.split(['[', ']']).nth(1).expect("points").split(',').count();

@@ -1,11 +1,12 @@
-//! What cannot have a hook says why, and does no harm to the rest.
+//! Tests that functions without hooks are listed with a reason, and that they do not affect other
+//! functions.
 
 use std::path::PathBuf;
 
 use mlprof_instrument::{SelectionBuilder, SplicedCrate, splice_crate};
 use tempfile::TempDir;
 
-/// Splices all of a crate of one file.
+/// Instruments all functions of a crate with one file.
 fn spliced(text: &str) -> (TempDir, PathBuf, SplicedCrate) {
     let folder = TempDir::new().expect("a folder");
     let root = folder.path().join("lib.rs");
@@ -50,7 +51,7 @@ fn macros_that_others_use_stay_as_they_are() {
     let text = "macro_rules! m { ($f:ident) => { const fn $f() {} } } m!(f);";
     let expected = ["f: it is a `const fn` that a macro makes, into which no hook is put"];
     assert_eq!(reasons(text), expected);
-    // Nobody calls it: there is no function.
+    // Without a call, the macro generates no function.
     assert_eq!(reasons("macro_rules! m { ($f:ident) => { const fn $f() {} } }"), [""; 0]);
 }
 
@@ -143,7 +144,7 @@ fn modules_and_functions_that_a_macro_makes_of_its_call_are_found() {
         ["it::T::g", "it::T::h", "it::a::one", "it::b::deep::two", "it::c::d::three", "it::f"];
     assert_eq!(names, expected);
     assert_eq!((spliced.left_out.len(), spliced.unseen.len()), (0, 0));
-    // One of several that a macro makes can be selected.
+    // A single generated function can be selected.
     let selection = SelectionBuilder::default().functions(["it::T::h"]).expect("a pattern").build();
     let spliced = splice_crate(&root, "it", &selection).expect("a crate");
     let names: Vec<_> = spliced.spliced.iter().map(|one| one.path.as_str()).collect();

@@ -1,4 +1,5 @@
-//! Crates are spliced, compiled and run; presets are compared with the frameworks that they are for.
+//! Tests that instrument, compile and run crates. Presets are compared with the frameworks that
+//! they describe.
 
 mod fixture;
 mod functions;

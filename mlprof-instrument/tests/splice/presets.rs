@@ -1,7 +1,7 @@
-//! Each preset chooses the same functions of the pinned frameworks as when it was written: an upgrade
-//! that loses or renames ops fails here.
+//! Tests that each preset still selects the same functions of the pinned framework versions. An
+//! upgrade that removes or renames ops fails here.
 //!
-//! After a change that is meant, `UPDATE_GOLDEN=1` writes the lists anew, to be looked at.
+//! After an intended change, `UPDATE_GOLDEN=1` rewrites the lists for review.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use mlprof_instrument::{PRESETS, SelectionBuilder, SplicedCrate, splice_crate};
 use serde_json::Value;
 
-/// What cargo knows about the packages that the workspace is built from.
+/// Cargo's metadata of the packages that the workspace uses.
 static METADATA: LazyLock<Value> = LazyLock::new(|| {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -24,7 +24,7 @@ static METADATA: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_slice(&output.stdout).expect("JSON")
 });
 
-/// The root file of a library.
+/// Returns the root file of a library.
 fn root_of(crate_name: &str) -> PathBuf {
     let packages = METADATA["packages"].as_array().expect("packages");
     let targets =
@@ -36,13 +36,13 @@ fn root_of(crate_name: &str) -> PathBuf {
     roots.next().unwrap_or_else(|| panic!("the workspace does not use {crate_name}"))
 }
 
-/// A framework's crate with the hooks of a preset.
+/// Framework crate with the hooks of a preset.
 struct Crate {
     name: String,
     spliced: SplicedCrate,
 }
 
-/// All presets, with the crates that they are about.
+/// All presets with their instrumented crates.
 static SPLICED: LazyLock<Vec<(&str, Vec<Crate>)>> =
     LazyLock::new(|| PRESETS.iter().map(|preset| (preset.name, spliced(preset.name))).collect());
 
@@ -57,7 +57,7 @@ fn spliced(preset: &str) -> Vec<Crate> {
         .collect()
 }
 
-/// A line per function: its crate, what it is measured as, and where it is, without modules.
+/// Returns one line per function: its crate, the kind of its hook, and its path without modules.
 fn list(crates: &[Crate]) -> String {
     let mut lines = BTreeSet::new();
     for Crate { name, spliced } in crates {
@@ -111,7 +111,7 @@ fn every_file_of_the_frameworks_is_read_and_keeps_its_lines() {
     }
 }
 
-/// Whether all of `before` is in `after`, in order.
+/// Returns `true` if `after` contains all characters of `before` in order.
 fn is_without(before: &str, after: &str) -> bool {
     let mut letters = after.chars();
     before.chars().all(|letter| letters.any(|other| other == letter))

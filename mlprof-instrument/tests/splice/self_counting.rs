@@ -1,4 +1,5 @@
-//! A program that counts its own calls, by functions of many kinds, against the hooks in it.
+//! Compares a program that counts its own calls with the counts of its hooks, for many kinds of
+//! functions.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ fn a_program_that_counts_itself_counts_what_hooks_count() {
         .collect();
     assert!(own.len() > 90, "{own:#?}");
 
-    // Whatever has no hook is named with the reason.
+    // Each function without a hook is listed with the reason.
     let left_out = fixture.result.left_out.iter();
     let left_out: Vec<_> = left_out.map(|one| (one.path.as_str(), one.reason.as_str())).collect();
     let expected = [
@@ -39,16 +40,17 @@ fn a_program_that_counts_itself_counts_what_hooks_count() {
     let mut measured: BTreeMap<String, u32> = record
         .iter()
         .filter_map(|line| {
-            // Count, kind, path and place; a path such as that of `dyn Trait` has a blank.
+            // A line contains count, kind, path and location. A path such as that of `dyn Trait`
+            // may contain a blank.
             let (count, rest) = line.split_once(' ')?;
             let (kind, rest) = rest.split_once(' ')?;
             let (path, _) = rest.rsplit_once(' ')?;
             let path = path.strip_prefix("self_counting::")?;
-            // Not the later polls of async functions.
+            // Later polls of async functions do not count.
             (kind == "0").then(|| (path.to_owned(), count.parse().expect("a count")))
         })
         .collect();
-    // It runs after the program has printed.
+    // This function runs after the program has printed its counts.
     assert_eq!(measured.remove("at_exit_of_process"), Some(1));
     assert_eq!(measured, own);
 }

@@ -1,4 +1,4 @@
-//! One request, and its answer.
+//! Handles one gRPC request and sends its answer.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,19 +28,20 @@ use crate::service::recorded::UnderWay;
 use crate::shared;
 use crate::watcher::Watcher;
 
-/// Who does not say what belongs to a request is not waited for any longer.
+/// Timeout for receiving the parts of a request.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where the service is.
+/// Path prefix of the service.
 const SERVICE: &str = "/tensorflow.ProfilerService/";
 
-/// What a request may have, in bytes.
+/// Maximum size of a request body in bytes.
 const LONGEST_REQUEST: usize = 64 << 10;
 
-/// So long the end of the process waits for an answer to be taken.
+/// Time to keep the process from exiting after an answer was sent, so that the client can receive
+/// it.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What the end of the process, and the next capture, wait for.
+/// Guards that delay the end of the process and the next capture until the answer was received.
 #[derive(Default)]
 struct Holds {
     under_way: Option<UnderWay>,
@@ -49,8 +50,8 @@ struct Holds {
     counted: Option<CountGuard>,
 }
 
-/// Answers one request, and returns whether it was one that is answered here. A call is in `counts`
-/// until its answer is taken.
+/// Answers one request, and returns `true` if it was valid. The call is counted in `counts` until
+/// the client has received the answer.
 pub(super) async fn answer(
     mut request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
@@ -69,16 +70,16 @@ pub(super) async fn answer(
             let call = Call { watcher: shared::watcher(), headers, captures, counts };
             tokio::select! {
                 answered = call.run(&method, &body, &mut holds) => answered,
-                // Whoever asked has taken it back, or is gone.
+                // The client has cancelled the request or disconnected.
                 _ = poll_fn(|cx| respond.poll_reset(cx)) => return true,
             }
         }
         Err(status) => Err(status),
     };
     let is_valid = answered.is_ok();
-    // Whoever does not take it is left.
+    // A send error means that the client is gone, so it is ignored.
     let _ = send(&mut respond, answered).await;
-    // The next capture may begin.
+    // The next capture may now begin.
     (holds.turn, holds.kept) = (None, None);
     if holds.under_way.is_some() {
         sleep(LINGER).await;
@@ -86,16 +87,16 @@ pub(super) async fn answer(
     is_valid
 }
 
-/// Calls of one client that are under way.
+/// Numbers of active calls of one client.
 #[derive(Debug, Default)]
 pub(super) struct CallCounts {
-    /// Those that are answered once their time is over.
+    /// Calls that will be answered after their recording time.
     pub(super) answered: AtomicUsize,
-    /// Captures among them; at most one, over all clients.
+    /// Captures among these calls; at most one over all clients.
     pub(super) captures: AtomicUsize,
 }
 
-/// Counts a call while it lives.
+/// RAII guard that counts one active call.
 struct CountGuard {
     counts: Arc<CallCounts>,
     is_capture: bool,
@@ -116,7 +117,8 @@ impl Drop for CountGuard {
     }
 }
 
-/// Why a request cannot even be answered by gRPC, if it cannot.
+/// Returns the HTTP status that rejects a request which is not gRPC. Returns `None` for a gRPC
+/// request.
 fn not_grpc<T>(request: &Request<T>) -> Option<StatusCode> {
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if request.method() != Method::POST {
@@ -126,7 +128,7 @@ fn not_grpc<T>(request: &Request<T>) -> Option<StatusCode> {
     (!is_grpc).then_some(StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
-/// Which method is called, and with what.
+/// Returns the called method and the body of the request.
 async fn understood(request: &mut Request<RecvStream>) -> Result<(String, Bytes), Status> {
     if !host::is_loopback(request) {
         let what = "mlprof answers only who asks for localhost, 127.0.0.1 or [::1]";
@@ -167,7 +169,8 @@ struct Call<'request> {
 }
 
 impl Call<'_> {
-    /// The message that is answered, framed, and in `holds` what others wait for until it is taken.
+    /// Runs the method and returns the framed answer. `holds` receives the guards to keep until the
+    /// client has received it.
     async fn run(&self, method: &str, body: &Bytes, holds: &mut Holds) -> Result<Bytes, Status> {
         match method {
             "Profile" => {
@@ -202,7 +205,7 @@ impl Call<'_> {
             }
         };
         holds.counted = Some(CountGuard::begin(&self.counts, true));
-        // If this is dropped nobody waits any more.
+        // Dropping this guard marks the capture as abandoned.
         let _abandons = turn.abandoned_by();
         let (sender, answer) = oneshot::channel();
         let work = move || {
@@ -214,7 +217,7 @@ impl Call<'_> {
                     "mlprof itself panicked while it made the answer",
                 ))),
             };
-            // Nobody waits for it any more if this fails.
+            // Sending fails if the client no longer waits, and the capture is then discarded.
             let _ = framed.map(|framed| sender.send((framed, turn)));
         };
         if let Err(error) = own_thread::spawn("mlprof-captured", work) {
@@ -255,7 +258,7 @@ impl Call<'_> {
     }
 }
 
-/// The answer to a capture, if there is room for it until it is taken.
+/// Frames the answer to a capture and reserves memory for it.
 fn framed(request: &ProfileRequest, space: Bytes) -> Result<(Bytes, ReservedBytes), Status> {
     let bytes = grpc::framed(&profile::response(request, space))?;
     let kept = ReservedBytes::begin(bytes.len() as u64);
@@ -263,7 +266,7 @@ fn framed(request: &ProfileRequest, space: Bytes) -> Result<(Bytes, ReservedByte
     Ok((bytes, kept))
 }
 
-/// Sends what is answered, or why nothing is.
+/// Sends the answer or the error status.
 async fn send(
     respond: &mut SendResponse<Bytes>,
     answered: Result<Bytes, Status>,
@@ -291,7 +294,8 @@ async fn send(
     }
 }
 
-/// Sends a message piece by piece, as it is taken; returns whether all of it was taken in time.
+/// Sends a message in parts, as fast as the client receives them. Returns `true` unless the
+/// deadline passes first.
 async fn send_message(
     stream: &mut SendStream<Bytes>,
     mut message: Bytes,
@@ -300,15 +304,17 @@ async fn send_message(
     while !message.is_empty() {
         stream.reserve_capacity(message.len());
         match timeout_at(until, poll_fn(|cx| stream.poll_capacity(cx))).await {
-            // A client that takes a byte now and then is ready each time.
+            // The deadline is checked explicitly, because a client that reads single bytes makes
+            // each wait succeed.
             _ if Instant::now() >= until => return Ok(false),
             Ok(Some(Ok(room))) => {
-                // A copy: what the connection has yet to send must not keep the whole message.
+                // The part is copied, so that the connection's send buffer does not keep the whole
+                // message alive.
                 let part = message.split_to(room.min(message.len()));
                 stream.send_data(Bytes::copy_from_slice(&part), false)?;
             }
             Ok(Some(Err(error))) => return Err(error),
-            // It has been taken back.
+            // The client has cancelled the request.
             Ok(None) => return Ok(true),
             Err(_) => return Ok(false),
         }
@@ -323,8 +329,8 @@ mod tests {
 
     use super::*;
 
-    /// Connects a client whose window is one byte, and sends it a kilobyte; the client takes a byte
-    /// each `pause`.
+    /// Connects a client with a window of one byte and sends it a kilobyte. The client reads one
+    /// byte per `pause`.
     async fn sent_to_slow_client(pause: Duration, within: Duration) -> Result<bool, h2::Error> {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");

@@ -1,4 +1,4 @@
-//! One client: HTTP/2 over its connection, within bounds.
+//! Serves one client with HTTP/2, within fixed limits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,42 +13,43 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::call::{self, CallCounts, PATIENCE};
 use super::profile::Captures;
 
-/// So long a client may be connected without asking for anything that is answered here.
+/// Maximum time that a client may stay connected without a valid request.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 
-/// So long later is looked again whether the requests of a client that are under way are over.
+/// Interval at which the connection is checked again while requests are active.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// So many requests one client may have under way.
+/// Maximum number of concurrent requests per client.
 const MOST_REQUESTS: u32 = 8;
 
-/// What the headers of a request may have, in bytes.
+/// Maximum size of a request's headers in bytes.
 const LONGEST_HEADERS: u32 = 16 << 10;
 
-/// What is kept of an answer until it is taken, in bytes.
+/// Maximum number of answer bytes in the send buffer.
 const MOST_KEPT: usize = 1 << 20;
 
-/// What bytes come and go by.
+/// Bidirectional byte stream of a connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
-/// How much a client has shown that it is one. While all places are taken, the oldest connection of
-/// the lowest standing makes room for a new one.
+/// Priority of a client, based on its behaviour so far. When all connection slots are taken, the
+/// oldest connection with the lowest standing is closed for a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Standing {
-    /// It has yet to speak HTTP/2.
+    /// The HTTP/2 handshake is not complete.
     Connected,
-    /// It has asked for nothing that is answered here.
+    /// The client has not sent a valid request.
     Silent,
-    /// It has asked for something.
+    /// The client has sent a valid request.
     Client,
-    /// It captures: one client does at a time, so that there is always another one to make room.
+    /// The client has an active capture. Only one client at a time has this standing, so another
+    /// connection can always be closed.
     Captures,
 }
 
-/// The standing of a connection, as it changes.
+/// Shared standing of a connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StandingCell {
     reached: Arc<AtomicU8>,
@@ -74,7 +75,7 @@ impl StandingCell {
     }
 }
 
-/// Answers until the other side closes, breaks the rules, or asks for nothing.
+/// Serves a client until it disconnects, violates the protocol, or stays idle for too long.
 pub(super) async fn serve<S: Stream>(stream: S, captures: Arc<Captures>, standing: StandingCell) {
     let mut settings = Builder::new();
     settings
@@ -91,7 +92,7 @@ async fn answer_all<S: Stream>(
     captures: &Arc<Captures>,
     standing: &StandingCell,
 ) {
-    // What is not answered when the connection ends is not answered any more.
+    // When the connection ends, unfinished calls are aborted.
     let mut calls = JoinSet::new();
     let mut until = Instant::now() + LONGEST_SILENCE;
     loop {
@@ -107,8 +108,8 @@ async fn answer_all<S: Stream>(
                 calls.spawn(async move {
                     let counts = standing.calls.clone();
                     let is_valid = call::answer(request, respond, captures, counts).await;
-                    // At once: a client that asks rarely would lose its place to those that never
-                    // do.
+                    // The standing rises at once. Otherwise a client that rarely sends requests
+                    // would lose its slot to clients that never send any.
                     if is_valid {
                         standing.raise(Standing::Client);
                     }
@@ -116,7 +117,7 @@ async fn answer_all<S: Stream>(
                 });
             }
             Ok(None | Some(Err(_))) => return,
-            // Calls that are answered have a deadline of their own. Others do not count.
+            // Active calls have their own deadline. Invalid requests do not extend the idle time.
             Err(_) if standing.is_answered() => until = Instant::now() + LONGEST_WAIT,
             Err(_) if Instant::now() >= until => return,
             Err(_) => {}

@@ -1,4 +1,5 @@
-//! How gRPC wraps messages and errors in HTTP/2: <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>.
+//! Framing of gRPC messages and errors in HTTP/2:
+//! <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,14 +10,14 @@ use prost::Message;
 
 use crate::answer_budget::MOST_KEPT;
 
-/// What stands before a message: whether it is compressed, and its length.
+/// Size in bytes of the message prefix: a compression flag and the length.
 const PREFIX: usize = 5;
 
-/// Bytes that a message may have: as many as the process keeps until clients have taken them.
-/// Clients could count up to `i32::MAX`.
+/// Maximum size of a message in bytes, equal to the limit for pending answers. Clients could count
+/// up to `i32::MAX`.
 pub(super) const LONGEST_MESSAGE: usize = MOST_KEPT as usize;
 
-/// What went wrong, as gRPC numbers it.
+/// gRPC status code of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Code {
     InvalidArgument = 3,
@@ -28,11 +29,11 @@ pub(super) enum Code {
     Internal = 13,
 }
 
-/// Why there is no message.
+/// gRPC error.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) code: Code,
-    /// A sentence.
+    /// Error message as a sentence.
     pub(super) message: String,
 }
 
@@ -41,10 +42,10 @@ impl Status {
         Self { code, message: message.into() }
     }
 
-    /// What is said of it behind, or in place of, a message.
+    /// Returns the trailers or headers that report this error.
     pub(super) fn headers(&self) -> HeaderMap {
         let mut headers = status(self.code as u8);
-        // Only plain characters are left, so it is a value.
+        // The encoded text contains only printable ASCII, so it is a valid header value.
         if let Ok(message) = HeaderValue::try_from(percent_encoded(&self.message)) {
             headers.insert("grpc-message", message);
         }
@@ -52,7 +53,7 @@ impl Status {
     }
 }
 
-/// What is said behind a message.
+/// Returns the trailers after a successful message.
 pub(super) fn ok() -> HeaderMap {
     status(0)
 }
@@ -63,20 +64,20 @@ fn status(code: u8) -> HeaderMap {
     headers
 }
 
-/// Everything but plain characters, byte by byte.
+/// Percent-encodes all bytes except printable ASCII characters.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
             b' '..=b'~' if byte != b'%' => encoded.push(char::from(byte)),
-            // Writing to a text does not fail.
+            // Writing to a string cannot fail.
             _ => drop(write!(encoded, "%{byte:02X}")),
         }
     }
     encoded
 }
 
-/// The one message of a request.
+/// Decodes the only message of a request.
 pub(super) fn message<M: Message + Default>(body: &[u8]) -> Result<M, Status> {
     let fault = |what: &str| Err(Status::new(Code::InvalidArgument, what));
     let Some((prefix, message)) = body.split_first_chunk::<PREFIX>() else {
@@ -93,7 +94,7 @@ pub(super) fn message<M: Message + Default>(body: &[u8]) -> Result<M, Status> {
     M::decode(message).or_else(|error| fault(&format!("the request is not understood: {error}")))
 }
 
-/// A message, as it is sent.
+/// Encodes a message with its prefix.
 pub(super) fn framed(message: &impl Message) -> Result<Bytes, Status> {
     let length = message.encoded_len();
     if length > LONGEST_MESSAGE {
@@ -107,11 +108,11 @@ pub(super) fn framed(message: &impl Message) -> Result<Bytes, Status> {
     Ok(bytes.freeze())
 }
 
-/// How long a client waits for its answer, if it says so.
+/// Returns the client's timeout, if the headers contain one.
 pub(super) fn timeout(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("grpc-timeout")?.to_str().ok()?;
     let (count, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    // Eight digits at most, as the protocol says.
+    // The protocol allows at most eight digits.
     let count: u32 = count.parse().ok().filter(|_| count.len() <= 8)?;
     let seconds = |seconds: u64| Some(Duration::from_secs(seconds * u64::from(count)));
     match unit {

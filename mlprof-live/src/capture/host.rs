@@ -1,4 +1,4 @@
-//! Whom a client believes to talk to.
+//! Checks the host name that a request was sent to.
 
 use std::net::IpAddr;
 
@@ -6,8 +6,9 @@ use http::Request;
 use http::header::HOST;
 use http::uri::Authority;
 
-/// Whether it is this machine's own loopback. A page of a browser whose host's name has been made to lead here
-/// (DNS rebinding) believes to talk to that host, and says so.
+/// Returns `true` if the request was sent to the loopback host of this machine. This check prevents
+/// DNS rebinding. A web page can make its host name resolve to this machine, but its requests still
+/// contain that name.
 pub(super) fn is_loopback<T>(request: &Request<T>) -> bool {
     let said = request.headers().get(HOST);
     let said = said.map(|host| host.to_str().ok().and_then(|host| host.parse().ok()));

@@ -1,4 +1,5 @@
-//! The port of this process, and the thread that answers there: none of a forked child's.
+//! Listening port of this process and the thread that serves it. A forked child does not inherit
+//! either.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -21,18 +22,19 @@ use super::profile::Captures;
 use crate::descriptor::Descriptor;
 use crate::service::recorded;
 
-/// So many may be connected at once. For whoever comes then another one goes.
+/// Maximum number of connections. A new connection beyond it replaces an older one.
 const MOST_CONNECTIONS: usize = 16;
 
-/// The process that answers; 0 if none does.
+/// Id of the process that serves the port, or 0.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// What a forked child has to close: as long as it has them open, nobody else can have the port, nor sees that its
-/// parent is gone. What else the thread has open (a queue of events) leads nowhere without them.
+/// Descriptors that a forked child closes. If the child kept them open, no other process could use
+/// the port, and clients would not notice the parent's end. The thread's other descriptors (an
+/// event queue) are useless without these.
 static LISTENER: Descriptor = Descriptor::none();
 static CONNECTIONS: [Descriptor; MOST_CONNECTIONS] =
     [const { Descriptor::none() }; MOST_CONNECTIONS];
 
-/// A port that this process answers at.
+/// Port that this process serves.
 pub(super) struct Opened {
     pub(super) port: u16,
     pub(super) is_new: bool,
@@ -42,15 +44,16 @@ fn is_of_this_process() -> bool {
     PROCESS.load(Ordering::SeqCst) == std::process::id()
 }
 
-/// Takes the port, if this process has none, and starts the thread that answers there.
+/// Binds the port and starts the serving thread, unless this process already serves a port.
 pub(super) fn listen(port: u16) -> io::Result<Opened> {
-    /// The port that was taken.
+    /// The bound port.
     static LISTENING: Mutex<u16> = Mutex::new(0);
     let mut listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
     if is_of_this_process() {
         return Ok(Opened { port: *listening, is_new: false });
     }
-    // Never another address than this: whoever can connect may capture.
+    // The server listens only on this address, because any client that can connect may start a
+    // capture.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     listener.set_nonblocking(true)?;
     let port = listener.local_addr()?.port();
@@ -60,8 +63,10 @@ pub(super) fn listen(port: u16) -> io::Result<Opened> {
     LISTENER.set(number);
     static AT_END: Once = Once::new();
     AT_END.call_once(|| {
-        // SAFETY: the functions do only what may be done there, and are there as long as the library is. They fail only
-        // without memory: then a child keeps the port open, and a capture is lost with the process.
+        // SAFETY: both handlers are `extern "C"` functions of this library and stay valid while it
+        // is loaded. `forked` only uses atomics and system calls, as required in a forked child.
+        // Both registrations fail only if memory is exhausted. A child then keeps the port open,
+        // and a capture is lost when the process ends.
         unsafe {
             libc::pthread_atfork(None, None, Some(forked));
             libc::atexit(exiting);
@@ -72,14 +77,14 @@ pub(super) fn listen(port: u16) -> io::Result<Opened> {
     Ok(Opened { port, is_new: true })
 }
 
-/// Whoever captures gets what there is.
+/// Delivers the running capture to its client before the process ends.
 extern "C" fn exiting() {
     if is_of_this_process() {
         recorded::deliver_at_exit();
     }
 }
 
-/// In a child, which has only the thread that forked.
+/// Closes the inherited descriptors in a forked child, which only has the forking thread.
 extern "C" fn forked() {
     PROCESS.store(0, Ordering::SeqCst);
     LISTENER.close_in_child();
@@ -88,33 +93,33 @@ extern "C" fn forked() {
 
 fn serve(runtime: &Runtime, listener: TcpListener) {
     runtime.block_on(async {
-        // It fails without memory only: then nobody answers.
+        // The conversion fails only if resources are exhausted, and the port is then not served.
         let Ok(listener) = net::TcpListener::from_std(listener) else { return };
         let captures = Arc::new(Captures::default());
         let mut clients = Vec::new();
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => welcome(stream, &captures, &mut clients).await,
-                // There may be no more files to be opened: that passes.
+                // The process may have reached its limit of open files, which is usually temporary.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
     });
 }
 
-/// A client that is connected.
+/// Connected client.
 struct Client {
     standing: StandingCell,
     task: JoinHandle<()>,
 }
 
-/// Somebody has connected. If all places are taken, the oldest connection of the lowest standing is
-/// closed: clients send no password, so those that hold connections must not keep out those that
-/// come to capture.
+/// Accepts a client. If all slots are taken, the oldest connection of the lowest standing is
+/// closed. Clients send no password, so idle connections must not keep out a client that wants to
+/// capture.
 async fn welcome(stream: net::TcpStream, captures: &Arc<Captures>, clients: &mut Vec<Client>) {
     clients.retain(|client| !client.task.is_finished());
     if clients.len() >= MOST_CONNECTIONS {
-        // The first of those that are equal: the oldest.
+        // `min_by_key` returns the first of equal elements, which is the oldest connection.
         let lowest = (0..clients.len()).min_by_key(|place| clients[*place].standing.get());
         let Some(lowest) = lowest.filter(|it| clients[*it].standing.get() < Standing::Captures)
         else {
@@ -122,11 +127,11 @@ async fn welcome(stream: net::TcpStream, captures: &Arc<Captures>, clients: &mut
         };
         let client = clients.remove(lowest);
         client.task.abort();
-        // Until it has given its place back.
+        // The aborted task must release its slot first.
         let _ = client.task.await;
     }
     if let Some(place) = Place::take(&stream) {
-        // An answer is a few writes, of which none waits for another.
+        // An answer consists of a few writes, which should not be delayed by Nagle's algorithm.
         let _ = stream.set_nodelay(true);
         let stream = PlacedStream { place: Some(place), stream };
         let standing = StandingCell::default();
@@ -135,14 +140,15 @@ async fn welcome(stream: net::TcpStream, captures: &Arc<Captures>, clients: &mut
     }
 }
 
-/// A connection and its place.
+/// Connection with its slot.
 struct PlacedStream {
     place: Option<Place>,
     stream: net::TcpStream,
 }
 
 impl Drop for PlacedStream {
-    /// Before the connection is closed: its number may be that of another file from then on, which no child may close.
+    /// Releases the slot before the connection is closed. After that the descriptor number may
+    /// belong to another file, which a forked child must not close.
     fn drop(&mut self) {
         drop(self.place.take());
     }
@@ -188,7 +194,7 @@ impl AsyncWrite for PlacedStream {
     }
 }
 
-/// One of the connections that there may be.
+/// Index of a connection slot.
 struct Place(usize);
 
 impl Place {

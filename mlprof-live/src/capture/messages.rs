@@ -1,9 +1,11 @@
-//! The messages of the service, as far as they are looked at: what else a client says is skipped.
+//! Messages of the profiler service, limited to the fields that mlprof uses. Other fields are
+//! skipped.
 
 use bytes::Bytes;
 use prost::Message;
 
-/// What is to be captured. The folder that it names, the files and the machine are for services that write files.
+/// Request for a capture. Its folder, files and host name are only for services that write files
+/// themselves.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ProfileRequest {
     #[prost(uint64, tag = "1")]
@@ -12,7 +14,7 @@ pub(super) struct ProfileRequest {
     pub(super) opts: Option<ProfileOptions>,
     #[prost(string, tag = "6")]
     pub(super) session_id: String,
-    /// Whether the trace is wanted as a message, too.
+    /// Set when the client wants the trace inside the response message as well.
     #[prost(bool, tag = "9")]
     pub(super) emit_xspace: bool,
 }
@@ -21,10 +23,10 @@ pub(super) struct ProfileRequest {
 pub(super) struct ProfileOptions {
     #[prost(uint32, tag = "2")]
     pub(super) host_tracer_level: u32,
-    /// 0: the levels have not been set.
+    /// Version of the options; 0 if the levels were not set.
     #[prost(uint32, tag = "5")]
     pub(super) version: u32,
-    /// Unix time at which it is to begin; 0: at once.
+    /// Unix time in nanoseconds at which the capture begins; 0 for an immediate start.
     #[prost(uint64, tag = "8")]
     pub(super) start_timestamp_ns: u64,
     #[prost(uint64, tag = "9")]
@@ -33,10 +35,10 @@ pub(super) struct ProfileOptions {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ProfileResponse {
-    /// Files, which the client writes.
+    /// Files for the client to write.
     #[prost(message, repeated, tag = "6")]
     pub(super) tool_data: Vec<ToolData>,
-    /// An `XSpace`, as it is written.
+    /// Encoded `XSpace`.
     #[prost(bytes = "bytes", optional, tag = "8")]
     pub(super) xspace: Option<Bytes>,
 }
@@ -49,7 +51,8 @@ pub(super) struct ToolData {
     pub(super) data: Bytes,
 }
 
-/// What an `XSpace` says of itself. Behind the bytes of one it is a part of it: protobuf appends lists to each other.
+/// Errors and warnings of an `XSpace`. The encoded message can be appended to the bytes of an
+/// `XSpace`, because protobuf concatenates repeated fields.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Remarks {
     #[prost(string, repeated, tag = "2")]
@@ -71,22 +74,22 @@ pub(super) struct TerminateResponse {}
 pub(super) struct MonitorRequest {
     #[prost(uint64, tag = "1")]
     pub(super) duration_ms: u64,
-    /// Whether the text says when it was.
+    /// Set when the text should contain a timestamp.
     #[prost(bool, tag = "3")]
     pub(super) timestamp: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct MonitorResponse {
-    /// Text for people.
+    /// Human-readable text.
     #[prost(string, tag = "1")]
     pub(super) data: String,
     #[prost(message, optional, tag = "10")]
     pub(super) monitor_result: Option<MonitorResult>,
 }
 
-/// Numbers. How much a device or its matrix units are used is not known, so what kind of a result it is (1) stays
-/// unset: each kind claims to know that.
+/// Numeric results. The utilisation of devices and matrix units is unknown. The field with the kind
+/// of result (1) stays unset, because each kind implies such values.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct MonitorResult {
     #[prost(double, tag = "4")]

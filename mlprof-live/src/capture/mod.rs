@@ -1,5 +1,5 @@
-//! TensorBoard's and XProf's door: their CAPTURE PROFILE button asks a `tensorflow.ProfilerService`, which this is, by
-//! gRPC over HTTP/2 without encryption.
+//! Endpoint for TensorBoard and XProf. Their CAPTURE PROFILE button calls a
+//! `tensorflow.ProfilerService`, which this module implements with gRPC over unencrypted HTTP/2.
 //!
 //! | asked | answered |
 //! |---|---|
@@ -8,13 +8,16 @@
 //! | `Monitor` | how long steps took |
 //! | `StartContinuousProfiling`, `StopContinuousProfiling`, `GetSnapshot` | that there is no such thing here |
 //!
-//! * `listener` is the port, and the thread that everything but recordings happens on; `connection` one client, `call`
-//!   one request. `grpc` is how messages and errors are wrapped, `host` who a client may believe to talk to.
-//! * `messages` are the messages, `profile` a capture, `space` its trace, `monitor` the times of steps.
+//! * `listener` owns the port and the thread that handles everything except recordings.
+//!   `connection` serves one client and `call` one request. `grpc` frames messages and errors, and
+//!   `host` checks the host name of requests.
+//! * `messages` defines the messages, `profile` runs a capture, `space` converts its trace, and
+//!   `monitor` reports step times.
 //!
-//! The button can send no token, so whoever may connect to a port of this machine may capture: a local user of it, too.
-//! That is why it is off unless asked for, on the loopback address only, and takes nothing from the wire but times,
-//! levels and a session's name. What can be asked for, and how much at once, is bounded.
+//! The button cannot send a token, so any local user who can connect to the port may start a
+//! capture. The endpoint is therefore off by default and listens only on the loopback address. From
+//! requests it reads only times, levels and a session name. The number and size of concurrent
+//! requests are limited.
 //!
 //! Formats: `tensorflow/tsl/profiler/protobuf/profiler_service.proto` and `profiler_options.proto`.
 
@@ -34,21 +37,24 @@ use mlprof_events::uncounted;
 
 use crate::{Error, shared};
 
-/// Has the process answer TensorBoard's and XProf's CAPTURE PROFILE from here on, to its end, at `127.0.0.1:{port}`; 0
-/// chooses a port that is free. Which one it is comes back, and is said on standard error. The same as
-/// `MLPROF_CAPTURE_PORT={port}` in the program's environment.
+/// Starts to answer TensorBoard's and XProf's CAPTURE PROFILE at `127.0.0.1:{port}`, until the
+/// process ends. Port 0 selects a free port. The port is returned and also printed on standard
+/// error. `MLPROF_CAPTURE_PORT={port}` in the program's environment has the same effect.
 ///
-/// Trainings that begin from here on are known. If it answers already nothing changes: the port is the one that it has.
-/// A forked child has no port, unless it calls this itself.
+/// Trainings that begin after this call can be captured. If the process already listens, nothing
+/// changes and the existing port is returned. A forked child has no port unless it calls this
+/// function itself.
 ///
-/// *Whoever may connect to a port of this machine may capture*, as the button can send no password.
+/// *Any local user who can connect to the port may start a capture*, because the button cannot send
+/// a password.
 ///
-/// *Cost*: a thread that sleeps, and what [this crate](crate) says of listening; while it captures, what the Tensor
-/// profiler costs, and afterwards some microseconds of a thread of ours and some hundred bytes of memory for each event.
+/// *Cost*: a sleeping thread, and the cost of listening described in [this crate](crate). During a
+/// capture, the cost of the Tensor profiler is added. Afterwards, a background thread needs some
+/// microseconds and some hundred bytes of memory per event.
 ///
 /// # Errors
 ///
-/// If the port is taken, or no thread can be started.
+/// Returns an error if the port is taken, or if no thread can be started.
 pub fn capture(port: u16) -> Result<u16, Error> {
     uncounted(|| {
         mlprof_events::forking::watch();
@@ -64,7 +70,7 @@ pub fn capture(port: u16) -> Result<u16, Error> {
     })
 }
 
-/// Opens the door.
+/// Starts the endpoint, and prints a message if that fails.
 pub(crate) fn start(port: Port) {
     if let Err(error) = capture(port.0) {
         say(format_args!("mlprof: TensorBoard and XProf cannot capture this process: {error:?}"));

@@ -1,4 +1,4 @@
-//! How long steps take, for who wants numbers and no trace.
+//! Reports step times to clients that want numbers instead of a trace.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use mlprof_events::live::{ProcessState, TrainingState};
 
 use super::messages::{MonitorResponse, MonitorResult};
 
-/// What happened from one state of the process to another.
+/// Returns the step times between two states of the process.
 pub(super) fn response(
     before: &ProcessState,
     after: &ProcessState,
@@ -32,7 +32,8 @@ pub(super) fn response(
     MonitorResponse { data, monitor_result: Times::of(&all).map(Times::result) }
 }
 
-/// The times, in seconds, of those steps that ended in between and are still known.
+/// Returns the durations in seconds of the steps that ended between the two states. Steps beyond
+/// the stored history are missing.
 fn new_steps<'after>(before: &[TrainingState], after: &'after TrainingState) -> &'after [f64] {
     let is_same = |old: &&TrainingState| {
         (old.stage, old.rank) == (after.stage, after.rank)
@@ -73,11 +74,11 @@ fn tell(data: &mut String, training: &TrainingState, steps: &[f64]) {
 }
 
 fn line(data: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a text does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(data, "{text}");
 }
 
-/// In milliseconds.
+/// Step times in milliseconds.
 #[derive(Debug, Clone, Copy)]
 struct Times {
     mean: f64,
@@ -86,7 +87,7 @@ struct Times {
 }
 
 impl Times {
-    /// `None` if there are no steps.
+    /// Returns the step times, or `None` if there are no steps.
     fn of(seconds: &[f64]) -> Option<Self> {
         let mean = 1e3 * seconds.iter().sum::<f64>() / seconds.len() as f64;
         let least = seconds.iter().copied().reduce(f64::min)? * 1e3;
@@ -163,7 +164,7 @@ mod tests {
         let idle = response(&same, &same, None);
         assert!(idle.data.ends_with("no step ended meanwhile\n"), "{}", idle.data);
         assert_eq!(idle.monitor_result, None);
-        // A stage that began meanwhile, of which no more is known than its last steps.
+        // This stage began between the two states, so only its last steps are known.
         let begun = response(&state(Vec::new()), &state(vec![training(500, &[1.0, 3.0])]), None);
         assert!(
             begun.data.ends_with("2000.000 (avg), 1000.000 (min), 3000.000 (max), of 2 steps\n")

@@ -1,4 +1,4 @@
-//! A capture: from what the button says to the file that it gets.
+//! Runs a capture, from the client's request to the resulting file.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -17,40 +17,41 @@ use crate::requester::{Busy, Requester};
 use crate::service::recorded::{LOOK, complete_notes};
 use crate::watcher::Watcher;
 
-/// What the client calls the file, behind a name of its own.
+/// Suffix of the file name that the client chooses.
 const FILE: &str = "xplane.pb";
 
-/// From these levels of what a host does on. 2 is the button's own, and what who says none means.
+/// Minimum host tracer levels for ops and for shapes. Level 2 is the button's own value, and the
+/// default for clients that set no level.
 const LEVEL_OF_OPS: u32 = 2;
 const LEVEL_OF_SHAPES: u32 = 3;
 const USUAL_LEVEL: u32 = 2;
 
-/// The capture that is under way, if there is one.
+/// The active capture, if any.
 #[derive(Default)]
 pub(super) struct Captures(Mutex<Option<Arc<Capture>>>);
 
 pub(super) struct Capture {
     session: String,
     began: Instant,
-    /// When it has to be over, as whoever asked does not wait for long after that.
+    /// Deadline of the capture, because the client does not wait much longer.
     until: Option<Instant>,
     is_terminated: AtomicBool,
     is_abandoned: AtomicBool,
 }
 
-/// While it lives no other capture begins: until the answer is taken, as the process keeps it for
-/// so long.
+/// RAII guard that prevents other captures. It is held until the client has received the answer,
+/// because the process keeps the answer in memory until then.
 pub(super) struct Turn {
     captures: Arc<Captures>,
     capture: Arc<Capture>,
 }
 
 impl Captures {
-    /// One that `patience` is waited for.
+    /// Begins a capture whose client waits for at most `patience`.
     ///
     /// # Errors
     ///
-    /// If another one is under way, or its answer has not been taken.
+    /// Returns an error if another capture is active, or if its answer was not yet received.
     pub(super) fn begin(
         self: &Arc<Self>,
         session: String,
@@ -65,7 +66,7 @@ impl Captures {
         let capture = Arc::new(Capture {
             session,
             began,
-            // A tenth is left for the trace.
+            // The last tenth of the time is reserved for converting and sending the trace.
             until: patience.map(|patience| began + patience / 10 * 9),
             is_terminated: AtomicBool::new(false),
             is_abandoned: AtomicBool::new(false),
@@ -74,7 +75,8 @@ impl Captures {
         Ok(Turn { captures: self.clone(), capture })
     }
 
-    /// Has the capture of a session end with what it has: whether there is one.
+    /// Ends the capture of a session early, with the data recorded so far. Returns `true` if there
+    /// is such a capture.
     pub(super) fn terminate(&self, session: &str) -> bool {
         let current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = current.as_ref().filter(|capture| capture.session == session);
@@ -83,14 +85,14 @@ impl Captures {
 }
 
 impl Turn {
-    /// Throws the capture away when it is dropped.
+    /// Returns a guard that marks the capture as abandoned when it is dropped.
     pub(super) fn abandoned_by(&self) -> Abandons {
         Abandons(self.capture.clone())
     }
 }
 
 impl Turn {
-    /// Lets another capture begin.
+    /// Allows another capture to begin.
     fn give_back(&self) {
         let mut current = self.captures.0.lock().unwrap_or_else(PoisonError::into_inner);
         current.take_if(|current| Arc::ptr_eq(current, &self.capture));
@@ -103,7 +105,7 @@ impl Drop for Turn {
     }
 }
 
-/// Whoever has this waits for a capture.
+/// Guard held by the call that waits for a capture. Dropping it marks the capture as abandoned.
 pub(super) struct Abandons(Arc<Capture>);
 
 impl Drop for Abandons {
@@ -117,7 +119,7 @@ impl Capture {
         self.is_abandoned.load(Ordering::SeqCst)
     }
 
-    /// Why it is to end before its time, if it is.
+    /// Returns the reason for an early end of the capture, if there is one.
     fn ends_early(&self) -> Option<&'static str> {
         if self.is_terminated.load(Ordering::SeqCst) {
             return Some("the capture was terminated");
@@ -127,8 +129,8 @@ impl Capture {
     }
 }
 
-/// Captures: what is to be answered, or nothing if nobody waits for it any more. It lasts as long as the capture, so it is
-/// for a thread of its own.
+/// Runs the capture and returns the encoded answer, or `None` if the client no longer waits. Blocks
+/// for the whole capture, so it needs its own thread.
 pub(super) fn answer(watcher: &Watcher, request: &ProfileRequest, turn: &Turn) -> Option<Bytes> {
     let wishes = wishes(request);
     match record(watcher, &wishes, turn)? {
@@ -141,12 +143,12 @@ pub(super) fn answer(watcher: &Watcher, request: &ProfileRequest, turn: &Turn) -
     }
 }
 
-/// What is answered in place of a capture if there is another one.
+/// Returns the answer that reports another active capture.
 pub(super) fn busy(busy: Busy) -> Bytes {
     space::of_fault(busy.to_string(), Vec::new())
 }
 
-/// A trace as an answer to what was asked for.
+/// Wraps a trace into the response that the client requested.
 pub(super) fn response(request: &ProfileRequest, space: Bytes) -> ProfileResponse {
     ProfileResponse {
         xspace: request.emit_xspace.then(|| space.clone()),
@@ -154,8 +156,8 @@ pub(super) fn response(request: &ProfileRequest, space: Bytes) -> ProfileRespons
     }
 }
 
-/// What is recorded, by the levels that the button offers. What devices do belongs to the ops that have them do it, so
-/// the device's own level decides nothing, nor does Python's.
+/// Converts the request's levels into recording options. Device work always belongs to the ops that
+/// launch it, so the device level and the Python level are ignored.
 fn wishes(request: &ProfileRequest) -> RecordRequest {
     let options = request.opts.clone().unwrap_or_default();
     let is_set = options.version != 0;
@@ -173,10 +175,10 @@ fn wishes(request: &ProfileRequest) -> RecordRequest {
     }
 }
 
-/// What was recorded with what is to be said of it, or why nothing was.
+/// Recorded cycle with notes, or the reason why nothing was recorded.
 type Outcome = Result<(Box<Cycle>, Vec<String>), String>;
 
-/// Takes the wish back if nobody waits any more.
+/// Guard that cancels the request in the watcher when it is dropped.
 struct Asked<'watcher>(&'watcher Watcher, u64);
 
 impl Drop for Asked<'_> {
@@ -185,7 +187,7 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// Has something recorded and waits for it; `None` if nobody waits any more.
+/// Records a cycle and waits for it. Returns `None` if the client no longer waits.
 fn record(watcher: &Watcher, wishes: &RecordRequest, turn: &Turn) -> Option<Outcome> {
     let capture = &turn.capture;
     if let Err(why) = wishes.check() {
@@ -204,7 +206,8 @@ fn record(watcher: &Watcher, wishes: &RecordRequest, turn: &Turn) -> Option<Outc
             Ok(News::Over(notes, _profiler)) => break notes,
             Err(RecvTimeoutError::Disconnected) => break Vec::new(),
             Err(RecvTimeoutError::Timeout) if capture.is_abandoned() => {
-                // Before the recording is cancelled: once it is, another capture can begin.
+                // The slot is released before the recording is cancelled, because another capture
+                // can begin directly afterwards.
                 turn.give_back();
                 return None;
             }

@@ -1,4 +1,4 @@
-//! What was captured, as XProf reads it.
+//! Converts a captured cycle to an `XSpace` for XProf.
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
@@ -11,19 +11,22 @@ use super::grpc::LONGEST_MESSAGE;
 use super::messages::Remarks;
 use crate::service::recorded::compressed;
 
-/// What the answer has beside the trace, at most.
+/// Maximum size in bytes of the answer's other parts, in addition to the trace.
 const ROOM: usize = 1 << 16;
 
-/// The trace of a cycle: the same that `mlprof convert --to xplane` makes of what `mlprof record` hands over.
+/// Returns the trace of a cycle. It equals the result of `mlprof convert --to xplane` for a trace
+/// from `mlprof record`.
 ///
-/// *Cost*: some microseconds for each event, as its text is written, read and written again. The text is kept compressed;
-/// what is read of it has some 200 bytes for each event, and what is sent as many.
+/// *Cost*: some microseconds per event, because the trace is written as text, parsed and written
+/// again. The text is kept compressed. The parsed trace takes about 200 bytes per event, and the
+/// result takes a similar amount.
 ///
-/// `copies`: how many of it an answer has.
+/// `copies` is the number of copies of the trace in one answer.
 pub(super) fn of_cycle(cycle: Box<Cycle>, warnings: Vec<String>, copies: usize) -> Bytes {
     match converted(cycle, (LONGEST_MESSAGE - ROOM) / copies) {
         Ok(mut space) => {
-            // An `XSpace` of warnings only: the two are one, as they are read.
+            // The appended bytes are an `XSpace` with warnings only, which a reader merges with the
+            // trace.
             space.extend(Remarks { errors: Vec::new(), warnings }.encode_to_vec());
             space.into()
         }
@@ -31,7 +34,8 @@ pub(super) fn of_cycle(cycle: Box<Cycle>, warnings: Vec<String>, copies: usize) 
     }
 }
 
-/// A trace in which there is nothing but why. As an error of gRPC the client would show a text of its own in its place.
+/// Returns a trace that contains only an error. For a gRPC error, the client would show its own
+/// text instead of this one.
 pub(super) fn of_fault(why: String, warnings: Vec<String>) -> Bytes {
     Remarks { errors: vec![format!("mlprof: {why}")], warnings }.encode_to_vec().into()
 }

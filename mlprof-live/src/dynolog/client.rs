@@ -1,4 +1,4 @@
-//! The thread that asks the daemon.
+//! Thread that polls the dynolog daemon.
 
 use std::collections::HashSet;
 use std::io;
@@ -19,20 +19,20 @@ use crate::own_file::OwnFile;
 use crate::service::recorded::deliver_at_exit;
 use crate::shared;
 
-/// What a config may have, in bytes: they have some hundreds.
+/// Maximum size of a config in bytes; typical configs have some hundred bytes.
 const LONGEST: usize = 64 << 10;
 
-/// The process that asks; 0 if none does.
+/// Id of the process that polls, or 0.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// The socket, which a forked child closes when it makes its own.
+/// Socket of the thread. A forked child closes its copy when it opens its own socket.
 static SOCKET: Descriptor = Descriptor::none();
-/// The file of the socket, which is removed at the end.
+/// Path of the socket's file, which is removed when the process ends.
 static FILE: OwnFile = OwnFile::none();
 
-/// Pause after a datagram of a stranger, who could take a whole processor otherwise.
+/// Pause after a datagram from an unknown sender, which could otherwise keep the thread busy.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Whether this process asks, and not only the one that it is a forked child of.
+/// Returns `true` if this process polls, and not only its parent.
 pub(super) fn is_of_this_process() -> bool {
     PROCESS.load(Ordering::SeqCst) == std::process::id()
 }
@@ -43,19 +43,19 @@ pub(super) struct Client {
     processes: Vec<i32>,
     is_registered: bool,
     orders: trace::UnderWayOrder,
-    /// What has been said: the same is not said again.
+    /// Kinds of messages that were already printed, so that each is printed once.
     said: HashSet<&'static str>,
 }
 
 impl Client {
-    /// Begins to ask, from a thread of ours.
+    /// Starts a background thread that polls the daemon.
     pub(super) fn start(settings: &'static Settings) -> io::Result<()> {
         static STARTING: Mutex<()> = Mutex::new(());
         let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         if is_of_this_process() {
             return Ok(());
         }
-        // The child's copy of its parent's socket.
+        // In a forked child, this is the copy of the parent's socket.
         SOCKET.close_in_child();
         let endpoint = Endpoint::open(settings.sockets.as_deref())?;
         let (number, file) = (endpoint.number(), endpoint.file().map(ToOwned::to_owned));
@@ -64,11 +64,12 @@ impl Client {
         let client = Self { endpoint, settings, processes, is_registered: false, orders, said };
         own_thread::spawn("mlprof-dynolog", move || client.ask_on())?;
         SOCKET.set(number);
-        // It fails only if somebody has removed the file already.
+        // This fails only if the file was already removed.
         let _ = file.map(|file| FILE.set(&file));
         if PROCESS.swap(std::process::id(), Ordering::SeqCst) == 0 {
-            // SAFETY: the function does only what may be done there, and is there as long as the library is. It fails only
-            // without memory: then a recording that is under way has no file.
+            // SAFETY: `exiting` is an `extern "C"` function of this library and stays valid while
+            // it is loaded. The registration fails only if memory is exhausted, and a running
+            // recording is then not written at exit.
             unsafe { libc::atexit(exiting) };
         }
         Ok(())
@@ -84,7 +85,8 @@ impl Client {
                     Ok(Some(received)) => self.hear(&buffer, received),
                     Ok(None) => {}
                     Err(_) => {
-                        // Nothing that can be waited for: it is asked again all the same.
+                        // The socket cannot be waited for, so the thread sleeps until the next
+                        // poll.
                         std::thread::sleep(left);
                     }
                 }
@@ -92,11 +94,11 @@ impl Client {
         }
     }
 
-    /// Asks whether something is to be recorded; nothing, while something is.
+    /// Polls the daemon for a recording request. During a recording, the poll requests no config.
     fn ask(&mut self) {
         let job = self.settings.job;
         if !self.is_registered {
-            // Of which device it is one of several, libkineto does not know either where there is none.
+            // The device index is 0, as in libkineto without a device.
             let context = message::context(0, self.processes[0], job);
             self.is_registered = self.send(&context);
         }
@@ -107,11 +109,12 @@ impl Client {
         }
     }
 
-    /// Whether there is a daemon that has it: one that was started anew must hear of this process first.
+    /// Sends a datagram and returns `true` if a daemon received it. A restarted daemon must receive
+    /// the registration first.
     fn send(&mut self, datagram: &[u8]) -> bool {
         match self.endpoint.send(datagram) {
             Ok(()) => true,
-            // Its queue is full: it is there.
+            // The daemon runs, but its queue is full.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => true,
             Err(error) => {
                 let (daemon, interval) = (self.endpoint.daemon(), self.settings.interval);

@@ -1,37 +1,37 @@
-//! What dynolog asks for: lines `KEY=VALUE`, read as libkineto reads them.
+//! Parses the config of a dynolog request: lines `KEY=VALUE`, parsed as in libkineto.
 //!
-//! *Source*: libkineto's `Config.cpp`, `AbstractConfig.cpp` and `AsyncActivityProfilerHandler.cpp`. Keys that are not here
-//! are ignored, as there; so are those that mean nothing here. A value that cannot be read makes the config one
-//! that nothing is recorded for.
+//! *Source*: libkineto's `Config.cpp`, `AbstractConfig.cpp` and `AsyncActivityProfilerHandler.cpp`.
+//! As in libkineto, unknown keys are ignored. Keys without a meaning in mlprof are also ignored. If
+//! a value cannot be parsed, the whole request is rejected.
 
 use std::path::{Path, PathBuf};
 
 use mlprof_core::report::internals::counted;
 use mlprof_events::live::RecordRequest;
 
-/// How long is recorded where the config does not say.
+/// Default duration of a recording in milliseconds.
 const DURATION: u64 = 500;
 
-/// A start that is longer ago, in milliseconds, is a request that has come too late.
+/// Maximum age of a requested start in milliseconds. Older requests are rejected as too late.
 const OLDEST_START: u64 = 10_000;
 
-/// Traces that need neither ops nor what devices do.
+/// Activity types that need neither ops nor device work.
 const WITHOUT_OPS: [&str; 4] =
     ["user_annotation", "python_function", "cpu_instant_event", "overhead"];
 
-/// Where traces may be, and who is asked for them.
+/// Allowed locations of a trace, and the process that is recorded.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// Below these.
+    /// Folders in which traces may be written, including their subfolders.
     pub(super) folders: Vec<PathBuf>,
     pub(super) process: u32,
 }
 
-/// A recording that dynolog asks for.
+/// Recording request from dynolog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) path: PathBuf,
-    /// How many steps; 0: those of a time.
+    /// Number of steps to record; 0 for a recording of a fixed time.
     iterations: u64,
     warmup: Option<u64>,
     start_iteration: Option<u64>,
@@ -41,16 +41,16 @@ pub(super) struct Order {
     ops: bool,
     shapes: bool,
     memory: bool,
-    /// What is to be said of it.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
 impl Order {
-    /// What a config asks for at this moment, in milliseconds since 1970.
+    /// Parses a config. `now` is the current time in milliseconds since 1970.
     ///
     /// # Errors
     ///
-    /// If it cannot be understood, what is wrong.
+    /// Returns an error message if a value cannot be parsed.
     pub(super) fn read(text: &str, place: &Place, now: u64) -> Result<Self, String> {
         let mut order = Self {
             path: default_path(place.process),
@@ -81,7 +81,7 @@ impl Order {
         if is_empty { Err("none of its keys is known".to_owned()) } else { Ok(order) }
     }
 
-    /// Whether the key is known.
+    /// Applies one key, and returns `true` if the key is known.
     fn take(&mut self, key: &str, value: &str, place: &Place, now: u64) -> Result<bool, String> {
         match key {
             "ACTIVITIES_LOG_FILE" => self.write_to(value, place),
@@ -106,7 +106,7 @@ impl Order {
                 let mut kinds = value.split(',').map(|kind| kind.trim().to_ascii_lowercase());
                 let mut kinds_with_ops =
                     kinds.by_ref().filter(|it| !it.is_empty() && !WITHOUT_OPS.contains(&&**it));
-                // An empty list is all of them.
+                // An empty list selects all types.
                 self.ops = kinds_with_ops.next().is_some() || value.is_empty();
             }
             "PROFILE_REPORT_INPUT_SHAPES" | "CLIENT_INTERFACE_ENABLE_OP_INPUTS_COLLECTION" => {
@@ -121,7 +121,8 @@ impl Order {
         Ok(true)
     }
 
-    /// The path that `dyno gputrace` prints: `.json` becomes `_{process}.json`.
+    /// Sets the path that `dyno gputrace` prints, in which `.json` is replaced by
+    /// `_{process}.json`.
     fn write_to(&mut self, value: &str, place: &Place) {
         let path = value.replace(".json", &format!("_{}.json", place.process));
         if is_allowed(Path::new(&path), place) {
@@ -136,8 +137,8 @@ impl Order {
         ));
     }
 
-    /// The same as a request; `has_steps`: whether the program tells of steps. One that does not can only be recorded
-    /// for a time.
+    /// Converts the order to a recording request. `has_steps` must be `true` if the program reports
+    /// steps. A program without steps can only be recorded for a fixed time.
     pub(super) fn request(&mut self, has_steps: bool) -> RecordRequest {
         let is_of_steps = self.iterations > 0 && has_steps;
         if self.iterations > 0 && !has_steps {
@@ -164,7 +165,7 @@ impl Order {
     }
 }
 
-/// libkineto's, where none is named, or none that is allowed.
+/// Returns libkineto's default path, for configs without an allowed path.
 fn default_path(process: u32) -> PathBuf {
     PathBuf::from(format!("/tmp/libkineto_activities_{process}.json"))
 }
@@ -175,13 +176,13 @@ fn is_allowed(path: &Path, place: &Place) -> bool {
     !climbs && place.folders.iter().any(is_below)
 }
 
-/// As libkineto's: what 32 bits hold, and no sign.
+/// Parses an unsigned number that fits into 32 bits, as libkineto does.
 fn number(value: &str) -> Result<u64, String> {
     let number = value.parse().ok().filter(|number| *number <= i32::MAX as u64);
     number.ok_or_else(|| format!("it is no number from 0 to {}", i32::MAX))
 }
 
-/// -1 is how these are said not to be set.
+/// Parses an optional number. The value -1 stands for an unset one.
 fn number_or_none(value: &str) -> Result<Option<u64>, String> {
     if value == "-1" { Ok(None) } else { number(value).map(Some) }
 }
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn what_dyno_writes_is_read() {
-        // As `dyno gputrace` writes it, and the daemon hands it on.
+        // This text has the format that `dyno gputrace` writes and the daemon passes on.
         let text = "\n    ACTIVITIES_LOG_FILE=/tmp/trace.json\nPROFILE_START_TIME=0\n\
                     ACTIVITIES_DURATION_MSECS=700\nPROFILE_REPORT_INPUT_SHAPES=true\n\
                     PROFILE_PROFILE_MEMORY=true\nPROFILE_MEMORY=true\nPROFILE_MEMORY_DURATION_MSECS=700\n\

@@ -1,6 +1,7 @@
-//! The socket of this process, and the daemon's: abstract names, or files in a folder.
+//! Sockets of this process and of the daemon, which have abstract names or are files in a folder.
 //!
-//! *Sources*: dynolog's `ipcfabric/Endpoint.h`. Its names end with a NUL, which is part of them.
+//! *Source*: dynolog's `ipcfabric/Endpoint.h`. Abstract names end with a NUL byte, which is part of
+//! the name.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -17,31 +18,32 @@ use mlprof_events::live::is_own_user;
 const DAEMON: &str = "dynolog";
 const CLIENT: &str = "dynoconfigclient";
 
-/// How long is waited for a daemon whose queue is full.
+/// Maximum wait for a daemon whose queue is full.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Of the folder of sockets that are files: all may write to them, and who may enter the folder, its owner says.
+/// Permissions of a socket file: all users may write to it. The folder's owner controls the access
+/// to the folder.
 const MODE: u32 = 0o666;
 
 pub(super) struct Endpoint {
     socket: UnixDatagram,
     daemon: SocketAddr,
-    /// The daemon's socket and our own, where they are files.
+    /// Paths of the daemon's socket and of this process's socket, if they are files.
     files: Option<(PathBuf, PathBuf)>,
 }
 
-/// A datagram that has come.
+/// Received datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Received {
     pub(super) bytes: usize,
-    /// Whether there was room for all of it.
+    /// `true` if the buffer was large enough for the whole datagram.
     pub(super) is_whole: bool,
-    /// Whether it was the daemon, and one that may say what is recorded.
+    /// `true` if the sender is the daemon and may request recordings.
     pub(super) is_daemon: bool,
 }
 
 impl Endpoint {
-    /// Makes a socket of a name that nobody else has; `folder`: where sockets are files.
+    /// Opens a socket with a unique name. With `folder`, the sockets are files in it.
     pub(super) fn open(folder: Option<&Path>) -> io::Result<Self> {
         let own = format!("{CLIENT}{}", random_name());
         let (socket, daemon, files) = match folder {
@@ -58,7 +60,8 @@ impl Endpoint {
             }
         };
         let on: libc::c_int = 1;
-        // SAFETY: the descriptor is open, and the number is there during the call.
+        // SAFETY: the descriptor is open. `on` is an initialised `c_int` that outlives the call,
+        // and the given length is its size.
         let result = unsafe {
             libc::setsockopt(
                 socket.as_raw_fd(),
@@ -75,7 +78,7 @@ impl Endpoint {
         Ok(Self { socket, daemon, files })
     }
 
-    /// The file that is removed at the end.
+    /// Returns the path of the socket file, which is removed at the end.
     pub(super) fn file(&self) -> Option<&Path> {
         self.files.as_ref().map(|(_, own)| own.as_path())
     }
@@ -84,7 +87,7 @@ impl Endpoint {
         self.socket.as_raw_fd()
     }
 
-    /// Where the daemon is to be.
+    /// Returns the daemon's address for messages.
     pub(super) fn daemon(&self) -> String {
         match &self.files {
             Some((daemon, _)) => daemon.display().to_string(),
@@ -92,18 +95,19 @@ impl Endpoint {
         }
     }
 
-    /// Sends to the daemon. From then on the kernel refuses what others send here, in the place of
-    /// abstract names: a stranger could fill the queue before the daemon answers. In a folder its
-    /// owner decides who may enter.
+    /// Sends a datagram to the daemon. For abstract names, this also connects the socket, so the
+    /// kernel rejects datagrams from other senders. Otherwise a stranger could fill the queue
+    /// before the daemon answers. For socket files, the folder's owner controls the access.
     pub(super) fn send(&self, datagram: &[u8]) -> io::Result<()> {
         if self.files.is_none() {
-            // A daemon that was started anew has another socket of the same name.
+            // A restarted daemon has a new socket with the same name, so the socket is connected
+            // each time.
             self.socket.connect_addr(&self.daemon)?;
         }
         self.socket.send_to_addr(datagram, &self.daemon).map(drop)
     }
 
-    /// The next datagram; `None` if none comes in time.
+    /// Receives the next datagram, or returns `None` if none arrives in time.
     pub(super) fn receive(
         &self,
         buffer: &mut [u8],
@@ -121,13 +125,16 @@ impl Endpoint {
         }
     }
 
-    /// With the sender's user as the system says it, for which neither the standard library nor other crates have a
-    /// function that takes senders of other process namespaces, whose number is 0 here.
+    /// Receives a datagram together with the sender's user id from the kernel. The standard library
+    /// has no function for this. Other crates reject senders from other PID namespaces, whose
+    /// process id is 0 here.
     fn receive_once(&self, buffer: &mut [u8]) -> io::Result<Received> {
-        // SAFETY: plain structures, for which all-zero is valid.
+        // SAFETY: both types contain only integers and raw pointers, for which all-zero bytes are
+        // valid.
         let (mut name, mut header): (libc::sockaddr_un, libc::msghdr) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-        // Room for the sender's user, aligned, and for nothing else: files that are sent along are closed.
+        // The control buffer is aligned and has room for the sender's credentials only, so the
+        // kernel closes any descriptors that are sent along.
         let mut control = [0_u64; 4];
         let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         header.msg_name = (&raw mut name).cast();
@@ -136,11 +143,12 @@ impl Endpoint {
         header.msg_iovlen = 1;
         header.msg_control = control.as_mut_ptr().cast();
         header.msg_controllen = size_of_val(&control) as _;
-        // SAFETY: all that the header points to is there during the call, and as long as it says.
+        // SAFETY: all pointers in the header refer to live local buffers, and each length matches
+        // its buffer. No reference to these buffers is used during the call.
         let read = unsafe { libc::recvmsg(self.number(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
         let Ok(bytes) = usize::try_from(read) else { return Err(io::Error::last_os_error()) };
         let is_daemon = match &self.files {
-            // Whoever can make a socket of that name there.
+            // In a folder, any process that can create a socket of this name counts as the daemon.
             Some((daemon, _)) => is_path(&name, header.msg_namelen, daemon),
             None => sender(&header).is_some_and(|user| may_say(user, is_own_user)),
         };
@@ -151,13 +159,14 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         if let Some(file) = self.file() {
-            // It may be gone with its folder.
+            // The file may already have been removed with its folder.
             let _ = std::fs::remove_file(file);
         }
     }
 }
 
-/// Any process may take the daemon's name: only root's, and the user's own, are heard.
+/// Returns `true` if datagrams of this user are accepted. Any process can take the daemon's
+/// abstract name, so only this user and root are trusted.
 fn may_say(user: u32, is_own: impl Fn(u32) -> bool) -> bool {
     is_own(user) || user == 0
 }
@@ -170,27 +179,29 @@ fn is_path(name: &libc::sockaddr_un, length: libc::socklen_t, path: &Path) -> bo
     bytes == path.as_os_str().as_bytes()
 }
 
-/// The user whose process has sent it.
+/// Returns the user id of the sending process.
 fn sender(header: &libc::msghdr) -> Option<u32> {
-    // SAFETY: the header is one that the system has filled.
+    // SAFETY: `recvmsg` has filled the header. Its control pointer and length describe the live
+    // control buffer.
     let control = unsafe { libc::CMSG_FIRSTHDR(header) };
     if control.is_null() {
         return None;
     }
-    // SAFETY: not null, so it lies in the room for it.
+    // SAFETY: `CMSG_FIRSTHDR` returns null unless a complete header fits into the control buffer.
     let found = unsafe { std::ptr::read_unaligned(control) };
     if found.cmsg_level != libc::SOL_SOCKET || found.cmsg_type != libc::SCM_CREDENTIALS {
         return None;
     }
-    // SAFETY: of this kind there is such a structure behind it.
+    // SAFETY: the kernel writes a `ucred` after a header of type `SCM_CREDENTIALS`, and the control
+    // buffer has room for both.
     let credentials =
         unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(control).cast::<libc::ucred>()) };
     Some(credentials.uid)
 }
 
-/// As the names of libkineto's: a random UUID.
+/// Returns a random UUID, as in libkineto's socket names.
 fn random_name() -> String {
-    // The system's own random numbers are behind it.
+    // `RandomState` is seeded by the system's random numbers.
     let random = || RandomState::new().build_hasher().finish();
     let (high, low) = (random(), random());
     format!(

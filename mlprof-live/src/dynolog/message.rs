@@ -1,19 +1,20 @@
-//! Datagrams as libkineto and dynolog write them: `{u64 size; char type[32]}` and so many bytes, in the machine's own
-//! order of bytes (dynolog's `ipcfabric/FabricManager.h` and `ipcfabric/Utils.h`).
+//! Datagrams in the format of libkineto and dynolog: a header `{u64 size; char type[32]}` and a
+//! body of `size` bytes, in native byte order. *Sources*: dynolog's `ipcfabric/FabricManager.h` and
+//! `ipcfabric/Utils.h`.
 
 use std::fs;
 
 const TYPE_BYTES: usize = 32;
 pub(super) const HEADER_BYTES: usize = size_of::<u64>() + TYPE_BYTES;
 
-/// Of a wish for what is to be recorded: `LibkinetoConfigType::ACTIVITIES`, or none.
+/// Config types of a request: `LibkinetoConfigType::ACTIVITIES`, or none.
 pub(super) const ACTIVITIES: i32 = 2;
 pub(super) const NOTHING: i32 = 0;
 
-/// So many ancestors are told.
+/// Maximum number of ancestors in a request.
 const MOST_ANCESTORS: usize = 10;
 
-/// This process registers: `LibkinetoContext`.
+/// Returns the datagram that registers this process: `LibkinetoContext`.
 pub(super) fn context(device: i32, process: i32, job: i64) -> Vec<u8> {
     let mut body = device.to_ne_bytes().to_vec();
     body.extend(process.to_ne_bytes());
@@ -21,10 +22,10 @@ pub(super) fn context(device: i32, process: i32, job: i64) -> Vec<u8> {
     message("ctxt", &body)
 }
 
-/// This process asks whether something is to be recorded: `LibkinetoRequest`.
+/// Returns the datagram that polls for a recording request: `LibkinetoRequest`.
 pub(super) fn request(kinds: i32, processes: &[i32], job: i64) -> Vec<u8> {
     let mut body = kinds.to_ne_bytes().to_vec();
-    // At most eleven.
+    // The list has at most eleven entries, so the cast is lossless.
     body.extend((processes.len() as i32).to_ne_bytes());
     body.extend(job.to_ne_bytes());
     processes.iter().for_each(|process| body.extend(process.to_ne_bytes()));
@@ -40,16 +41,16 @@ fn message(kind: &str, body: &[u8]) -> Vec<u8> {
     message
 }
 
-/// What the daemon says.
+/// Datagram from the daemon.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer<'a> {
-    /// This process is registered.
+    /// Confirms the registration of this process.
     Registered,
-    /// What is to be recorded; empty: nothing.
+    /// Config of a recording; empty if there is no request.
     Config(&'a [u8]),
 }
 
-/// What a datagram says, or what is wrong with it.
+/// Parses a datagram. Returns an error message if it is malformed.
 pub(super) fn understand(datagram: &[u8]) -> Result<Answer<'_>, String> {
     let Some((header, body)) = datagram.split_at_checked(HEADER_BYTES) else {
         return Err(format!("{} bytes are less than a header", datagram.len()));
@@ -67,7 +68,7 @@ pub(super) fn understand(datagram: &[u8]) -> Result<Answer<'_>, String> {
     }
 }
 
-/// This process and its ancestors, the nearest first, but for the first process of all.
+/// Returns the ids of this process and its ancestors, nearest first, without process 1.
 pub(super) fn ancestry() -> Vec<i32> {
     let own = std::process::id() as i32;
     let mut all = vec![own];
@@ -81,7 +82,8 @@ pub(super) fn ancestry() -> Vec<i32> {
 
 fn parent_of(process: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // A program's name may have parentheses and spaces of its own.
+    // The program name may contain parentheses and spaces, so fields are counted after the last
+    // parenthesis.
     let (_, behind_name) = stat.rsplit_once(')')?;
     behind_name.split_whitespace().nth(1)?.parse().ok()
 }
@@ -128,7 +130,7 @@ mod tests {
     fn ancestors_are_told_from_the_nearest_on() {
         let all = ancestry();
         assert_eq!(all[0], std::process::id() as i32);
-        // SAFETY: it only reads, and cannot fail.
+        // SAFETY: `getppid` takes no arguments and cannot fail.
         let parent = unsafe { libc::getppid() };
         assert_eq!(all.get(1).copied(), (parent > 1).then_some(parent));
         assert!(all.len() <= MOST_ANCESTORS + 1 && all.iter().skip(1).all(|it| *it > 1));

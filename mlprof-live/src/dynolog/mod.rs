@@ -1,13 +1,16 @@
-//! dynolog's door: a daemon that asks all trainings of a machine for traces, which libkineto obeys in PyTorch.
+//! Endpoint for dynolog, a daemon that requests traces from all trainings of a machine. In PyTorch,
+//! libkineto answers these requests.
 //!
-//! With `KINETO_USE_DAEMON` in its environment a process asks the daemon every five seconds whether something is to be
-//! recorded, as libkineto does, and writes the trace where `dyno gputrace` says that it will be. Without a daemon nothing
-//! happens but that it asks on.
+//! With `KINETO_USE_DAEMON` in its environment, a process polls the daemon every five seconds for a
+//! recording request, as libkineto does. It writes the trace to the path that `dyno gputrace`
+//! prints. Without a daemon, the process only keeps polling.
 //!
-//! * `message` is what the two tell each other, to the byte, and `endpoint` the sockets. `config` is what the daemon wants.
-//! * `client` is the thread that asks, `trace` a recording and its file.
+//! * `message` defines the datagrams, `endpoint` the sockets, and `config` parses the daemon's
+//!   requests.
+//! * `client` is the polling thread, and `trace` performs a recording and writes its file.
 //!
-//! libtorch has such a client, too, which only Python starts, or a program that calls `torch::global_kineto_init`.
+//! libtorch also contains such a client. It is only started by Python, or by a program that calls
+//! `torch::global_kineto_init`.
 
 mod client;
 mod config;
@@ -27,26 +30,28 @@ use mlprof_events::uncounted;
 use crate::shared::door_is_open;
 use client::Client;
 
-/// Has the process ask a daemon if it is there; set to anything, as for libkineto.
+/// Environment variable that enables polling, with any value, as in libkineto.
 const USE_DAEMON: &str = "KINETO_USE_DAEMON";
 
-/// How often the daemon is asked, in seconds, as by libkineto.
+/// Default polling interval in seconds, as in libkineto.
 const INTERVAL: u64 = 5;
-/// A daemon forgets who has not asked for a minute.
+/// Maximum polling interval in seconds. The daemon forgets a process that has not polled for a
+/// minute.
 const LONGEST_INTERVAL: u64 = 60;
-/// Bytes of libkineto's file that are read, at most.
+/// Maximum size in bytes of libkineto's config file.
 const LONGEST_CONFIG: u64 = 1 << 20;
 
-/// What the environment and libkineto's file said when the process began: threads of ours do not look at them.
+/// Settings from the environment and libkineto's config file, read when the process starts.
+/// Background threads do not read the environment.
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 #[derive(Debug)]
 struct Settings {
-    /// Where sockets are files; else they have abstract names.
+    /// Folder of socket files; `None` for abstract names.
     sockets: Option<PathBuf>,
-    /// Below these traces may be.
+    /// Folders in which traces may be written, including their subfolders.
     traces: Vec<PathBuf>,
-    /// The job's number.
+    /// Job number.
     job: i64,
     interval: Duration,
 }
@@ -70,7 +75,7 @@ impl Settings {
     }
 }
 
-/// libkineto's, and this system's.
+/// Returns the temporary folders of libkineto and of this system.
 fn folders_for_temporary_files() -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from("/tmp")];
     let own = std::env::temp_dir();
@@ -80,7 +85,7 @@ fn folders_for_temporary_files() -> Vec<PathBuf> {
     folders
 }
 
-/// How often libkineto's own file has the daemon asked.
+/// Returns the polling interval in libkineto's config file.
 fn interval_of(file: &str) -> Duration {
     let named = file.lines().rev().find_map(|line| {
         let (key, value) = line.split('#').next()?.split_once('=')?;
@@ -90,7 +95,7 @@ fn interval_of(file: &str) -> Duration {
     Duration::from_secs(named.unwrap_or(INTERVAL).clamp(1, LONGEST_INTERVAL))
 }
 
-/// Has the process ask the daemon if the environment says so.
+/// Starts polling if the environment requests it.
 pub(crate) fn start_if_asked() {
     if variable(USE_DAEMON).is_some() {
         start();
@@ -112,7 +117,7 @@ fn start() {
     });
 }
 
-/// A forked child is a process of its own for the daemon.
+/// Starts polling in a forked child, which is a separate process for the daemon.
 fn start_after_fork() {
     if !client::is_of_this_process() {
         start();

@@ -1,4 +1,4 @@
-//! A recording that dynolog asks for, and its file.
+//! Performs a recording for dynolog and writes its file.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -28,13 +28,14 @@ use crate::service::recorded::{UnderWay, complete_notes};
 use crate::shared;
 use crate::watcher::Watcher;
 
-/// How often is looked at the clock.
+/// Interval at which the recording's deadline is checked.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long an order waits until nothing else is recorded.
+/// Maximum time that an order waits for another recording to end.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Whether an order is under way: there is one at a time, and one thread for it.
+/// Flag that is set while an order is active. Only one order at a time is active, in its own
+/// thread.
 #[derive(Debug, Clone, Default)]
 pub(super) struct UnderWayOrder(Arc<AtomicBool>);
 
@@ -47,7 +48,7 @@ impl UnderWayOrder {
     }
 }
 
-/// While it lives no other order begins.
+/// RAII guard that prevents other orders.
 struct OrderGuard(Arc<AtomicBool>);
 
 impl Drop for OrderGuard {
@@ -56,19 +57,22 @@ impl Drop for OrderGuard {
     }
 }
 
-/// Has it recorded, by a thread of its own: the daemon is asked on meanwhile.
+/// Starts the recording in a new thread, so that polling continues.
 ///
 /// # Errors
 ///
-/// If it asks for more than can be recorded, or for a file that cannot be, or the order before it
-/// is not over.
+/// Returns an error in these cases:
+///
+/// - the request exceeds the limits of a recording
+/// - its file cannot be written
+/// - the previous order is still active
 pub(super) fn carry_out(
     mut order: Order,
     place: Place,
     orders: &UnderWayOrder,
 ) -> Result<(), String> {
     let Some(watcher) = shared::watcher() else { return Ok(()) };
-    // A training that has begun will tell of its steps.
+    // A training that has begun will report its steps.
     let wishes = order.request(!watcher.states().0.is_empty());
     wishes.check()?;
     let path = order.path.clone();
@@ -88,8 +92,8 @@ pub(super) fn carry_out(
     own_thread::spawn("mlprof-dynolog-recording", work).map(drop).map_err(|error| error.to_string())
 }
 
-/// Where a trace will be. The folder stays open from the order to the end of the recording: whoever
-/// may change its path meanwhile cannot lead the trace elsewhere.
+/// Destination of a trace. The folder stays open from the order to the end of the recording.
+/// Another user who changes its path in the meantime cannot redirect the trace.
 struct Target {
     folder: Arc<Directory>,
     name: OsString,
@@ -104,7 +108,7 @@ impl Target {
             return Err(format!("{} is not the name of a file", path.display()));
         };
         let folder = Directory::open(parent).map_err(of_folder)?;
-        // The folder that is open, whatever the path leads to by now.
+        // The check uses the folder that is open, because the path may lead elsewhere by now.
         let real = folder.real_path().map_err(of_folder)?;
         let allowed = place.folders.iter().filter_map(|folder| folder.canonicalize().ok());
         let own = (path.starts_with("/tmp") && real == Path::new("/tmp")).then(|| real.clone());
@@ -119,8 +123,8 @@ impl Target {
         Ok(Self { folder: Arc::new(folder), name: name.to_owned(), path })
     }
 
-    /// Writes it as libkineto does: not compressed, but where the name says so. It has its name
-    /// when it is whole.
+    /// Writes the trace as libkineto does, uncompressed unless the name ends in `.gz`. The file
+    /// gets its name only when it is complete.
     fn write(&self, cycle: &Cycle) -> io::Result<()> {
         let name = self.path.display().to_string();
         self.write_with(|file| {
@@ -136,14 +140,14 @@ impl Target {
         })
     }
 
-    /// Writes into the folder that is open, in place of an earlier trace.
+    /// Writes into the open folder and replaces an earlier trace.
     fn write_with(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         write_file_in(&self.folder, &self.name, check_is_trace, write)
     }
 }
 
-/// Refuses a folder in which another user may put what they like in place of the trace. Its owner
-/// must be this user, root, or who owns the folder below which traces are allowed.
+/// Rejects a folder in which another user could replace the trace. The owner must be this user,
+/// root, or the owner of the allowed folder.
 fn check_owner(folder: &Directory, allowed: &Path) -> io::Result<()> {
     let (found, user) = (folder.metadata()?, own_user());
     let of_allowed = allowed.metadata()?.uid();
@@ -156,18 +160,18 @@ fn check_owner(folder: &Directory, allowed: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
-/// Bytes at the beginning of a trace that name its fields.
+/// Number of bytes to read at the start of a trace, which contain the field names.
 const HEAD: u64 = 4096;
 
-/// Refuses to replace a file that is not an earlier trace: whoever asks the daemon for one chooses
-/// the path. An empty file holds nothing that could be lost.
+/// Rejects the replacement of a file that is not an earlier trace. The path comes from any user of
+/// the daemon. An empty file is accepted, because no data can be lost.
 fn check_is_trace(earlier: &mut File) -> io::Result<()> {
     let mut head = Vec::new();
     (&*earlier).take(HEAD).read_to_end(&mut head)?;
     if head.starts_with(&[0x1f, 0x8b]) {
         earlier.seek(SeekFrom::Start(0))?;
         head.clear();
-        // What cannot be unpacked is not a trace.
+        // A file that cannot be decompressed is not a trace.
         let _ = GzDecoder::new(earlier).take(HEAD).read_to_end(&mut head);
         if head.is_empty() {
             head.push(b'?');
@@ -183,7 +187,7 @@ fn check_is_trace(earlier: &mut File) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, reason))
 }
 
-/// Records and writes: what is to be said of it.
+/// Records and writes the trace, and returns a message for the user.
 fn record(
     watcher: &Arc<Watcher>,
     wishes: RecordRequest,
@@ -219,12 +223,12 @@ fn record(
     Ok(said)
 }
 
-/// Waits until nothing else is recorded: the daemon has given the config away, so it must not be
-/// lost.
+/// Waits until no other recording is active. The daemon delivers a config only once, so the order
+/// must not be lost.
 ///
 /// # Errors
 ///
-/// What is recorded instead, if that takes too long.
+/// Returns a description of the other recording if the wait takes too long.
 fn begin(watcher: &Watcher, wishes: &RecordRequest) -> Result<(u64, Receiver<News>), String> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -256,7 +260,7 @@ mod tests {
         assert!(check("nowhere/t.json").expect_err("it is not there").contains("No such file"));
     }
 
-    /// A folder that is moved away and replaced by a link while the recording goes on.
+    /// The folder is moved away and replaced by a link during the recording.
     #[test]
     fn a_trace_stays_in_the_folder_that_was_checked() {
         let around = tempfile::tempdir().expect("a folder");
@@ -306,8 +310,8 @@ mod tests {
         assert!(Target::open(path, &place).is_err(), "a link");
     }
 
-    /// Root may write everywhere, but not into a folder where another user can replace what it
-    /// writes.
+    /// Root may write anywhere, but must not write into a folder in which another user can replace
+    /// the trace.
     #[test]
     fn a_folder_of_another_user_is_refused() {
         let around = tempfile::tempdir().expect("a folder");

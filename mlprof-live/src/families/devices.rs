@@ -1,11 +1,11 @@
-//! What devices show, where a hook knows.
+//! Metrics of devices, if a hook provides their counters.
 
 use mlprof_core::hook::{CounterSample, DeviceCounter};
 
 use super::Labels;
 use super::family::{Family, Kind, Value};
 
-/// One for each counter that some device has.
+/// Returns one family per counter. A counter without samples has no metrics.
 pub(super) fn families(samples: &[CounterSample], labels: &Labels) -> Vec<Family> {
     let of_counter = |counter| {
         let (name, help, unit) = shown(counter);
@@ -20,7 +20,8 @@ pub(super) fn families(samples: &[CounterSample], labels: &Labels) -> Vec<Family
     DeviceCounter::ALL.into_iter().map(of_counter).collect()
 }
 
-/// Its name, what it is, and how much of the name's unit its own is.
+/// Returns the metric name, the help text, and the factor that converts a sample to the metric's
+/// unit.
 fn shown(counter: DeviceCounter) -> (&'static str, &'static str, f64) {
     match counter {
         DeviceCounter::GpuUtilization => (

@@ -1,8 +1,8 @@
-//! Metrics, whatever form they are written in.
+//! Metrics, independent of the output format.
 
 use crate::durations::Durations;
 
-/// Metrics of one name.
+/// Metrics with the same name.
 #[derive(Debug, Clone)]
 pub(crate) struct Family {
     pub(crate) name: &'static str,
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Histogram,
 }
 
-/// Its labels, and what it shows.
+/// Labels and value of one series.
 #[derive(Debug, Clone)]
 pub(crate) struct Metric {
     pub(crate) labels: Vec<(&'static str, String)>,
@@ -36,7 +36,8 @@ impl Family {
         Self { name, help, kind, metrics: Vec::new() }
     }
 
-    /// With this one, too: of those that have the same labels it is the sum, or the largest if they are gauges.
+    /// Adds a metric. If a metric has the same labels, the values are summed; gauges keep the
+    /// maximum.
     pub(crate) fn add(&mut self, labels: Vec<(&'static str, String)>, value: Value) {
         let Some(known) = self.metrics.iter_mut().find(|metric| metric.labels == labels) else {
             self.metrics.push(Metric { labels, value });

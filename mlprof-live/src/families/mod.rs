@@ -1,5 +1,5 @@
-//! What is known of a training, as metrics: one model, which Prometheus' door and OpenTelemetry's push write down, each in
-//! its own form.
+//! Metrics of a training as a common model. The Prometheus endpoint and the OpenTelemetry push each
+//! write it in their own format.
 
 mod devices;
 pub(crate) mod family;
@@ -19,16 +19,17 @@ use crate::durations::Durations;
 use crate::watcher::Watcher;
 use family::{Family, Kind, Value};
 
-/// So many actions have a histogram: those that took longest. Each has 28 series of text.
+/// Maximum number of actions with a histogram; the slowest ones are kept. Each histogram has 28
+/// series as text.
 const MOST_ACTIONS: usize = 100;
 
 type Labels = Vec<(&'static str, String)>;
 
-/// The program, and the rank of this process, as they were when a door was opened: threads of ours do not look at the
-/// environment.
+/// Program name and rank of this process, read when an endpoint is opened. Background threads do
+/// not read the environment.
 static OWN: OnceLock<(String, u32)> = OnceLock::new();
 
-/// To be called where the environment may be looked at.
+/// Reads the program name and the rank. Must be called where reading the environment is safe.
 pub(crate) fn remember() {
     own();
 }
@@ -37,7 +38,8 @@ fn own() -> &'static (String, u32) {
     OWN.get_or_init(|| (program_name().unwrap_or_default(), RunContext::from_environment().rank))
 }
 
-/// All that is known of the process now. *Cost*: as for a report of the Simple profiler; some files of the system are read.
+/// Returns all metrics of the process. *Cost*: that of a Simple profiler's report, and reading some
+/// system files.
 pub(crate) fn families(watcher: &Watcher) -> Vec<Family> {
     let (program, own_rank) = own();
     let of_rank = |rank: u32| vec![("program", program.clone()), ("rank", rank.to_string())];
@@ -58,7 +60,8 @@ pub(crate) fn families(watcher: &Watcher) -> Vec<Family> {
     all
 }
 
-/// The same, and what devices show. *Cost*: a second at most, in which devices are asked.
+/// Returns all metrics of the process and its devices. *Cost*: up to one second, in which the
+/// devices are queried.
 pub(crate) fn families_and_devices(watcher: &Watcher) -> Vec<Family> {
     let (program, rank) = own();
     let labels = vec![("program", program.clone()), ("rank", rank.to_string())];
@@ -67,7 +70,7 @@ pub(crate) fn families_and_devices(watcher: &Watcher) -> Vec<Family> {
     all
 }
 
-/// What counts on over the stages of the process.
+/// Returns the step counters and durations, which accumulate over all stages of the process.
 fn steps(watcher: &Watcher, labels: impl Fn(u32, &str) -> Labels) -> [Family; 2] {
     let help = "Steps of training and evaluating that are over.";
     let mut counts = Family::new("mlprof_steps_total", Kind::Counter, help);
@@ -81,14 +84,14 @@ fn steps(watcher: &Watcher, labels: impl Fn(u32, &str) -> Labels) -> [Family; 2]
     [counts, seconds]
 }
 
-/// What training steps have worked on, where a trainer says how large batches are.
+/// Returns the number of samples processed by training steps, if a trainer reports batch sizes.
 fn samples(all: u64, labels: &Labels) -> Option<Family> {
     let help = "Samples that training steps have worked on.";
     let family = Family::new("mlprof_samples_total", Kind::Counter, help);
     (all > 0).then(|| family.number(labels.clone(), all as f64))
 }
 
-/// What is so at this moment.
+/// Returns the current values of the running stages.
 fn trainings(states: &[TrainingState], labels: impl Fn(u32, &str) -> Labels) -> Vec<Family> {
     let gauge = |name, help| Family::new(name, Kind::Gauge, help);
     let mut running = gauge("mlprof_stage_seconds", "For how long the stage that runs has run.");
@@ -140,8 +143,8 @@ fn actions(mut all: Vec<ActionDurations>, labels: &Labels) -> [Family; 4] {
     [waiting, seconds, others, others_seconds]
 }
 
-/// A trainer's own actions; where there is none, that which people record themselves: inside a trainer it is around the
-/// trainer's.
+/// Returns the seconds spent waiting for data. A user's own action may enclose the trainer's, so it
+/// is counted only if the trainer has none.
 fn data_wait(all: &[ActionDurations]) -> f64 {
     let sum = |is_own: bool| {
         let named = all.iter().filter(|it| it.action.ends_with(OWN_TRAIN_DATALOADER_NEXT));

@@ -1,8 +1,8 @@
-//! The process itself, by the names that Prometheus' own libraries have for it.
+//! Metrics of the process, with the names that Prometheus' client libraries use.
 
 use super::family::{Family, Kind};
 
-/// Of Linux, which says it in `/proc`; none elsewhere.
+/// Returns the metrics that Linux provides in `/proc`. On other systems there are none.
 pub(super) fn families() -> Vec<Family> {
     let read =
         |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
@@ -34,14 +34,15 @@ pub(super) fn families() -> Vec<Family> {
     all.into_iter().flatten().collect()
 }
 
-/// Of `/proc/self/stat`.
+/// Returns the CPU time from the text of `/proc/self/stat`.
 fn cpu_seconds(stat: &str) -> Option<f64> {
-    // A program's name may have parentheses and spaces of its own.
+    // The program name may contain parentheses and spaces, so fields are counted after the last
+    // parenthesis.
     let (_, behind_name) = stat.rsplit_once(')')?;
     let mut fields = behind_name.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<f64>().ok();
     let sum = ticks()? + ticks()?;
-    // SAFETY: it only reads.
+    // SAFETY: `sysconf` takes an integer and only reads a system setting.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     (per_second > 0).then(|| sum / per_second as f64)
 }

@@ -1,8 +1,8 @@
-//! Prometheus' door: metrics of the training at a port of this machine, `GET /metrics`.
+//! Prometheus endpoint: metrics of the training at a local port, `GET /metrics`.
 //!
-//! Counts and durations are of the whole process: they never go back. Steps are counted by the watcher, actions by a Simple
-//! profiler that is put beside whatever measures, from the moment that the door is open. The loss is the one that the trainer
-//! has read last, where it says so.
+//! Counts and durations cover the whole process and never decrease. The watcher counts steps. From
+//! the moment when the endpoint opens, an additional Simple profiler counts actions. The loss is
+//! the last value that the trainer read, if it reports one.
 
 mod protobuf;
 mod request;
@@ -29,28 +29,30 @@ use crate::service::remembered_folders;
 use crate::shared::{self, door_is_open};
 use token::{Token, Wish};
 
-/// Where this process answers.
+/// Address of this process's endpoint.
 static OPEN: Mutex<Option<SocketAddr>> = Mutex::new(None);
-/// The process that does; 0 if none does.
+/// Id of the process that serves the endpoint, or 0.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// What a forked child has to close.
+/// Descriptor that a forked child closes.
 static LISTENER: Descriptor = Descriptor::none();
-/// The token's file, if this process has made it: it is removed at the end.
+/// Path of the token's file if this process created it. The file is removed at the end.
 static TOKEN_FILE: OwnFile = OwnFile::none();
 
-/// Has the process answer Prometheus at `127.0.0.1:port` from here on, to the end, and count steps and actions; port 0: any
-/// that is free. Where it answers. If it does so already nothing changes. A forked child does not.
+/// Starts to serve metrics at `127.0.0.1:port` until the process ends, and to count steps and
+/// actions. Port 0 selects a free port. Returns the address. If the endpoint is already open,
+/// nothing changes. A forked child does not serve metrics.
 ///
-/// Whoever asks must send the token that is in a file of this process beside the sockets, which is
-/// named on standard error and which only its user can read (`authorization` with
-/// `credentials_file`, in Prometheus' configuration). `MLPROF_METRICS_TOKEN` names another file
-/// with a token of one's own, or says `off`.
+/// Requests must contain a token. The process writes it to a file beside the sockets that only its
+/// user can read, and prints the path on standard error. In Prometheus' configuration, this is
+/// `authorization` with `credentials_file`. `MLPROF_METRICS_TOKEN` sets the path of another file
+/// with an existing token, or `off` to disable the check.
 ///
-/// *Cost*: a Simple profiler's, per scope; where another one measures they are in each other's way, which costs more.
+/// *Cost*: that of a Simple profiler per scope. If another profiler also measures, the two slow
+/// each other down.
 ///
 /// # Errors
 ///
-/// If the port is taken, or there is no place for the token that is this user's own.
+/// Returns an error if the port is taken, or if no folder owned by this user can hold the token.
 pub fn metrics(port: u16) -> Result<SocketAddr, Error> {
     uncounted(|| {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,14 +64,14 @@ pub fn metrics(port: u16) -> Result<SocketAddr, Error> {
         let of_port = |error| Error::Port { port, source: error };
         let wish = Wish::of_environment();
         let named = wish.named()?;
-        // The port first: whoever cannot have it leaves no token behind.
+        // The port is bound first, so that a failure leaves no token file behind.
         let bound = server::bind(port).map_err(of_port)?;
         let token = match named {
             Some(token) => token,
             None => make_token(&Token::random())?,
         };
         door_is_open(|| ());
-        // The door is open, so it is there.
+        // An open endpoint has created the watcher.
         let Some(watcher) = shared::watcher() else {
             return Err(of_port(io::ErrorKind::NotConnected.into()));
         };
@@ -80,9 +82,10 @@ pub fn metrics(port: u16) -> Result<SocketAddr, Error> {
         watcher.count_actions();
         LISTENER.set(listener);
         PROCESS.store(std::process::id(), Ordering::SeqCst);
-        // SAFETY: both functions do only what may be done in such handlers, and stay as long as the
-        // library does. They fail only without memory: then the file stays, which `mlprof ps`
-        // removes.
+        // SAFETY: both handlers are `extern "C"` functions of this library and stay valid while it
+        // is loaded. `forked` only uses atomics and system calls, as required in a forked child.
+        // The registrations fail only if memory is exhausted. The file then remains, and `mlprof
+        // ps` removes it.
         unsafe {
             libc::pthread_atfork(None, None, Some(forked));
             libc::atexit(exiting);
@@ -92,8 +95,7 @@ pub fn metrics(port: u16) -> Result<SocketAddr, Error> {
     })
 }
 
-/// Writes a token to the file of this process, in the first of the folders that can be used, and
-/// returns it.
+/// Writes a token to this process's file, in the first usable folder, and returns it.
 fn make_token(token: &Token) -> Result<Token, Error> {
     let name = ProcessIdentity::own().file_name(TOKEN);
     in_first_usable(remembered_folders(), |folder| {
@@ -104,15 +106,16 @@ fn make_token(token: &Token) -> Result<Token, Error> {
     Ok(token.clone())
 }
 
-/// Writes the token again if its file was removed, as the system does at the user's last logout.
+/// Writes the token again if its file was removed, which the system does when the user logs out
+/// completely.
 fn restore_token(token: &Token) {
     if !TOKEN_FILE.is_there() {
-        // If there is no place for it now, there may be one later.
+        // If no folder is usable now, a later attempt may succeed.
         let _ = make_token(token);
     }
 }
 
-/// Opens the door, and says where it is.
+/// Opens the endpoint and prints its address.
 pub(crate) fn start(port: Port) {
     match metrics(port.0) {
         Ok(address) => {
@@ -122,7 +125,7 @@ pub(crate) fn start(port: Port) {
     }
 }
 
-/// What must be known besides the address.
+/// Returns the part of the message that explains the token.
 fn hint() -> String {
     match Wish::of_environment() {
         Wish::Off => ", for everybody on this machine".to_owned(),
@@ -134,7 +137,7 @@ fn hint() -> String {
     }
 }
 
-/// In a child, which has only the thread that forked.
+/// Runs in a forked child, which only has the forking thread.
 extern "C" fn forked() {
     PROCESS.store(0, Ordering::SeqCst);
     LISTENER.close_in_child();

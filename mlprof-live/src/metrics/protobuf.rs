@@ -1,7 +1,7 @@
-//! Metrics as messages of protobuf, one after the other, with native histograms.
+//! Metrics as length-delimited protobuf messages, with native histograms.
 //!
-//! *Source*: `io/prometheus/client/metrics.proto` of Prometheus. The crate prometheus-client has these messages, too, but needs
-//! protoc, or some thirty crates in its place, where it is built.
+//! *Source*: Prometheus' `io/prometheus/client/metrics.proto`. The crate prometheus-client also has
+//! these messages, but its build requires protoc or about thirty other crates.
 
 use prost::Message;
 
@@ -17,7 +17,7 @@ struct MetricFamily {
     name: Option<String>,
     #[prost(string, optional, tag = "2")]
     help: Option<String>,
-    /// 0: counter, 1: gauge, 4: histogram.
+    /// Metric type: 0 for counter, 1 for gauge, 4 for histogram.
     #[prost(int32, optional, tag = "3")]
     kind: Option<i32>,
     #[prost(message, repeated, tag = "4")]
@@ -44,7 +44,7 @@ struct LabelPair {
     value: Option<String>,
 }
 
-/// A gauge or a counter.
+/// Value of a gauge or a counter.
 #[derive(Clone, PartialEq, Message)]
 struct Number {
     #[prost(double, optional, tag = "1")]
@@ -67,7 +67,7 @@ struct Histogram {
     zero_count: Option<u64>,
     #[prost(message, repeated, tag = "12")]
     positive_span: Vec<BucketSpan>,
-    /// Each count less the one before it.
+    /// Differences between consecutive bucket counts.
     #[prost(sint64, repeated, tag = "13")]
     positive_delta: Vec<i64>,
 }
@@ -80,10 +80,11 @@ struct Bucket {
     upper_bound: Option<f64>,
 }
 
-/// Buckets that follow on each other.
+/// Span of consecutive buckets.
 #[derive(Clone, PartialEq, Message)]
 struct BucketSpan {
-    /// Of the first span its first bucket, else how many are empty since the one before.
+    /// Index of the first bucket in the first span. In later spans, the number of empty buckets
+    /// since the previous span.
     #[prost(sint32, optional, tag = "1")]
     offset: Option<i32>,
     #[prost(uint32, optional, tag = "2")]
@@ -145,7 +146,8 @@ fn histogram(durations: &Durations) -> Histogram {
         (before, next) = (count, Some(number + 1));
     }
     if spans.is_empty() {
-        // Else it would be taken for a classic one.
+        // An empty span marks the histogram as native. Without any span it would be taken for a
+        // classic one.
         spans.push(BucketSpan { offset: Some(0), length: Some(0) });
     }
     let bucket =
@@ -169,7 +171,7 @@ mod tests {
     #[test]
     fn buckets_are_spans_and_differences() {
         let mut durations = Durations::default();
-        // The buckets 0, 0, 1 and 8.
+        // The durations are in buckets 0, 0, 1 and 8.
         for seconds in [1.0, 1.0, 1.05, 2.0] {
             durations.add(seconds);
         }

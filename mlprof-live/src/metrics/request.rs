@@ -1,18 +1,18 @@
-//! What a request over HTTP asks for, and whether it may.
+//! Parses and authorises an HTTP request for metrics.
 
 use super::token::Token;
 
-/// What a request's head may have, in bytes.
+/// Maximum size of a request's head in bytes.
 pub(super) const LONGEST: usize = 8 << 10;
 
-/// How the metrics are wanted.
+/// Requested format of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
     Protobuf,
 }
 
-/// What a request is refused with.
+/// Error response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: &'static str,
@@ -37,7 +37,7 @@ const TOKEN: Refusal = refusal(
     "the header Authorization: Bearer must have the token that is in the file that the process named",
 );
 
-/// Reads a request, once its head is whole; `None` until then.
+/// Parses a request. Returns `None` until its head is complete.
 pub(super) fn read(head: &[u8], token: &Token) -> Option<Result<Form, Refusal>> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
@@ -56,7 +56,8 @@ fn understand(request: &httparse::Request<'_, '_>, token: &Token) -> Result<Form
         (first, all.next().is_some())
     };
     match header("host") {
-        // Pages of the network reach this machine by names of their own.
+        // A web page could reach this port through its own host name (DNS rebinding), so the host
+        // is checked.
         (Some(host), false) if is_own(host) => {}
         _ => return Err(HOST),
     }
@@ -84,7 +85,7 @@ fn is_own(host: &[u8]) -> bool {
     ["127.0.0.1", "localhost", "[::1]"].iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
-/// Whether it is liked more than text.
+/// Returns `true` if the client prefers protobuf to text.
 fn wants_protobuf(accept: &str) -> bool {
     let liking = |kinds: &[&str]| {
         let all = accept.split(',').map(|one| one.split(';').map(str::trim).collect::<Vec<_>>());
@@ -104,7 +105,7 @@ fn wants_protobuf(accept: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What Prometheus sends when it takes native histograms.
+    /// Prometheus' header when it accepts native histograms.
     const ACCEPT: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
                           application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
 

@@ -1,10 +1,9 @@
-//! The port, and who is answered there. Hardly more than one request is answered: so it is written here, with bounds that
-//! servers for anything do not have (tiny_http waits for ever for the rest of a request).
+//! HTTP server of the metrics endpoint. It supports little more than one request. General servers
+//! lack the required limits; tiny_http, for example, waits indefinitely for the rest of a request.
 //!
-//! One thread accepts connections and reads the heads of requests; a thread answers only whoever
-//! has sent the token. So clients without it take no thread, and hold no place for longer than it
-//! takes others to come: while eight wait to say who they are, the oldest of them makes room for
-//! the next.
+//! One thread accepts connections and reads the heads of requests. Only a client with a valid token
+//! gets a thread for its answer. Clients without a token therefore cannot exhaust threads, or keep
+//! a slot for long. When all eight waiting slots are taken, a new client replaces the oldest one.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -25,26 +24,27 @@ use crate::descriptor::readable;
 use crate::families::families_and_devices;
 use crate::watcher::Watcher;
 
-/// So many with the token are answered at once, and so many others may be about to send it.
+/// Maximum number of answers that are sent at once, and also of clients that have not sent a token
+/// yet.
 const MOST_CONNECTIONS: usize = 8;
 
-/// Time within which a client must have sent its request.
+/// Timeout for receiving a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Time within which a client must have taken its answer.
+/// Timeout for sending an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often the process looks whether the token is still there, and who has not sent one.
+/// Interval at which the token's file and the waiting clients are checked.
 const LOOK: Duration = Duration::from_millis(2000);
 
-/// Takes the port.
+/// Binds the port.
 pub(super) fn bind(port: u16) -> io::Result<TcpListener> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// Answers from threads of ours: where, and the descriptor.
+/// Starts the server thread. Returns the address and the listening descriptor.
 pub(super) fn listen(
     listener: TcpListener,
     token: Token,
@@ -63,10 +63,10 @@ fn serve(listener: TcpListener, token: &Token, watcher: &Arc<Watcher>) {
         let next = waiting.front().map_or(LOOK, |it| it.until.saturating_duration_since(now));
         let numbers = waiting.iter().map(|it| it.stream.as_raw_fd());
         let ready = readable(std::iter::once(number).chain(numbers), next.min(LOOK));
-        // Before the first look the number may not have been remembered yet.
+        // In the first iteration, the descriptor may not be stored yet.
         if LISTENER.number() >= 0 && !LISTENER.is_own() {
-            // The program has closed all descriptors: the numbers may be those of its own files by
-            // now.
+            // The program has closed all descriptors, so these numbers may already belong to its
+            // own files and must not be closed.
             std::mem::forget((listener, waiting));
             say(format_args!(
                 "mlprof: there are no metrics any more: the program has closed their port"
@@ -92,8 +92,8 @@ fn serve(listener: TcpListener, token: &Token, watcher: &Arc<Watcher>) {
     }
 }
 
-/// Takes a connection. While all places are taken, the one that has waited longest is told to come
-/// later.
+/// Accepts a connection. If all slots are taken, the client that has waited longest is rejected as
+/// busy.
 fn accept(listener: &TcpListener, waiting: &mut VecDeque<Waiting>) {
     match listener.accept() {
         Ok((stream, _)) => {
@@ -105,12 +105,12 @@ fn accept(listener: &TcpListener, waiting: &mut VecDeque<Waiting>) {
             waiting.extend(Waiting::new(stream));
         }
         Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-        // There may be no more files to be opened: that passes.
+        // The process may have reached its limit of open files, which is usually temporary.
         Err(_) => std::thread::sleep(Duration::from_millis(100)),
     }
 }
 
-/// Answers whoever has sent the token from a thread of its own, and tells others why not.
+/// Answers a valid request in a new thread, and rejects any other request with the reason.
 fn reply(client: &mut Waiting, asked: Result<Form, Refusal>, watcher: &Arc<Watcher>) {
     static ANSWERED: AtomicUsize = AtomicUsize::new(0);
     let (form, stream) = match (asked, client.stream.try_clone()) {
@@ -125,7 +125,7 @@ fn reply(client: &mut Waiting, asked: Result<Form, Refusal>, watcher: &Arc<Watch
     let watcher = watcher.clone();
     let work = move || {
         let work = AssertUnwindSafe(|| answer(&stream, form, &watcher));
-        // Whoever is not answered sees the connection close.
+        // If the answer fails, the client sees the connection close.
         let _ = catch_unwind(work);
         drop(stream);
         ANSWERED.fetch_sub(1, Ordering::SeqCst);
@@ -149,7 +149,7 @@ fn answer(stream: &TcpStream, form: Form, watcher: &Watcher) -> io::Result<()> {
     write(stream, &answer, until)
 }
 
-/// A client whose request is not whole.
+/// Client with an incomplete request.
 struct Waiting {
     stream: TcpStream,
     head: Vec<u8>,
@@ -158,7 +158,7 @@ struct Waiting {
 
 enum Progress {
     Waits,
-    /// It has closed, or has taken too long.
+    /// The client has disconnected, or has taken too long.
     Ended,
     Asked(Result<Form, Refusal>),
 }
@@ -169,7 +169,7 @@ impl Waiting {
         Some(Self { stream, head: Vec::new(), until: Instant::now() + HEAD_PATIENCE })
     }
 
-    /// Reads what has come.
+    /// Reads the available bytes.
     fn read(&mut self, is_ready: bool, token: &Token) -> Progress {
         let mut part = [0; 1024];
         let read = if is_ready { (&self.stream).read(&mut part) } else { Ok(0) };
@@ -189,7 +189,7 @@ impl Waiting {
     }
 
     fn refuse(&self, refusal: Refusal) {
-        // Into the system's own buffer, which is empty.
+        // The response fits into the socket's empty send buffer, so the write does not block.
         let _ = (&self.stream).write_all(&refused(refusal));
     }
 }
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn who_does_not_read_is_dropped() {
         let (stream, client) = connected();
-        // More than the system keeps for somebody.
+        // The answer exceeds the socket's buffers.
         let answer = vec![0; 64 << 20];
         let until = Instant::now() + Duration::from_millis(100);
         let error = write(&stream, &answer, until).expect_err("nobody reads");
@@ -258,7 +258,7 @@ mod tests {
         let mut waiting = Waiting::new(stream).expect("it is open");
         waiting.until = Instant::now() + Duration::from_millis(200);
         let asking = std::thread::spawn(move || {
-            // A byte now and then, of a head that has no end.
+            // The client sends single bytes of a head that never ends.
             while client.write_all(b"x").is_ok() {
                 std::thread::sleep(Duration::from_millis(5));
             }

@@ -1,7 +1,8 @@
-//! Metrics as text, in Prometheus' format 0.0.4.
+//! Metrics in Prometheus' text format 0.0.4.
 //!
-//! *Source*: <https://prometheus.io/docs/instrumenting/exposition_formats/>. The crate prometheus-client writes OpenMetrics' text,
-//! of which counters are something else to whoever reads this one.
+//! *Source*: <https://prometheus.io/docs/instrumenting/exposition_formats/>. The crate
+//! prometheus-client writes the OpenMetrics text format, which a reader of this format would
+//! misread for counters.
 
 use std::fmt::Write;
 
@@ -19,7 +20,7 @@ pub(super) fn write(families: &[Family]) -> String {
             Kind::Histogram => "histogram",
         };
         let help = family.help.replace('\\', r"\\").replace('\n', r"\n");
-        // Writing into a text does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "# HELP {0} {help}\n# TYPE {0} {kind}", family.name);
         for metric in &family.metrics {
             write_metric(&mut text, family.name, metric);

@@ -1,4 +1,4 @@
-//! What whoever asks must know: a random text in a file that only its user can read.
+//! Access token for metrics: a random text in a file that only its user can read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use mlprof_events::files;
 use crate::Error;
 use crate::random::random;
 
-/// What a token may have, in bytes.
+/// Maximum size of a token in bytes.
 const LONGEST: u64 = 1024;
 
 const VARIABLE: &str = "MLPROF_METRICS_TOKEN";
 
-/// What is said of tokens: `MLPROF_METRICS_TOKEN`.
+/// Setting of the environment variable `MLPROF_METRICS_TOKEN`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// A random one, in a file of its own.
+    /// A random token in a new file.
     Random,
-    /// That in this file.
+    /// The token in this file.
     In(PathBuf),
     Off,
 }
@@ -34,15 +34,16 @@ impl Wish {
         }
     }
 
-    /// The token that is said, or that there is none; `None` where a random one is wanted.
+    /// Returns the configured token, or one that disables the check. Returns `None` if a random
+    /// token is requested.
     pub(super) fn named(&self) -> Result<Option<Token>, Error> {
         match self {
             Self::Random => Ok(None),
             Self::Off => Ok(Some(Token::OFF)),
             Self::In(path) => match Token::read(path) {
                 Ok(token) => Ok(Some(token)),
-                // Without the value: whoever sets the variable to the token itself does not find it
-                // in a log.
+                // The error omits the value. If a user sets the variable to the token itself, the
+                // token must not appear in a log.
                 Err(error) => {
                     Err(Error::Token { path: format!("${VARIABLE}").into(), source: error })
                 }
@@ -51,7 +52,7 @@ impl Wish {
     }
 }
 
-/// Who may ask.
+/// Token that a request must contain; `None` disables the check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token(Option<String>);
 
@@ -63,15 +64,15 @@ impl Token {
 
     pub(super) const OFF: Self = Self(None);
 
-    /// A random one.
+    /// Returns a random token.
     pub(super) fn random() -> Self {
         Self(Some(format!("{:016x}{:016x}", random(), random())))
     }
 
-    /// Writes it to a new file that only its user can read.
+    /// Writes the token to a new file that only its user can read.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let text = self.0.as_deref().unwrap_or_default();
-        // The name is this process's own: the program that it was before `exec` has left it.
+        // An existing file with this name was left by the same process before `exec`.
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -79,7 +80,7 @@ impl Token {
         files::create_private(path, text.as_bytes())
     }
 
-    /// The one in a file of the user's.
+    /// Reads the token from a user's file.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let text = files::read_text(path, LONGEST)?;
         let text = text.trim();
@@ -90,7 +91,7 @@ impl Token {
         Ok(Self(Some(text.to_owned())))
     }
 
-    /// Whether a header `Authorization` has it.
+    /// Returns `true` if an `Authorization` header contains the token.
     pub(super) fn allows(&self, header: Option<&[u8]>) -> bool {
         let Some(own) = &self.0 else { return true };
         let Some((scheme, given)) = header.and_then(|it| it.split_at_checked(7)) else {
@@ -100,7 +101,7 @@ impl Token {
     }
 }
 
-/// Takes as long wherever they differ.
+/// Compares two texts in constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other));
     one.len() == other.len() && std::hint::black_box(differences) == 0
@@ -137,7 +138,7 @@ mod tests {
         std::fs::write(&path, " \n").expect("written");
         assert!(Token::read(&path).is_err());
         assert!(Token::read(&folder.path().join("none")).is_err());
-        // Whoever takes the variable for the token itself.
+        // The user has mistaken the variable for the token itself.
         let error = Wish::In("s3cret-token".into()).named().expect_err("no file").to_string();
         assert!(error.contains("$MLPROF_METRICS_TOKEN") && !error.contains("s3cret"), "{error}");
     }

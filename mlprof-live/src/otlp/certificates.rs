@@ -1,14 +1,15 @@
-//! Whom to trust where metrics are pushed by https, and as whom.
+//! TLS certificates for pushing metrics over HTTPS.
 
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
-/// By the files that the environment names, each in PEM's form: without them the collector's certificate must be signed by
-/// one of those that Mozilla trusts, and this process has none. `file`: what is in a file, if a variable with this name at
-/// its end names one.
+/// Builds the TLS configuration from the PEM files in the environment. Without them, the
+/// collector's certificate must be signed by an authority that Mozilla trusts, and no client
+/// certificate is sent. `file` returns the content of the file set in the variable with the given
+/// suffix, if any.
 ///
 /// # Errors
 ///
-/// If a file cannot be read, or has not what it should.
+/// Returns an error if a file cannot be read, or if it does not contain the expected PEM items.
 pub(super) fn read(
     file: impl Fn(&str) -> Result<Option<Vec<u8>>, String>,
 ) -> Result<TlsConfig, String> {

@@ -1,4 +1,4 @@
-//! The way to whoever takes the metrics.
+//! HTTP client that pushes metrics to the collector.
 
 use std::io::Write;
 use std::time::Duration;
@@ -15,24 +15,24 @@ use super::settings::Settings;
 
 const PROTOBUF: &str = "application/x-protobuf";
 
-/// So much of an answer is read, in bytes.
+/// Maximum number of bytes to read from an answer.
 const LONGEST_ANSWER: u64 = 64 << 10;
-/// So much of what it says is told, in characters.
+/// Maximum number of characters to print from a collector's message.
 const LONGEST_TOLD: usize = 200;
 
-/// What became of a push.
+/// Result of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     Taken,
-    /// Not all of it was, by what the collector says of it.
+    /// The collector rejected a part of the metrics, with this message.
     Partly(String),
-    /// It would not be taken a second time either, by why.
+    /// Permanent failure with its reason; a retry would not help.
     Refused(String),
-    /// It may be later, if it is so, after this time.
+    /// Temporary failure with its reason, and the delay that the collector requests.
     Later(String, Option<Duration>),
 }
 
-/// What a collector says of an error: `google.rpc.Status`, as far as it is told.
+/// Error body of a collector: `google.rpc.Status`, limited to the used field.
 #[derive(Clone, PartialEq, Message)]
 struct Status {
     #[prost(string, tag = "2")]
@@ -44,10 +44,12 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// Nobody is asked yet. To be called where the environment may be looked at: it may name a proxy.
+    /// Creates a client without connecting. Must be called where reading the environment is safe,
+    /// because it may configure a proxy.
     pub(super) fn new(settings: &Settings) -> Self {
         let patience = Some(settings.patience);
-        // Not one limit for all of it: ureq would look up names in a thread that is not one of ours.
+        // Each phase has its own timeout. With a global one, ureq would resolve names in a thread
+        // that mlprof does not control.
         let config = Agent::config_builder()
             .timeout_connect(patience)
             .timeout_send_request(patience)
@@ -56,7 +58,8 @@ impl Collector {
             .timeout_recv_body(patience)
             .http_status_as_error(false)
             .max_redirects(0)
-            // A forked child keeps none of them, and none is found closed after a minute.
+            // Connections are not reused. A forked child therefore inherits none, and none is found
+            // closed after a minute.
             .max_idle_connections(0)
             .user_agent(concat!("mlprof/", env!("CARGO_PKG_VERSION")));
         let config = if is_own(&settings.url) { config.proxy(None) } else { config };
@@ -65,7 +68,7 @@ impl Collector {
         Self { agent: config.build().into() }
     }
 
-    /// Hands a message over, and waits for the answer.
+    /// Sends a message and waits for the answer.
     pub(super) fn push(&self, settings: &Settings, mut message: Vec<u8>) -> Outcome {
         let mut request = self.agent.post(&settings.url).header(CONTENT_TYPE, PROTOBUF);
         if settings.is_compressed {
@@ -80,14 +83,14 @@ impl Collector {
         }
         match request.send(&message[..]) {
             Ok(answer) => understand(answer),
-            // It would show the URL, which may have a password.
+            // ureq's message would contain the URL, which may include a password.
             Err(ureq::Error::BadUri(_)) => Outcome::Refused("the URL is not valid".to_owned()),
             Err(error) => Outcome::Later(error.to_string(), None),
         }
     }
 }
 
-/// Of this machine: what is said of proxies is not meant for it.
+/// Returns `true` if the URL refers to this machine, for which proxy settings do not apply.
 fn is_own(url: &str) -> bool {
     let Ok(uri) = Uri::try_from(url) else { return false };
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -123,7 +126,7 @@ fn understand(mut answer: Response<Body>) -> Outcome {
     if may_be_taken_later(status) { Outcome::Later(why, after) } else { Outcome::Refused(why) }
 }
 
-/// As the specification has it.
+/// Returns `true` for the status codes that the specification defines as retryable.
 fn may_be_taken_later(status: StatusCode) -> bool {
     [429, 502, 503, 504].contains(&status.as_u16())
 }
@@ -146,13 +149,14 @@ fn partly(body: &[u8]) -> Outcome {
     }
 }
 
-/// In seconds; where it is a date, who waits for longer each time waits for long enough.
+/// Returns the requested delay if it is given in seconds. A date is ignored, because the growing
+/// wait between attempts is sufficient.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
 
-/// Somebody else's words: on one line, and not for ever.
+/// Shortens a collector's message and puts it on one line.
 fn told(said: &str) -> String {
     let plain = |it: char| if it.is_control() { ' ' } else { it };
     let line: String = said.trim().chars().take(LONGEST_TOLD).map(plain).collect();

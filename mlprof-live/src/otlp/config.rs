@@ -1,30 +1,30 @@
-//! Whether metrics are to be pushed, and where.
+//! Push target of the metrics, as configured in the environment.
 
-/// Where all signals go.
+/// Endpoint for all signals.
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-/// Where metrics go.
+/// Endpoint for metrics only.
 const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
 
-/// That they are.
+/// Configured push target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Asked {
-    /// What says so.
+    /// Environment variable that sets the target.
     pub(super) variable: &'static str,
-    /// Where they go.
+    /// URL of the target.
     pub(super) url: String,
 }
 
 impl Asked {
-    /// Where they go, without anything that may be secret.
+    /// Returns the URL without secrets, for messages.
     pub(super) fn shown_url(&self) -> String {
         without_secrets(&self.url)
     }
 }
 
-/// The URL without what stands before an `@`, and without its query and fragment.
+/// Removes the user information before an `@`, the query and the fragment from a URL.
 ///
-/// A password is found also where the URL is not one: without its scheme, or with `@` or `/` in the
-/// password.
+/// Passwords are also removed from invalid URLs, such as those without a scheme or with `@` or `/`
+/// in the password.
 pub(super) fn without_secrets(url: &str) -> String {
     let is_scheme = |text: &str| {
         text.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -38,9 +38,9 @@ pub(super) fn without_secrets(url: &str) -> String {
     let (authority, behind) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let rest = match (authority.rsplit_once('@'), rest.rsplit_once('@')) {
         (Some((_, host)), _) => format!("{host}{behind}"),
-        // What the colon is in front of may be a password with a slash, rather than a port. Either
-        // side of a question mark may be secret then: a password that has one, or a query with an
-        // `@`.
+        // The text after the colon may be a password with a slash instead of a port. With a
+        // question mark, either side may be secret: the password may contain it, or the query may
+        // contain an `@`.
         (None, Some((before, _))) if authority.contains(':') && before.contains(['?', '#']) => {
             "…".to_owned()
         }
@@ -55,7 +55,7 @@ pub(super) fn without_secrets(url: &str) -> String {
     }
 }
 
-/// What the environment says; `None` where it wants none pushed.
+/// Returns the push target of the environment, or `None` if pushing is disabled or not configured.
 pub(super) fn asked(value: &dyn Fn(&str) -> Option<String>) -> Option<Asked> {
     let value = |name: &str| set(value, name);
     let is_off = value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
@@ -64,7 +64,7 @@ pub(super) fn asked(value: &dyn Fn(&str) -> Option<String>) -> Option<Asked> {
     if is_off || !takes_otlp {
         return None;
     }
-    // As it is.
+    // This URL is used unchanged.
     if let Some(url) = value(METRICS_ENDPOINT) {
         return Some(Asked { variable: METRICS_ENDPOINT, url });
     }
@@ -73,7 +73,7 @@ pub(super) fn asked(value: &dyn Fn(&str) -> Option<String>) -> Option<Asked> {
     Some(Asked { variable: ENDPOINT, url })
 }
 
-/// What a variable says; what is empty is not set.
+/// Returns the trimmed value of a variable. An empty value counts as unset.
 pub(super) fn set(value: &dyn Fn(&str) -> Option<String>, name: &str) -> Option<String> {
     value(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Metrics as one message of OTLP.
+//! Encodes metrics as an OTLP message.
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AttributeValue;
@@ -17,21 +17,22 @@ use super::resource::attribute;
 use crate::durations::{BOUNDS, Durations, SCHEMA, ZERO_THRESHOLD};
 use crate::families::family::{Family, Kind, Value};
 
-/// What an exponential histogram may have at most, as the specification has it: where it would have more they are wider.
+/// Maximum number of buckets of an exponential histogram, as in the specification. Larger
+/// histograms are rescaled to wider buckets.
 const MOST_BUCKETS: usize = 160;
 
 const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
-/// How metrics are written.
+/// Options of the encoding.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     pub(super) is_exponential: bool,
-    /// When counting began, in nanoseconds since 1970.
+    /// Time at which counting began, in nanoseconds since 1970.
     pub(super) since: u64,
     pub(super) now: u64,
 }
 
-/// All that is known now.
+/// Encodes all families with at least one metric.
 pub(super) fn write(families: &[Family], resource: &Resource, form: Form) -> Vec<u8> {
     let known = families.iter().filter(|family| !family.metrics.is_empty());
     let scope = InstrumentationScope {
@@ -52,8 +53,8 @@ pub(super) fn write(families: &[Family], resource: &Resource, form: Form) -> Vec
     ExportMetricsServiceRequest { resource_metrics: vec![resource_metrics] }.encode_to_vec()
 }
 
-/// By the name that Prometheus has it by, also after a collector has translated it for Prometheus: that adds no unit where
-/// there is one.
+/// Converts a family. The Prometheus name is kept, also when a collector translates the metrics for
+/// Prometheus, which adds no unit to a name that has one.
 fn metric(family: &Family, form: Form) -> Metric {
     let data = match (family.kind, form.is_exponential) {
         (Kind::Gauge, _) => Data::Gauge(Gauge { data_points: numbers(family, form) }),
@@ -80,7 +81,7 @@ fn metric(family: &Family, form: Form) -> Metric {
     }
 }
 
-/// As UCUM writes it.
+/// Returns the unit in UCUM notation.
 fn unit(name: &str) -> &'static str {
     match name.strip_suffix("_total").unwrap_or(name).rsplit('_').next() {
         Some("seconds") => "s",
@@ -99,7 +100,7 @@ fn attributes(labels: &[(&'static str, String)]) -> Vec<KeyValue> {
 }
 
 fn numbers(family: &Family, form: Form) -> Vec<NumberDataPoint> {
-    // What is so at a moment has no beginning.
+    // A gauge is a momentary value and has no start time.
     let since = if family.kind == Kind::Counter { form.since } else { 0 };
     let points = family.metrics.iter().filter_map(|metric| match metric.value {
         Value::Number(number) => Some(NumberDataPoint {
@@ -158,13 +159,14 @@ fn exponential(
     }
 }
 
-/// With their scale. A bucket is Prometheus' with the number that follows: those here are named by where they begin.
+/// Returns the scale and the buckets. OTLP identifies a bucket by its lower bound and Prometheus by
+/// its upper bound, so indices differ by one.
 fn buckets(durations: &Durations) -> (i32, Buckets) {
     let ends = durations.native.keys().next().zip(durations.native.keys().next_back());
     let Some((first, last)) = ends.map(|(first, last)| (first - 1, last - 1)) else {
         return (SCHEMA, Buckets::default());
     };
-    // Each time two buckets become one.
+    // Each step merges pairs of adjacent buckets.
     let is_too_long = |steps: &i32| ((last >> steps) - (first >> steps)) as usize >= MOST_BUCKETS;
     let steps = (0..).find(|steps| !is_too_long(steps)).unwrap_or_default();
     let offset = first >> steps;
@@ -238,7 +240,8 @@ mod tests {
         assert_eq!((point.count, point.sum), (4, Some(1000.8)));
     }
 
-    /// (base^index, base^(index + 1)], where Prometheus has (base^(index - 1), base^index].
+    /// OTLP buckets are (base^index, base^(index + 1)], and Prometheus buckets are (base^(index -
+    /// 1), base^index].
     #[test]
     fn exponential_buckets_are_named_by_where_they_begin() {
         let (scale, buckets) = buckets(&durations(&[1.0, 1.05, 2.0, 0.0]));

@@ -1,15 +1,17 @@
-//! OpenTelemetry's door: metrics of the training, pushed to a collector that the environment names.
+//! OpenTelemetry push: sends metrics of the training to a collector configured in the environment.
 //!
-//! It is there with `OTEL_EXPORTER_OTLP_ENDPOINT`, or `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT`, in the environment, and reads the
-//! other variables that OpenTelemetry's specification has for it. What is pushed is what Prometheus' door shows, by the same
-//! names: sums and histograms of the whole process, which never go back, so that a push that is lost loses no count.
+//! `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` in the environment
+//! enables it. The other variables of OpenTelemetry's specification are also supported. The pushed
+//! metrics are those of the Prometheus endpoint, with the same names. Sums and histograms are
+//! cumulative over the whole process, so a lost push loses no counts.
 //!
-//! * `asked` is whether the environment wants metrics, and where; `settings` is how.
-//! * `resource` is what is said of the process, `message` how metrics are written.
-//! * `collector` is the way to whoever takes them, `certificates` whom to trust on it, `pusher` the thread that pushes, now and then and once more at the end.
+//! * `config` reads the push target from the environment; `settings` reads the other options.
+//! * `resource` describes the process, and `message` encodes the metrics.
+//! * `collector` is the HTTP client, `certificates` its TLS configuration, and `pusher` the thread
+//!   that pushes periodically and once more at the end.
 //!
-//! The messages are those of the crate opentelemetry-proto. OpenTelemetry's SDK and its exporter count for themselves: they
-//! take no histogram that somebody has counted already, so each duration would be recorded twice.
+//! The messages come from the crate opentelemetry-proto. OpenTelemetry's SDK and its exporter do
+//! not accept existing histograms, so each duration would have to be recorded twice.
 //!
 //! *Source*: <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>,
 //! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>,
@@ -34,7 +36,7 @@ use mlprof_events::environment::variable;
 
 use config::Asked;
 
-/// Has metrics pushed if the environment says so.
+/// Starts pushing metrics if the environment requests it.
 pub(crate) fn start_if_asked() {
     let value = |name: &str| variable(name).map(|it| it.to_string_lossy().into_owned());
     if let Some(asked) = config::asked(&value)

@@ -1,4 +1,5 @@
-//! The thread that pushes: now and then, sooner after a failure that may pass, and once more when the process ends.
+//! Thread that pushes metrics periodically, earlier after a temporary failure, and once more when
+//! the process ends.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,21 +22,21 @@ use crate::random::random;
 use crate::shared::{self, door_is_open};
 use crate::watcher::Watcher;
 
-/// How long the process's end waits for the last push.
+/// Maximum time that the process waits at exit for the last push.
 const PATIENCE_AT_EXIT: Duration = Duration::from_secs(2);
 
-/// After a first failure it is tried again after about so long; twice as long after each further one.
+/// Approximate delay before the first retry. It doubles with each further failure.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// A collector that asks for a longer wait is asked again after this.
+/// Maximum delay between attempts, even if a collector requests a longer one.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-/// The process that pushes; 0 if none does.
+/// Id of the process that pushes, or 0.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static THREAD: OnceLock<Thread> = OnceLock::new();
-/// The process ends: the push that comes now is the last one.
+/// Set when the process ends, so that the next push is the last one.
 static ENDS: AtomicBool = AtomicBool::new(false);
-/// The last push is over, whatever became of it.
+/// Set when the last push is over, regardless of its result.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 struct Pusher {
@@ -43,17 +44,18 @@ struct Pusher {
     collector: Collector,
     watcher: Arc<Watcher>,
     resource: Resource,
-    /// When counting began.
+    /// Time at which counting began, in nanoseconds since 1970.
     since: u64,
-    /// What has been said: the same is not said again.
+    /// Kinds of failures that were already printed, so that each is printed once.
     said: HashSet<&'static str>,
 }
 
-/// Has metrics counted and pushed from here on, to the end of the process, from a thread of ours. To be called once.
+/// Starts counting and pushing metrics in a background thread, until the process ends. Must be
+/// called only once.
 ///
 /// # Errors
 ///
-/// If there is no thread to be had.
+/// Returns an error if the thread cannot be started.
 pub(super) fn start(settings: Settings) -> Result<(), String> {
     mlprof_events::forking::watch();
     families::remember();
@@ -68,13 +70,14 @@ pub(super) fn start(settings: Settings) -> Result<(), String> {
     let thread = thread.map_err(|error| format!("there is no thread to be had: {error}"))?;
     let _ = THREAD.set(thread.thread().clone());
     PROCESS.store(std::process::id(), Ordering::SeqCst);
-    // SAFETY: the function does only what may be done there, and is there as long as the library is. It fails only without
-    // memory: then there is no last push.
+    // SAFETY: `exiting` is an `extern "C"` function of this library and stays valid while it is
+    // loaded. The registration fails only if memory is exhausted, and the last push is then
+    // skipped.
     unsafe { libc::atexit(exiting) };
     Ok(())
 }
 
-/// In nanoseconds since 1970.
+/// Returns the current time in nanoseconds since 1970.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     since.as_nanos() as u64
@@ -82,7 +85,8 @@ fn now() -> u64 {
 
 impl Pusher {
     fn push_on(mut self) {
-        // Whatever happens, nobody waits for this thread once it is gone.
+        // The drop guard also runs if the thread panics, so the end of the process never waits for
+        // a dead thread.
         struct Over;
         impl Drop for Over {
             fn drop(&mut self) {
@@ -105,17 +109,20 @@ impl Pusher {
         }
     }
 
-    /// All that is so now: what was not taken before is in it, too.
+    /// Pushes all current values. Counters are cumulative, so they include the values of failed
+    /// pushes.
     fn push(&self, is_last: bool) -> Outcome {
         let form =
             Form { is_exponential: self.settings.is_exponential, since: self.since, now: now() };
-        // What devices show is not asked for by a process that ends: their libraries end, too.
+        // At the end of the process, devices are not queried, because their libraries may already
+        // be shut down.
         let known = if is_last { families } else { families_and_devices };
         let message = message::write(&known(&self.watcher), &self.resource, form);
         self.collector.push(&self.settings, message)
     }
 
-    /// Each kind of failure once: a training's output is not for its collector's troubles.
+    /// Prints each kind of failure once, so that the training's output is not flooded with
+    /// collector problems.
     fn tell(&mut self, outcome: Outcome) {
         let url = &self.settings.shown_url;
         let (kind, sentence) = match outcome {
@@ -135,7 +142,7 @@ impl Pusher {
     }
 }
 
-/// Waits for so long; whether the process ends, which ends the waiting as well.
+/// Waits for the given time. Returns `true`, possibly earlier, if the process ends.
 fn ends_within(wait: Duration) -> bool {
     let until = Instant::now() + wait;
     loop {
@@ -149,8 +156,9 @@ fn ends_within(wait: Duration) -> bool {
     }
 }
 
-/// How long until the next push. After a failure that may pass the wait grows, up to the usual interval, and differs between
-/// processes, so that those of one training do not all come back at the same moment.
+/// Returns the time until the next push. After a temporary failure, the delay grows up to the usual
+/// interval. It is randomised, so that the processes of one training do not retry at the same
+/// moment.
 fn wait_after(outcome: &Outcome, failures: u32, interval: Duration, random: u64) -> Duration {
     match outcome {
         Outcome::Later(_, Some(asked_for)) => {
@@ -167,7 +175,7 @@ fn wait_after(outcome: &Outcome, failures: u32, interval: Duration, random: u64)
 }
 
 extern "C" fn exiting() {
-    // In a forked child there is no such thread.
+    // A forked child does not have this thread.
     if PROCESS.load(Ordering::SeqCst) != std::process::id() {
         return;
     }
@@ -179,7 +187,7 @@ extern "C" fn exiting() {
     while !IS_OVER.load(Ordering::SeqCst) {
         if began.elapsed() >= PATIENCE_AT_EXIT {
             let seconds = PATIENCE_AT_EXIT.as_secs();
-            // This is called from C, which no panic may reach.
+            // This handler is called from C, so no panic may escape.
             let _ = catch_unwind(|| {
                 say(format_args!(
                     "mlprof: the last metrics were not taken within {seconds} s: the process ends without"

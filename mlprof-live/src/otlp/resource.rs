@@ -1,4 +1,4 @@
-//! What is said of the process whose metrics they are.
+//! OpenTelemetry resource that describes this process.
 
 use mlprof_core::RunContext;
 use mlprof_events::program_name;
@@ -9,16 +9,16 @@ use opentelemetry_proto::tonic::resource::v1::Resource;
 
 use crate::random::random;
 
-/// Of this process, with what its user says of it, which goes before what is known. To be called where the environment
-/// may be looked at.
+/// Returns the resource of this process. Attributes set by the user override the default ones. Must
+/// be called where reading the environment is safe.
 pub(super) fn resource(said: &[(String, String)]) -> Resource {
     let program = program_name().unwrap_or_default();
     let run = RunContext::from_environment();
     let text = |value: &str| Value::StringValue(value.to_owned());
     let known = [
-        // As the specification has it where nobody has said a name.
+        // The specification prescribes this default name.
         ("service.name", text(&format!("unknown_service:{program}"))),
-        // Two runs of one program at once are two.
+        // A random id distinguishes concurrent runs of the same program.
         ("service.instance.id", text(&random_uuid([random(), random()]))),
         ("host.name", text(&host_name())),
         ("process.pid", Value::IntValue(std::process::id().into())),
@@ -41,7 +41,7 @@ pub(super) fn attribute(key: &str, value: Value) -> KeyValue {
     KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
 }
 
-/// Version 4, by RFC 9562.
+/// Formats a version 4 UUID, as in RFC 9562.
 fn random_uuid([high, low]: [u64; 2]) -> String {
     let high = high & !0xf000 | 0x4000;
     let low = low & !(0xc << 60) | 0x8 << 60;

@@ -1,4 +1,4 @@
-//! How metrics are pushed, as the environment says by OpenTelemetry's variables.
+//! Reads the push settings from OpenTelemetry's environment variables.
 
 use std::time::Duration;
 
@@ -7,53 +7,53 @@ use ureq::http::{HeaderName, HeaderValue, Uri};
 
 use super::config::{Asked, set};
 
-/// What the specification has where nothing is said, in milliseconds.
+/// Default interval and timeout of the specification, in milliseconds.
 const INTERVAL: u64 = 60_000;
 const PATIENCE: u64 = 10_000;
 
-/// Bytes of a certificate or a key, at most.
+/// Maximum size of a certificate or key file in bytes.
 #[cfg(feature = "otlp-tls")]
 const LONGEST_FILE: u64 = 16 << 20;
 
-/// In the form of its messages.
+/// Supported OTLP protocol.
 const PROTOCOL: &str = "http/protobuf";
 
-/// How, and what of it cannot be.
+/// Push settings, and the problems found while reading them.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) url: String,
-    /// The same, as it may be shown.
+    /// URL without secrets, for messages.
     pub(super) shown_url: String,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    /// By gzip.
+    /// Enables gzip compression.
     pub(super) is_compressed: bool,
-    /// How long connecting may take, sending, and the answer, each.
+    /// Timeout of each phase: connecting, sending, and receiving the answer.
     pub(super) patience: Duration,
     pub(super) interval: Duration,
-    /// Histograms are exponential ones, and not ones of explicit buckets.
+    /// `true` for exponential histograms, `false` for histograms with explicit buckets.
     pub(super) is_exponential: bool,
-    /// Whom to trust.
+    /// TLS configuration.
     #[cfg(feature = "otlp-tls")]
     pub(super) tls: ureq::tls::TlsConfig,
-    /// What is to be said of the process.
+    /// Resource attributes set by the user.
     pub(super) resource: Vec<(String, String)>,
-    /// What is done otherwise than the environment asks, or not at all.
+    /// Settings that are ignored or replaced, with the reason.
     pub(super) problems: Vec<String>,
 }
 
-/// The environment, and what is wrong with it.
+/// Environment reader that collects problems.
 struct Reader<'value> {
     value: &'value dyn Fn(&str) -> Option<String>,
     problems: Vec<String>,
 }
 
 impl Reader<'_> {
-    /// With the name of the variable.
+    /// Returns the name and value of a variable, if it is set.
     fn of(&self, name: &str) -> Option<(String, String)> {
         set(self.value, name).map(|value| (name.to_owned(), value))
     }
 
-    /// What is said of metrics goes before what is said of all signals.
+    /// Returns an exporter variable. The variable for metrics overrides the one for all signals.
     fn of_exporter(&self, name: &str) -> Option<(String, String)> {
         let of_metrics = self.of(&format!("OTEL_EXPORTER_OTLP_METRICS_{name}"));
         of_metrics.or_else(|| self.of(&format!("OTEL_EXPORTER_OTLP_{name}")))
@@ -72,7 +72,7 @@ impl Reader<'_> {
         Duration::from_millis(read.unwrap_or(otherwise))
     }
 
-    /// One of two words; the first one if nothing is said.
+    /// Returns `true` if the variable has the second of two words. The first word is the default.
     fn is_second(&mut self, said: Option<(String, String)>, words: [&str; 2]) -> bool {
         let Some((name, text)) = said else { return false };
         let place = words.iter().position(|word| text.eq_ignore_ascii_case(word));
@@ -84,7 +84,8 @@ impl Reader<'_> {
         place == Some(1)
     }
 
-    /// `a=b,c=d`, of which values may have `%20`. What they are is not told: they may be secrets.
+    /// Parses `a=b,c=d`, in which values may be percent-encoded. Problems omit the values, which
+    /// may be secrets.
     fn pairs(&mut self, said: Option<(String, String)>) -> Vec<(String, String)> {
         let Some((name, text)) = said else { return Vec::new() };
         let mut pairs = Vec::new();
@@ -110,7 +111,8 @@ impl Reader<'_> {
                 (Ok(name), Err(_)) => {
                     self.problems.push(format!("{variable}: {name} is no header of HTTP"));
                 }
-                // Not a name: it may be a value, as in `authorization: Bearer secret=`.
+                // The key is not printed, because it may be a part of the value, as in
+                // `authorization: Bearer secret=`.
                 (Err(_), _) => {
                     self.problems.push(format!("{variable}: one of its keys is no header of HTTP"));
                 }
@@ -126,7 +128,7 @@ impl Reader<'_> {
         read.map(Some).map_err(|error| format!("{variable}={path} cannot be read: {error}"))
     }
 
-    /// Service, and what else is said of it.
+    /// Returns the service name and the other resource attributes.
     fn resource(&mut self) -> Vec<(String, String)> {
         let said = self.of("OTEL_RESOURCE_ATTRIBUTES");
         let mut resource = self.pairs(said);
@@ -139,11 +141,11 @@ impl Reader<'_> {
 }
 
 impl Settings {
-    /// What the environment says.
+    /// Reads the settings from the environment.
     ///
     /// # Errors
     ///
-    /// If nothing can be pushed in that way.
+    /// Returns an error if the settings do not allow pushing.
     pub(super) fn read(
         asked: &Asked,
         value: &dyn Fn(&str) -> Option<String>,
@@ -186,7 +188,8 @@ impl Settings {
     }
 }
 
-/// Whether something can be pushed there. What is wrong is told without the place, which may have a password.
+/// Checks that metrics can be pushed to the URL. The error omits the URL, which may contain a
+/// password.
 fn check(url: &str) -> Result<(), String> {
     let uri = Uri::try_from(url).map_err(|error| format!("it is no URL: {error}"))?;
     match uri.scheme_str() {

@@ -1,4 +1,4 @@
-//! Answers that are made at once: what the process does, its reports so far, what its threads are in.
+//! Answers that need no waiting: the state, the current reports and the open actions of threads.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) fn state(watcher: &Watcher) -> ProcessState {
     }
 }
 
-/// What the program has chosen, and `mlprof run`.
+/// Returns the active profilers of the program and of `mlprof run`.
 fn all_measuring() -> Vec<Arc<dyn Profiler>> {
     let mut all = measuring();
     if let Some(run) = profiler_of_run() {
@@ -63,7 +63,8 @@ pub(super) fn report() -> Answer {
 pub(super) fn dump(with_stacks: bool) -> Dump {
     let reports = reports();
     let mut threads: Vec<OpenThread> = Vec::new();
-    // The first that knows of open actions: others would say the same again.
+    // Only the first report with open actions is used, because the other reports would repeat the
+    // same ones.
     let open = reports.iter().map(Report::open).find(|open| !open.is_empty()).unwrap_or_default();
     for action in open {
         let entry = OpenAction { action: action.action.clone(), seconds: action.elapsed_seconds };

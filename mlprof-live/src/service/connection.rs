@@ -1,4 +1,4 @@
-//! What is asked over one connection.
+//! Handles the requests of one connection.
 
 use std::io::{self, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -19,16 +19,16 @@ use crate::requester::Requester;
 use crate::shared;
 use crate::watcher::{Following, Watcher};
 
-/// Time within which a request must have come, and an answer must have been taken, each as a whole.
+/// Timeout for receiving a complete request, and for sending a complete answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often a process that waits looks whether the other side is still there.
+/// Interval at which a waiting process checks that the client is still connected.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// From one answer to the next of those who follow, at least.
+/// Minimum interval between the states sent to a following client, in milliseconds.
 const SHORTEST_INTERVAL: u64 = 50;
 
-/// Answers until the other side closes, or does not read.
+/// Answers requests until the client disconnects or stops reading.
 pub(super) fn serve(stream: &UnixStream, peer: Peer) {
     let Some(watcher) = shared::watcher() else { return };
     let timed = Timed::new(stream, PATIENCE);
@@ -62,7 +62,7 @@ pub(super) fn serve(stream: &UnixStream, peer: Peer) {
     }
 }
 
-/// What a line asks for, or what is wrong with it.
+/// Parses a request. Returns an error message if it is invalid.
 fn understand(line: &[u8]) -> Result<Request, String> {
     let version = serde_json::from_slice::<serde_json::Value>(line)
         .map_err(|error| format!("the request is no JSON: {error}"))?;
@@ -126,7 +126,7 @@ fn answer(
     }
 }
 
-/// Waits for so long, or until the other side has gone.
+/// Waits for the interval, or until the client disconnects.
 fn wait(stream: &UnixStream, interval: Duration) {
     let until = Instant::now() + interval;
     loop {

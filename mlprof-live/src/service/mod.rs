@@ -1,4 +1,4 @@
-//! The local door: a Unix socket, and the threads that answer there.
+//! Local endpoint: a Unix socket and its threads.
 
 pub(crate) mod answers;
 mod connection;
@@ -19,16 +19,17 @@ use crate::Error;
 use crate::launch;
 use crate::shared::door_is_open;
 
-/// Folders where the socket can be, as the environment was when the process began to listen:
-/// threads of ours do not look at it.
+/// Folders for the socket, read from the environment when the process begins to listen. Background
+/// threads do not read the environment.
 static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
 
-/// Folders for sockets and tokens. The first call must be where the environment may be looked at.
+/// Returns the folders for sockets and tokens. The first call must be where reading the environment
+/// is safe.
 pub(crate) fn remembered_folders() -> &'static [PathBuf] {
     FOLDERS.get_or_init(folders)
 }
 
-/// Has this process listen.
+/// Makes this process listen on its socket.
 pub(crate) fn start() -> Result<(), Error> {
     uncounted(|| {
         mlprof_events::forking::watch();
@@ -41,12 +42,13 @@ pub(crate) fn start() -> Result<(), Error> {
     })
 }
 
-/// Has it listen no more: another copy of this crate does so, at the same place.
+/// Stops listening, because another copy of this crate takes over at the same path.
 pub(crate) fn stop() {
     uncounted(socket::close);
 }
 
-/// A forked child has neither its parent's thread nor its socket: it gets its own when a stage begins in it.
+/// Opens a new socket in a forked child when a stage begins there. The child inherits neither the
+/// thread nor the socket of its parent.
 fn listen_after_fork() {
     if !socket::is_of_this_process()
         && let Err(error) = start()

@@ -1,13 +1,14 @@
-//! Whoever is at the other end.
+//! Checks the other end of a connection.
 
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-/// Whether the other side has closed, which is seen without reading what it has written.
+/// Returns `true` if the peer has disconnected. Data that it has sent is not consumed.
 pub(super) fn has_gone(stream: &UnixStream) -> bool {
     let mut byte = 0_u8;
-    // SAFETY: the byte is there, and the descriptor is open.
+    // SAFETY: `byte` is a local variable that is valid for a write of one byte during the call. The
+    // stream keeps the descriptor open.
     let read = unsafe {
         libc::recv(
             stream.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! A recording, from the request to the bytes of its trace.
+//! Performs a recording, from the request to the bytes of its trace.
 
 use std::io::{self, Write};
 use std::panic::catch_unwind;
@@ -22,19 +22,19 @@ use crate::requester::Requester;
 use crate::watcher::Watcher;
 use crate::{samples, shared};
 
-/// How often is looked whether the other side is still there, and at the clock.
+/// Interval at which the client's connection and the recording's deadline are checked.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
-/// How long the end of the process waits for recordings that are on their way.
+/// Maximum time that the process waits at exit for active recordings.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Time within which the line that says that a recording has begun must have been taken.
+/// Timeout for sending the line that announces the start of a recording.
 const TAKES_A_LINE: Duration = Duration::from_secs(10);
 
-/// Recordings that are not in the hands of those who asked.
+/// Number of recordings that their requesters have not received completely.
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
-/// While it lives a recording is under way.
+/// RAII guard that counts one active recording.
 pub(crate) struct UnderWay(());
 
 impl UnderWay {
@@ -50,14 +50,15 @@ impl Drop for UnderWay {
     }
 }
 
-/// The process ends: whoever has asked for a recording gets what there is of it.
+/// Delivers the data recorded so far when the process ends.
 pub(crate) fn deliver_at_exit() {
     if UNDER_WAY.load(Ordering::SeqCst) == 0 {
         return;
     }
     let began = Instant::now();
     while UNDER_WAY.load(Ordering::SeqCst) > 0 && began.elapsed() < PATIENCE {
-        // This is called from C, which no panic may reach. Again and again: another one may have waited for this one.
+        // This handler is called from C, so no panic may escape. The loop ends recordings
+        // repeatedly, because another request may have waited for the first one.
         let _ = catch_unwind(|| {
             shared::watcher().map(|watcher| watcher.end_any("the process ended meanwhile"))
         });
@@ -65,25 +66,25 @@ pub(crate) fn deliver_at_exit() {
     }
 }
 
-/// What is handed over.
+/// Recording to send to the client.
 pub(super) struct Delivery {
     pub(super) recorded: Recorded,
     pub(super) trace: Vec<u8>,
-    /// The report of samples, if they were asked for.
+    /// Report of samples, if requested.
     pub(super) samples: Option<String>,
 }
 
 impl Delivery {
-    /// Bytes that the process keeps until they are taken.
+    /// Returns the number of bytes that the process keeps until the client has received them.
     pub(super) fn bytes(&self) -> u64 {
         self.recorded.bytes + self.recorded.sample_bytes.unwrap_or_default()
     }
 }
 
-/// That, or why there is none.
+/// Delivery, or the reason why there is none.
 type Outcome = Result<Delivery, String>;
 
-/// Takes the wish back if whoever asked is not there any more, or the answer cannot be made.
+/// Guard that cancels the request when it is dropped, for example because the client disconnected.
 struct Asked<'watcher>(&'watcher Watcher, u64);
 
 impl Drop for Asked<'_> {
@@ -92,7 +93,7 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// Has something recorded and waits for it.
+/// Records as requested and waits for the result.
 pub(super) fn record(
     watcher: &Arc<Watcher>,
     stream: &Timed<'_>,
@@ -139,7 +140,7 @@ pub(super) fn record(
     Ok(written(&cycle, &wishes, notes, samples))
 }
 
-/// Which of the processes that train together this one is.
+/// Returns the rank and world size of this process's training.
 fn run_of(watcher: &Watcher) -> RunContext {
     let training = watcher.states().0.into_iter().next();
     let run = |it: TrainingState| RunContext {
@@ -150,7 +151,7 @@ fn run_of(watcher: &Watcher) -> RunContext {
     training.map(run).unwrap_or_default()
 }
 
-/// Whether there can ever be what was asked for.
+/// Checks that the request can be fulfilled at all.
 fn can_be_had(wishes: &RecordRequest) -> Result<(), String> {
     match why_no_steps() {
         Some(why) if wishes.steps.is_some() => {
@@ -160,7 +161,7 @@ fn can_be_had(wishes: &RecordRequest) -> Result<(), String> {
     }
 }
 
-/// The trace of a cycle.
+/// Writes the trace of a cycle and builds the delivery.
 fn written(
     cycle: &Cycle,
     wishes: &RecordRequest,
@@ -185,7 +186,7 @@ fn written(
     Ok(Delivery { recorded, trace, samples })
 }
 
-/// Adds what a cycle lacks of what was asked for: how many ops it has.
+/// Adds notes about requested data that the cycle lacks. Returns the number of ops in the cycle.
 pub(crate) fn complete_notes(
     cycle: &Cycle,
     wishes: &RecordRequest,
@@ -204,7 +205,7 @@ pub(crate) fn complete_notes(
     ops
 }
 
-/// The trace of a cycle, compressed by gzip.
+/// Returns the trace of a cycle, compressed by gzip.
 pub(crate) fn compressed(cycle: &Cycle) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     kineto::write(cycle, "recorded on demand", &mut encoder)?;

@@ -1,5 +1,5 @@
-//! The socket of this process: made, made again where it was removed, removed at the end, and not a
-//! forked child's.
+//! Socket of this process. It is restored if its file is removed, removed when the process ends,
+//! and not shared with forked children.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -21,29 +21,30 @@ use crate::descriptor::{Descriptor, readable};
 use crate::own_file::OwnFile;
 use crate::{Error, tallies};
 
-/// So many may ask at once.
+/// Maximum number of concurrent connections.
 pub(super) const MOST_CONNECTIONS: usize = 16;
 
-/// How often the process looks whether its socket is still there. The system removes
-/// `/run/user/{user}` at the user's last logout, and a training may go on.
+/// Interval at which the process checks its socket file. The system removes `/run/user/{user}` when
+/// the user logs out completely, although a training may continue.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// The process that listens; 0 if none does.
+/// Id of the process that listens, or 0.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// What a forked child has to close: as long as it has them open, nobody sees that its parent is gone.
+/// Descriptors that a forked child closes. If the child kept them open, clients would not notice
+/// the parent's end.
 static LISTENER: Descriptor = Descriptor::none();
 static CONNECTIONS: [Descriptor; MOST_CONNECTIONS] =
     [const { Descriptor::none() }; MOST_CONNECTIONS];
-/// The socket's file, which is removed at the end.
+/// Path of the socket file, which is removed when the process ends.
 static FILE: OwnFile = OwnFile::none();
 
-/// Whether this process listens, and not only the one that it is a forked child of.
+/// Returns `true` if this process listens, and not only its parent.
 pub(super) fn is_of_this_process() -> bool {
     PROCESS.load(Ordering::SeqCst) == std::process::id()
 }
 
-/// Makes the socket, if there is none, in the first of the folders that can be used, and the thread
-/// that answers there.
+/// Creates the socket in the first usable folder and starts its thread, unless this process already
+/// listens.
 pub(super) fn listen(folders: &'static [PathBuf]) -> Result<(), Error> {
     static LISTENING: Mutex<()> = Mutex::new(());
     let _listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +53,8 @@ pub(super) fn listen(folders: &'static [PathBuf]) -> Result<(), Error> {
     }
     let listener = make(folders)?;
     own_thread::spawn("mlprof-live", move || serve(listener, folders)).map_err(|error| {
-        // The socket was closed with the work of the thread.
+        // The listener was moved into the thread's closure, which was dropped, so the socket is
+        // already closed.
         let path = FILE.path().unwrap_or_default();
         FILE.remove();
         LISTENER.take();
@@ -60,9 +62,10 @@ pub(super) fn listen(folders: &'static [PathBuf]) -> Result<(), Error> {
     })?;
     static AT_END: Once = Once::new();
     AT_END.call_once(|| {
-        // SAFETY: both functions do only what may be done in such handlers, and stay as long as the
-        // library does. They fail only without memory: then the socket stays, which `mlprof ps`
-        // removes.
+        // SAFETY: both handlers are `extern "C"` functions of this library and stay valid while it
+        // is loaded. `forked` only uses atomics and system calls, as required in a forked child.
+        // The registrations fail only if memory is exhausted. The socket file then remains, and
+        // `mlprof ps` removes it.
         unsafe {
             libc::pthread_atfork(None, None, Some(forked));
             libc::atexit(exiting);
@@ -72,13 +75,14 @@ pub(super) fn listen(folders: &'static [PathBuf]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the socket.
+/// Creates the socket.
 fn make(folders: &[PathBuf]) -> Result<UnixListener, Error> {
     let identity = ProcessIdentity::own();
-    // A child that is forked in between would keep it open.
+    // Forks are blocked meanwhile, because a forked child would keep the new socket open.
     apart_from_forks(|| {
         in_first_usable(folders, |folder| match make_in(folder, &identity) {
-            // Another copy of this crate has it: there is no use in a second socket elsewhere.
+            // Another copy of this crate owns the socket, so a second one in another folder would
+            // be useless.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 Ok(Err(Error::Socket { path: socket_of(folder, &identity), source: error }))
             }
@@ -95,7 +99,7 @@ fn make_in(folder: &Path, identity: &ProcessIdentity) -> io::Result<UnixListener
     Ok(listener)
 }
 
-/// Ends what [`listen`] began: the socket is gone, and the thread ends.
+/// Removes the socket and ends the thread that [`listen`] started.
 pub(super) fn close() {
     if !is_of_this_process() {
         return;
@@ -105,8 +109,8 @@ pub(super) fn close() {
     let is_own = LISTENER.is_own();
     let listener = LISTENER.take();
     if is_own {
-        // SAFETY: `shutdown` takes two integers. The thread that waits at this socket has it open,
-        // and closes it when this has woken it.
+        // SAFETY: `shutdown` takes two integers and no pointers. The server thread owns the open
+        // descriptor, and closes it only after this call has woken the thread.
         unsafe { libc::shutdown(listener, libc::SHUT_RDWR) };
     }
 }
@@ -118,10 +122,11 @@ extern "C" fn exiting() {
     }
 }
 
-/// In a child, which has only the thread that forked.
+/// Runs in a forked child, which only has the forking thread.
 extern "C" fn forked() {
     tallies::forked();
-    // In a namespace of its own the child may have its parent's number.
+    // The id alone would be ambiguous, because a child in a new PID namespace may have its parent's
+    // process id.
     PROCESS.store(0, Ordering::SeqCst);
     LISTENER.close_in_child();
     CONNECTIONS.iter().for_each(Descriptor::close_in_child);
@@ -132,7 +137,7 @@ fn serve(mut listener: UnixListener, folders: &'static [PathBuf]) {
     loop {
         let number = listener.as_raw_fd();
         let is_ready = readable([number], LOOK)[0];
-        // Somebody has had it listen no more.
+        // `close` was called.
         if LISTENER.number() != number {
             return;
         }
@@ -141,7 +146,7 @@ fn serve(mut listener: UnixListener, folders: &'static [PathBuf]) {
             match listener.accept() {
                 Ok((stream, _)) => welcome(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // There may be no more files to be opened: that passes.
+                // The process may have reached its limit of open files, which is usually temporary.
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
             }
         } else if !is_own || !FILE.is_there() {
@@ -149,8 +154,8 @@ fn serve(mut listener: UnixListener, folders: &'static [PathBuf]) {
                 Ok(again) => {
                     let before = std::mem::replace(&mut listener, again);
                     if !is_own {
-                        // The program has closed all descriptors: the number may be one of its own
-                        // by now.
+                        // The program has closed all descriptors, so this number may already belong
+                        // to its own file and must not be closed.
                         std::mem::forget(before);
                     }
                 }
@@ -167,27 +172,27 @@ fn serve(mut listener: UnixListener, folders: &'static [PathBuf]) {
     }
 }
 
-/// Somebody has connected.
+/// Accepts or rejects a new connection.
 fn welcome(stream: UnixStream) {
-    // Where connections are as their listener is.
+    // On some systems, a connection inherits the listener's non-blocking mode.
     if stream.set_nonblocking(false).is_err() {
         return;
     }
     let refuse = |message: String| {
         let _ = stream.set_nonblocking(true);
-        // Into the system's own buffer, which is empty. Whoever does not hear it sees the
-        // connection close.
+        // The message fits into the socket's empty send buffer. If the write fails, the client sees
+        // the connection close.
         let _ = write_line(&stream, &Answer::Error { message });
     };
     let peer = match peer(&stream) {
-        // Root may do anything anyway.
+        // Root is accepted, because it can control any process anyway.
         Ok(peer) if may_ask(peer.user, is_own_user) => peer,
         _ => return refuse("this process belongs to another user".to_owned()),
     };
     let Some(place) = Place::take(&stream) else {
         return refuse(format!("{MOST_CONNECTIONS} others ask this process at this moment"));
     };
-    // Where there is no thread for it the connection closes.
+    // If no thread can be started, the connection closes.
     let _ = own_thread::spawn("mlprof-live-door", move || {
         connection::serve(&stream, peer);
         drop(place);
@@ -199,7 +204,7 @@ fn may_ask(user: u32, is_own: impl Fn(u32) -> bool) -> bool {
     is_own(user) || user == 0
 }
 
-/// One of the connections that there may be.
+/// Index of a connection slot.
 struct Place(usize);
 
 impl Place {

@@ -1,12 +1,12 @@
-//! Reading and writing with one deadline for all of it.
+//! Reads and writes with a common deadline.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// A connection whose reads and writes fail after a deadline, however many there are: whoever takes
-/// a byte now and then holds nothing for longer than whoever takes none.
+/// Connection whose reads and writes fail after a deadline, regardless of their number. A client
+/// that sends or receives single bytes therefore cannot occupy a slot for longer.
 pub(super) struct Timed<'stream> {
     stream: &'stream UnixStream,
     until: Cell<Instant>,
@@ -17,7 +17,7 @@ impl<'stream> Timed<'stream> {
         Self { stream, until: Cell::new(Instant::now() + within) }
     }
 
-    /// Sets a new deadline, for what comes next.
+    /// Sets a new deadline for the next reads and writes.
     pub(super) fn allow(&self, within: Duration) {
         self.until.set(Instant::now() + within);
     }

@@ -1,4 +1,4 @@
-//! How long calls took: how many, together, and how that is distributed.
+//! Durations of calls: their number, sum and distribution.
 
 use mlprof_core::simple::Distribution;
 
@@ -11,7 +11,7 @@ pub(crate) struct Durations {
 }
 
 impl Durations {
-    /// A call is over.
+    /// Adds a finished call.
     pub(crate) fn add(&mut self, ticks: u64) {
         self.calls += 1;
         self.ticks = self.ticks.saturating_add(ticks);
@@ -24,7 +24,8 @@ impl Durations {
         self.distribution.merge(&other.distribution);
     }
 
-    /// The duration that this share of all calls does not exceed, in ticks, to an eighth; `None` of no calls.
+    /// Returns the duration in ticks that a share of all calls does not exceed, with a precision of
+    /// one eighth. Returns `None` if there are no calls.
     pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
         (self.calls > 0).then(|| self.distribution.quantile(share))
     }

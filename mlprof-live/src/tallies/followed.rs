@@ -1,4 +1,4 @@
-//! Who counts actions now, found by one load for each of them.
+//! Active counter of actions, which threads find with one atomic load per action.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,16 +10,17 @@ use mlprof_events::clock::Rate;
 
 use super::{Tallies, thread};
 
-/// What counts actions while somebody follows them.
+/// Handle to the tallies that are active while clients follow the process.
 #[derive(Default)]
 pub(crate) struct Followed {
-    /// The number of `tallies`; 0 if there are none. What threads look at for each action.
+    /// Number of the active tallies, or 0. Threads load it for each action. It is stored with
+    /// `Release` after `tallies`, so a thread that loads it with `Acquire` also sees these tallies.
     number: AtomicU64,
     tallies: ArcSwapOption<Tallies>,
 }
 
 impl Followed {
-    /// Has actions counted from here on.
+    /// Starts counting actions in new tallies.
     pub(crate) fn begin(&self) -> Arc<Tallies> {
         let tallies = Tallies::new();
         self.tallies.store(Some(tallies.clone()));
@@ -27,13 +28,13 @@ impl Followed {
         tallies
     }
 
-    /// Nobody looks any more.
+    /// Stops counting actions.
     pub(crate) fn end(&self) {
         self.number.store(0, Ordering::Relaxed);
         self.tallies.store(None);
     }
 
-    /// What counts actions now. In a forked child nobody does whose parent was followed.
+    /// Returns the active tallies. In a forked child, the tallies of its parent do not count.
     pub(crate) fn tallies(&self) -> Option<Arc<Tallies>> {
         if self.number.load(Ordering::Acquire) == 0 {
             return None;
@@ -41,7 +42,7 @@ impl Followed {
         self.tallies.load_full().filter(|tallies| tallies.is_of_this_process())
     }
 
-    /// The number of what counts this action.
+    /// Returns the number of the tallies that count this action, if any.
     #[inline(always)]
     fn number_for(&self, action: Action) -> Option<u64> {
         let number = self.number.load(Ordering::Acquire);
@@ -49,7 +50,7 @@ impl Followed {
         (number != 0 && is_told()).then_some(number)
     }
 
-    /// An action begins on this thread.
+    /// Records the start of an action on this thread.
     #[inline]
     pub(crate) fn start(&self, action: Action) {
         if let Some(number) = self.number_for(action) {
@@ -57,7 +58,7 @@ impl Followed {
         }
     }
 
-    /// An action ends on this thread.
+    /// Records the end of an action on this thread.
     #[inline]
     pub(crate) fn stop(&self, action: Action) {
         if let Some(number) = self.number_for(action) {
@@ -65,13 +66,14 @@ impl Followed {
         }
     }
 
-    /// Whether this thread is in an action.
+    /// Returns `true` if the action is open on this thread.
     pub(crate) fn is_open(&self, action: Action) -> bool {
         let tallies = self.tallies();
         tallies.and_then(|it| it.here(|table| table.is_open(action))).unwrap_or(false)
     }
 
-    /// For how long this thread has waited for data since this was last asked; `None` where nobody looks.
+    /// Returns the time that this thread has waited for data since the last call. Returns `None` if
+    /// no client follows.
     pub(crate) fn take_waited(&self) -> Option<Duration> {
         let ticks = self.tallies()?.here(thread::Table::take_waited)?;
         let waited = if ticks == 0 { 0 } else { Rate::calibrated().nanoseconds(ticks) };

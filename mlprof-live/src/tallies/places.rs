@@ -1,45 +1,46 @@
-//! Where actions are: which one inside of which.
+//! Places of actions, which describe their nesting.
 
 use std::collections::{HashMap, HashSet};
 
 use mlprof_core::Action;
 
-/// So many are told apart; the calls of further ones are counted together.
+/// Maximum number of places. Calls in further places are only counted in total.
 pub(crate) const MOST_PLACES: usize = 512;
 
-/// What is around an action that nothing is around.
+/// Parent of a top-level action.
 pub(super) const OUTSIDE: u32 = u32::MAX;
-/// The place of an action for which there was no room.
+/// Place of an action when the maximum number is reached.
 pub(super) const NO_ROOM: u32 = u32::MAX - 1;
 
-/// An action inside of another.
+/// An action together with its parent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     around: u32,
     action: Action,
 }
 
-/// All places that are known, by number.
+/// All known places, indexed by number.
 #[derive(Default)]
 pub(super) struct Places {
     all: Vec<Place>,
     numbers: HashMap<Place, u32>,
-    /// What goes on from step to step, as an epoch does. Whoever begins to look in the middle of it has not seen it begin,
-    /// so that what is inside of it is told as if it was not there.
+    /// Actions that span several steps, such as an epoch. A client that begins to follow in the
+    /// middle of such an action has not seen its start. These actions are therefore skipped as
+    /// parents in the output.
     around_steps: HashSet<Action>,
 }
 
-/// An action inside of another, as it is told.
+/// Place as reported to clients.
 pub(super) struct ToldPlace {
     pub(super) action: Action,
-    /// What is around it, by its place among those that are told.
+    /// Index of the parent among the reported places.
     pub(super) around: Option<usize>,
-    /// All places that are told as this one.
+    /// Numbers of all places that are merged into this one.
     pub(super) numbers: Vec<usize>,
 }
 
 impl Places {
-    /// The number of an action inside of another.
+    /// Returns the number of the place of an action inside a parent.
     pub(super) fn number(&mut self, around: u32, action: Action) -> u32 {
         let place = Place { around, action };
         if let Some(number) = self.numbers.get(&place) {
@@ -60,7 +61,7 @@ impl Places {
         }
     }
 
-    /// All, each after what is around it.
+    /// Returns all places. Parents precede their children.
     pub(super) fn told(&self) -> Vec<ToldPlace> {
         let mut told: Vec<ToldPlace> = Vec::new();
         let mut known: HashMap<(Option<usize>, Action), usize> = HashMap::new();

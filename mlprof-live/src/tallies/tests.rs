@@ -5,7 +5,7 @@ use mlprof_core::Action;
 
 use super::*;
 
-/// What somebody follows, and its tallies.
+/// Returns a followed process and its tallies.
 fn followed() -> (Arc<Followed>, Arc<Tallies>) {
     let followed = Arc::new(Followed::default());
     let tallies = followed.begin();
@@ -45,7 +45,7 @@ fn what_began_before_anybody_looked_is_not_counted() {
     let (followed, tallies) = followed();
     followed.stop(Action::new("begun before"));
     assert_eq!(calls(&tallies), []);
-    // What is inside and never ended is not around what comes afterwards.
+    // An inner action that never ended must not become the parent of later ones.
     call(&followed, "outer", || followed.start(Action::new("forgotten")));
     call(&followed, "next", || {});
     let told = tallies.activity().actions;
@@ -75,7 +75,7 @@ fn only_the_last_steps_and_the_stage_are_looked_at() {
     assert_eq!((activity.steps, row.calls, row.stage_calls), (1, 1, 1));
 }
 
-/// Each follower begins anew, and nobody counts once the last one has gone.
+/// Each follower starts with new counts, and counting stops when the last one leaves.
 #[test]
 fn only_who_follows_now_is_told() {
     let (followed, before) = followed();

@@ -1,4 +1,4 @@
-//! What one thread does, written by it alone.
+//! Actions of one thread, written only by that thread.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,24 +12,24 @@ use super::durations::Durations;
 use super::places::{NO_ROOM, OUTSIDE};
 use super::{Tallies, lock};
 
-/// A thread that has been heard of.
+/// Thread that has recorded at least one action.
 pub(super) struct OfThread {
     pub(super) name: String,
-    /// The thread's own, but for who reads. No forked child looks at its parent's, so it need not be
-    /// [kept from forks](mlprof_events::forking).
+    /// Table of the thread; other threads only lock it to read. A forked child never locks a table
+    /// of its parent, so this mutex need not be [fork-safe](mlprof_events::forking).
     table: Mutex<Table>,
 }
 
-/// What is known of a thread.
+/// Counts of one thread.
 pub(super) struct Table {
     clock: Clock,
     pub(super) open: Vec<Open>,
     known: FxHashMap<(u32, Action), Known>,
-    /// By place.
+    /// Durations, indexed by place.
     pub(super) sums: Vec<Durations>,
-    /// For how many ticks it has waited for data since it was last asked.
+    /// Ticks spent waiting for data since the last call of `take_waited`.
     waited: u64,
-    /// So many calls there was no room for.
+    /// Number of calls without a place.
     pub(super) left_out: u64,
 }
 
@@ -39,17 +39,17 @@ struct Known {
     is_waiting_for_data: bool,
 }
 
-/// An action that has begun.
+/// Action that has begun and not ended.
 #[derive(Clone, Copy)]
 pub(super) struct Open {
     pub(super) action: Action,
     known: Known,
-    /// In ticks.
+    /// Start time in clock ticks.
     pub(super) began: u64,
 }
 
 impl OfThread {
-    /// The calling one.
+    /// Creates the entry of the calling thread.
     fn this() -> Self {
         let table = Table {
             clock: Clock::new(),
@@ -91,7 +91,7 @@ impl Table {
 
     fn stop(&mut self, action: Action) {
         let now = self.clock.now();
-        // What has begun before anybody looked is not there.
+        // An action that began before following started is not in the list.
         let Some(depth) = self.open.iter().rposition(|open| open.action == action) else { return };
         let open = self.open[depth];
         self.open.truncate(depth);
@@ -116,17 +116,17 @@ impl Table {
         self.open.iter().any(|open| open.action == action)
     }
 
-    /// For how many ticks the thread has waited for data since this was last asked.
+    /// Returns the ticks spent waiting for data since the last call, and resets them.
     pub(super) fn take_waited(&mut self) -> u64 {
         std::mem::take(&mut self.waited)
     }
 }
 
-/// The calling thread's, in whoever tallies now.
+/// Link from the calling thread to its entry in the active tallies.
 struct Here {
     number: u64,
     forks: u32,
-    /// `None` where there was no room for another thread.
+    /// Entry of the thread; `None` if the maximum number of threads is reached.
     thread: Option<Arc<OfThread>>,
     tallies: Weak<Tallies>,
 }
@@ -142,7 +142,8 @@ impl Here {
 
 impl Drop for Here {
     fn drop(&mut self) {
-        // A child has none of what its parent's threads did, and may have been forked while somebody read it.
+        // In a forked child, the parent's tallies are not touched. Their locks may have been held
+        // by another thread at the time of the fork.
         let tallies = self.tallies.upgrade().filter(|tallies| tallies.is_of_this_process());
         if let Some((tallies, thread)) = tallies.zip(self.thread.as_ref()) {
             uncounted(|| tallies.thread_has_ended(thread));
@@ -154,8 +155,9 @@ thread_local! {
     static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
 }
 
-/// Has something done with the calling thread's table in the tallies of this number; `tallies` says which those are, and
-/// is asked only where the thread has told them of nothing yet. Nothing where it is being torn down.
+/// Calls `work` with the calling thread's table in the tallies with this number. `tallies` returns
+/// these tallies, and is called only if the thread has no entry in them yet. Returns `None` if the
+/// thread is being torn down.
 #[inline]
 pub(super) fn with_table<R>(
     number: u64,
@@ -175,19 +177,20 @@ pub(super) fn with_table<R>(
 }
 
 impl Tallies {
-    /// Has something done with the calling thread's table; nothing where the thread is being torn down.
+    /// Calls `work` with the calling thread's table. Returns `None` if the thread is being torn
+    /// down.
     pub(super) fn here<R>(self: &Arc<Self>, work: impl FnOnce(&mut Table) -> R) -> Option<R> {
         with_table(self.number, || Some(self.clone()), |table, _| work(table))
     }
 }
 
-/// An action begins on this thread.
+/// Records the start of an action on this thread.
 #[inline]
 pub(super) fn start(number: u64, tallies: impl FnOnce() -> Option<Arc<Tallies>>, action: Action) {
     with_table(number, tallies, |table, tallies| table.start(action, tallies));
 }
 
-/// An action ends on this thread.
+/// Records the end of an action on this thread.
 #[inline]
 pub(super) fn stop(number: u64, tallies: impl FnOnce() -> Option<Arc<Tallies>>, action: Action) {
     with_table(number, tallies, |table, _| table.stop(action));

@@ -1,5 +1,4 @@
-//! The profiler that hears of all stages and steps, and wants to hear of more only while something
-//! is recorded.
+//! Profiler that observes all stages and steps, and receives other events only during a recording.
 
 mod profiler;
 
@@ -20,44 +19,45 @@ use crate::tallies::{Followed, Tallies};
 use crate::told::Told;
 use crate::trainings::Trainings;
 
-/// Time for which only the user may request recordings after one was cancelled: whoever else asks
-/// again at once would hold it again.
+/// Time after a cancellation in which only the user may request recordings. Otherwise another
+/// client could immediately occupy the process again.
 const RESERVED: Duration = Duration::from_secs(10);
 
-/// See the [module](self).
+/// The watcher; see the [module](self).
 pub(crate) struct Watcher {
-    /// What is done whenever a stage begins.
+    /// Function that is called whenever a stage begins.
     at_stage: fn(),
-    /// Who is told of what happens while something is recorded.
+    /// Target of forwarded events during a recording.
     told: Told,
-    /// What counts actions for metrics, from when they are first asked for.
+    /// Profiler that counts actions for metrics, created on the first request.
     #[cfg(any(feature = "metrics", feature = "otlp"))]
     scraped: std::sync::OnceLock<mlprof_core::SimpleProfiler>,
     followed: Followed,
-    /// Also held while the guest is told of steps: it is told by one thread at a time.
+    /// State of the watcher. The lock is also held while steps are forwarded to the recording
+    /// profiler, which must receive them from one thread at a time.
     control: Mutex<Control>,
 }
 
 #[derive(Default)]
 struct Control {
-    /// The process that the rest is of: a forked child has none of its parent's clients. 0 before
-    /// the first one.
+    /// Id of the process that the other fields belong to, or 0 before the first request. A forked
+    /// child has none of its parent's clients.
     process: u32,
     trainings: Trainings,
     recording: Option<Recording>,
-    /// The number of the last recording.
+    /// Number of the last recording.
     last: u64,
-    /// Until then only the user may request one.
+    /// Time until which only the user may request a recording.
     reserved_until: Option<Instant>,
-    /// So many follow actions.
+    /// Number of clients that follow actions.
     followers: usize,
 }
 
-/// While it lives actions are counted, and devices asked what they show.
+/// RAII guard for a following client. While it lives, actions are counted and devices are queried.
 pub(crate) struct Following(Arc<Watcher>, Arc<Tallies>);
 
 impl Following {
-    /// What threads have done lately.
+    /// Returns the recent activity of the threads.
     pub(crate) fn activity(&self) -> Activity {
         uncounted(|| self.1.activity())
     }
@@ -77,7 +77,7 @@ impl Drop for Following {
 }
 
 impl Watcher {
-    /// One that has not heard of anything yet; `at_stage` is called whenever a stage begins.
+    /// Creates a watcher. `at_stage` is called whenever a stage begins.
     pub(crate) fn new(at_stage: fn()) -> Self {
         Self {
             at_stage,
@@ -93,9 +93,9 @@ impl Watcher {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has actions counted, as long as what this answers lives.
+    /// Starts counting actions, for as long as the returned guard lives.
     pub(crate) fn follow_actions(self: &Arc<Self>) -> Following {
-        // A forked child may be followed before its first stage begins.
+        // A client may follow a forked child before its first stage begins.
         self.forget_parents_clients();
         uncounted(|| {
             let mut control = self.control();
@@ -106,36 +106,36 @@ impl Watcher {
         })
     }
 
-    /// What runs, and whether something is recorded.
+    /// Returns the running trainings, and `true` if a recording is active.
     pub(crate) fn states(&self) -> (Vec<TrainingState>, bool) {
         let control = self.control();
         (control.trainings.states(Instant::now()), control.recording.is_some())
     }
 
-    /// Has actions counted from here on.
+    /// Starts counting actions for metrics.
     #[cfg(any(feature = "metrics", feature = "otlp"))]
     pub(crate) fn count_actions(&self) {
         self.scraped.get_or_init(mlprof_core::SimpleProfiler::aside);
         hook::interest_changed();
     }
 
-    /// How long calls of actions took, if they are counted.
+    /// Returns the durations of actions, if they are counted.
     #[cfg(any(feature = "metrics", feature = "otlp"))]
     pub(crate) fn durations(&self) -> Vec<mlprof_core::simple::ActionDurations> {
         self.scraped.get().map(|scraped| scraped.durations()).unwrap_or_default()
     }
 
-    /// How long steps took in this process, by stage and rank.
+    /// Returns the step durations of this process, by stage and rank.
     #[cfg(any(feature = "metrics", feature = "otlp"))]
     pub(crate) fn step_durations(&self) -> crate::trainings::StepDurations {
         self.control().trainings.step_durations.clone()
     }
 
-    /// Has something recorded: its number. What becomes of it goes to `news`.
+    /// Requests a recording and returns its number. Its events are sent to `news`.
     ///
     /// # Errors
     ///
-    /// If another one is under way, or the user has just cancelled one.
+    /// Returns an error if another recording is active, or if the user has just cancelled one.
     pub(crate) fn record(
         &self,
         wishes: RecordRequest,
@@ -167,8 +167,8 @@ impl Watcher {
         Ok(number)
     }
 
-    /// Cancels the recording that is under way, if there is one, as the user asks. Returns who had
-    /// requested it, and how long ago.
+    /// Cancels the active recording at the user's request. Returns a description of its requester
+    /// and age.
     pub(crate) fn cancel_any(&self) -> Option<String> {
         uncounted(|| {
             let mut control = self.control();
@@ -181,7 +181,7 @@ impl Watcher {
         })
     }
 
-    /// Whoever asked for a recording does not want it any more; nothing, if it is over.
+    /// Cancels a recording for its requester. Does nothing if the recording is already over.
     pub(crate) fn cancel(&self, number: u64) {
         uncounted(|| {
             let mut control = self.control();
@@ -191,13 +191,13 @@ impl Watcher {
         });
     }
 
-    /// Ends the recording that is under way, if there is one, and says why.
+    /// Ends the active recording, if any, with `why` as a note.
     pub(crate) fn end_any(&self, why: &str) {
         uncounted(|| self.end(&mut self.control(), vec![why.to_owned()]));
     }
 
-    /// Ends a recording that has not begun in time, and begins or ends one of a time where no step
-    /// comes to do so. To be called now and then, by a thread of ours.
+    /// Ends a recording that has not begun in time. Also begins and ends a recording of a time if
+    /// no step does so. A background thread must call this periodically.
     pub(crate) fn look_at_clock(&self, number: u64) {
         uncounted(|| {
             let mut control = self.control();
@@ -209,7 +209,7 @@ impl Watcher {
             else {
                 return;
             };
-            // No step is waited for where there will be none.
+            // A program that cannot report steps is recorded at once.
             let patience = if why_no_steps().is_some() { Duration::ZERO } else { time };
             match &recording.guest {
                 None if recording.from.elapsed() >= patience => {
@@ -241,7 +241,7 @@ impl Watcher {
         let _ = recording.news.send(News::Began);
     }
 
-    /// Ends a recording with what it has, and takes it away.
+    /// Ends a recording with its data so far, and removes it.
     fn end(&self, control: &mut Control, notes: Vec<String>) {
         if let Some(guest) = control.recording.as_ref().and_then(|it| it.guest.as_ref()) {
             guest.profiler.teardown(None);
@@ -257,7 +257,7 @@ impl Watcher {
         let _ = recording.news.send(News::Over(notes, guest));
     }
 
-    /// A step is over: a recording may begin or end.
+    /// Handles the end of a step, which may begin or end a recording.
     fn step_is_over(&self, thread: ThreadId, now: Instant) {
         let mut control = self.control();
         let Control { trainings, recording, .. } = &mut *control;
@@ -270,7 +270,7 @@ impl Watcher {
         }
         let Some(recording) = recording else { return };
         let Some(guest) = &recording.guest else {
-            // A sanity check is no training: nobody wants to see its batches.
+            // The batches of a sanity check are not worth recording, because it is not a training.
             if running.stage == Some(Stage::SanityCheck) {
                 return;
             }
@@ -297,8 +297,7 @@ impl Watcher {
         }
     }
 
-    /// Stages or pauses have changed: the steps that are recorded may be interrupted, go on, or be
-    /// over.
+    /// Pauses, resumes or ends the recording after stages or pauses have changed.
     fn follow(&self, control: &mut Control) {
         let Control { trainings, recording, .. } = &mut *control;
         let Some(guest) = recording.as_mut().and_then(|it| it.guest.as_mut()) else { return };
@@ -317,7 +316,7 @@ impl Watcher {
         }
     }
 
-    /// In a forked child, forgets who followed and recorded its parent.
+    /// Removes the parent's followers and recording in a forked child.
     fn forget_parents_clients(&self) {
         uncounted(|| {
             let mut control = self.control();
@@ -328,7 +327,8 @@ impl Watcher {
             control.followers = 0;
             self.followed.end();
             self.told.end();
-            // The parent's thread waits for it, and frees it there.
+            // The recording is leaked in the child. The parent's client thread waits for it, and
+            // frees it there.
             std::mem::forget(control.recording.take());
             hook::interest_changed();
         });

@@ -1,5 +1,5 @@
-//! The watcher as a profiler beside all others: it passes calls on to the recording and the
-//! followers, and learns of stages and steps.
+//! Implements the profiler interface of the watcher. It forwards calls to the recording and the
+//! followers, and observes stages and steps.
 
 use std::thread;
 use std::time::Instant;
@@ -22,11 +22,11 @@ impl Profiler for Watcher {
         self.told.tell(|guest| guest.start(action));
     }
 
-    /// Never fails: what was started before the recording began is not known to it.
+    /// Never fails, because an action may have started before the recording began.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
         #[cfg(any(feature = "metrics", feature = "otlp"))]
         if let Some(scraped) = self.scraped.get() {
-            // It may have been started before it was counted.
+            // The action may have started before counting began.
             let _ = scraped.stop(action);
         }
         self.followed.stop(action);
@@ -44,7 +44,8 @@ impl Profiler for Watcher {
             }
             Observation::StepsPaused => self.pause_steps(),
             Observation::StepsResumed => self.resume_steps(),
-            // The recording is of whatever runs, and belongs to no training.
+            // A recording covers the whole process and belongs to no single training, so it has no
+            // use for unattributed work.
             Observation::Unattributed(_) => {}
             _ => drop(self.told.tell(|guest| guest.observe(observation))),
         }
@@ -62,7 +63,7 @@ impl Profiler for Watcher {
     }
 
     fn setup(&self, stage: Stage, run: &RunContext) {
-        // Before endpoints are opened anew, at which somebody may follow.
+        // This must precede the reopening of endpoints, through which a client may follow at once.
         self.forget_parents_clients();
         (self.at_stage)();
         self.change(|trainings, thread| {
@@ -87,7 +88,7 @@ impl Profiler for Watcher {
 }
 
 impl Internals for Watcher {
-    /// Loops must tell of their steps.
+    /// Returns `true`, so that loops report their steps.
     fn is_enabled(&self) -> bool {
         true
     }
@@ -100,7 +101,7 @@ impl Internals for Watcher {
         is_counted || self.told.tell(|guest| Internals::is_open(guest, action)).unwrap_or(false)
     }
 
-    /// Nothing: what is recorded goes to whoever asked for it.
+    /// Returns an empty report, because recordings are sent to their requesters.
     fn render(&self) -> RenderedReport {
         RenderedReport::new(String::new(), None)
     }
@@ -116,7 +117,7 @@ impl Watcher {
     }
 
     fn resume_steps(&self) {
-        // What waited for data meanwhile was not the training.
+        // Waiting for data during the pause belongs to another stage, so it is discarded.
         self.followed.take_waited();
         self.change(|trainings, thread| trainings.resume(thread, Instant::now()));
     }

@@ -1,4 +1,5 @@
-//! What is done for one client after the other, and for none of a parent's.
+//! Tests that clients are served one after the other, and that clients of a parent process are not
+//! served.
 
 use std::sync::mpsc::{Receiver, channel};
 
@@ -29,13 +30,13 @@ fn the_user_cancels_whatever_waits_and_comes_first() {
     watcher.cancel_any().expect("the user's own");
 }
 
-/// Somebody follows and records a child before its first stage begins.
+/// A client follows and records the child before its first stage begins.
 #[test]
 fn a_forked_child_does_nothing_for_its_parents_clients() {
     let watcher = Arc::new(Watcher::new(|| {}));
     let following = watcher.follow_actions();
     let recording = record(&watcher, Requester::Dynolog).expect("nothing else is recorded");
-    // As in a child, where the clients' threads are not.
+    // The changed process id simulates a forked child, in which the clients' threads do not exist.
     watcher.control().process += 1;
     drop(watcher.follow_actions());
     assert!(watcher.followed.tallies().is_none(), "the last one has gone");

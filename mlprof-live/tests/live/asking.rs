@@ -1,4 +1,4 @@
-//! The other side: a program that is started, and asked.
+//! Client side of the tests: starts a program and sends requests to it.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,10 +20,10 @@ use tempfile::TempDir;
 
 use crate::program::SCENE;
 
-/// A test that waits for longer fails.
+/// Timeout of a test.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program that trains.
+/// Running training program.
 pub struct Program {
     pub child: Child,
     pub identity: ProcessIdentity,
@@ -33,18 +33,18 @@ pub struct Program {
 }
 
 impl Program {
-    /// Plays a scene; `live`: what `MLPROF_LIVE` says.
+    /// Starts the program with a scene. `live` is the value of `MLPROF_LIVE`.
     pub fn start_with(scene: &str, live: &str) -> Self {
         Self::start_in(scene, live, &HashMap::new())
     }
 
-    /// The same with more in its environment.
+    /// Starts the program with a scene and additional environment variables.
     pub fn start_in(scene: &str, live: &str, more: &HashMap<&'static str, PathBuf>) -> Self {
         let command = Command::new(std::env::current_exe().expect("this program"));
         Self::start_by(command, scene, live, more)
     }
 
-    /// Plays a scene by a command that starts this program.
+    /// Starts the program with a scene through another command.
     pub fn start_by(
         mut command: Command,
         scene: &str,
@@ -52,8 +52,9 @@ impl Program {
         more: &HashMap<&'static str, PathBuf>,
     ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        // In the background of a shell tests inherit an ignored SIGINT, which the program would go on to ignore.
-        // SAFETY: the closure calls nothing but `signal`, which may be called between fork and exec.
+        // A shell's background job inherits an ignored SIGINT, and the program would also ignore
+        // it. SAFETY: the closure runs between `fork` and `exec`, and only calls `signal`, which is
+        // async-signal-safe.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
@@ -83,16 +84,16 @@ impl Program {
         Self::start_with(scene, "1")
     }
 
-    /// The next line that it says.
+    /// Returns the next line on standard output.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("text");
         line.trim_end().to_owned()
     }
 
-    /// The next line that it says on standard error; what comes after it is read at its end.
+    /// Returns the next line on standard error. The following text remains unread.
     pub fn error_line(&mut self) -> String {
-        // Byte by byte: nothing of what follows is taken.
+        // The line is read byte by byte, so that no byte after it is consumed.
         let stderr = self.child.stderr.as_mut().expect("piped");
         let (mut line, mut byte) = (Vec::new(), [0]);
         while stderr.read_exact(&mut byte).is_ok() && byte != *b"\n" {
@@ -101,7 +102,7 @@ impl Program {
         String::from_utf8(line).expect("text")
     }
 
-    /// Tells it to do something, without waiting until it is done.
+    /// Sends a command without waiting for its completion.
     pub fn tell(&mut self, what: &str) {
         let input = self.input.as_mut().expect("it has not been told to end");
         writeln!(input, "{what}").expect("it reads");
@@ -132,7 +133,8 @@ impl Program {
         wait_until(|| is_so(&self.state()));
     }
 
-    /// Has it end, with its socket: how, and everything that it said from here on, on standard output and standard error.
+    /// Ends the program and checks that its socket is removed. Returns the exit status and the
+    /// remaining text of standard output and standard error.
     pub fn end(mut self) -> (ExitStatus, String, String) {
         drop(self.input.take());
         let mut text = String::new();
@@ -141,7 +143,7 @@ impl Program {
         let mut stderr = self.child.stderr.take().expect("piped");
         stderr.read_to_string(&mut errors).expect("text");
         let status = self.child.wait().expect("it ends");
-        // While its folder is still there.
+        // The check must precede the removal of the temporary folder.
         if status.success() {
             assert!(!self.socket().exists(), "it is removed at the end");
         }
@@ -149,7 +151,7 @@ impl Program {
     }
 }
 
-/// Waits, but not for ever.
+/// Waits for a condition, up to the timeout.
 pub fn wait_until(is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -174,18 +176,19 @@ impl Connection {
         write_line(self.0.get_ref(), &Question::new(request)).expect("written");
     }
 
-    /// `None` where the other side has closed.
+    /// Returns the next answer, or `None` if the process has disconnected.
     pub fn answer(&mut self) -> Option<Answer> {
         let line = read_line(&mut self.0, LONGEST_ANSWER).expect("a line")?;
         Some(serde_json::from_slice(&line).expect("an answer"))
     }
 
-    /// Reads until nobody is at the other end, who may have been in the middle of an answer.
+    /// Reads until the process disconnects, which may happen in the middle of an answer.
     pub fn read_to_its_end(&mut self) {
         while let Ok(Some(_)) = read_line(&mut self.0, LONGEST_ANSWER) {}
     }
 
-    /// Whether it is answered, and not closed at once, perhaps before it could ask.
+    /// Returns `true` if the process answers a request. A rejected connection may close before the
+    /// request is sent.
     pub fn is_heard(&mut self) -> bool {
         let is_asked = write_line(self.0.get_ref(), &Question::new(Request::State)).is_ok();
         let line =
@@ -209,7 +212,7 @@ impl Connection {
         }
     }
 
-    /// What was recorded, once it has begun and is over.
+    /// Returns the recording and its trace, after it has begun and ended.
     pub fn recorded(&mut self) -> (Recorded, Trace) {
         match self.answer() {
             Some(Answer::Recording) => {}
@@ -226,7 +229,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// The report of samples that follows what was recorded.
+    /// Returns the report of samples that follows a recording.
     pub fn samples(&mut self, recorded: &Recorded) -> Report {
         let mut bytes = vec![0; recorded.sample_bytes.expect("they were asked for") as usize];
         self.0.read_exact(&mut bytes).expect("as many bytes as it says");
@@ -242,7 +245,7 @@ pub fn milliseconds(count: u64) -> RecordRequest {
     RecordRequest { milliseconds: Some(count), ..RecordRequest::default() }
 }
 
-/// How often a slice of this name is in a trace.
+/// Returns the number of slices with this name in a trace.
 pub fn slices(trace: &Trace, name: &str) -> usize {
     trace.slices.iter().filter(|slice| trace.name(slice) == name).count()
 }

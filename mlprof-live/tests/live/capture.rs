@@ -1,4 +1,5 @@
-//! TensorBoard's and XProf's door: what a client of `tensorflow.ProfilerService` gets, and what bad ones do not.
+//! Tests the endpoint of TensorBoard and XProf: the answers for clients of
+//! `tensorflow.ProfilerService`, and the handling of invalid clients.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -44,7 +45,7 @@ fn start(scene: &str, live: &str, port: &str) -> (Program, u16) {
     (program, port)
 }
 
-/// The next line on standard error, and nothing of what comes behind it.
+/// Returns the next line on standard error. The following text remains unread.
 fn said(program: &mut Program) -> String {
     let errors = program.child.stderr.as_mut().expect("piped");
     let (mut line, mut byte) = (Vec::new(), [0]);
@@ -57,8 +58,8 @@ fn said(program: &mut Program) -> String {
 const NO_WHOLE_STEP: [&str; 2] =
     ["no step began within the time", "a step took longer than the time"];
 
-/// Captures steps. On a machine with much else to do no whole one may fall into so short a time, which is said: asked
-/// again then.
+/// Captures steps. On a busy machine, such a short time may contain no complete step, which
+/// produces a warning. The capture is then repeated.
 fn captured(program: &mut Program, port: u16, request: &ProfileRequest) -> Space {
     for _ in 0..20 {
         let answer = capturing(port, request.clone());
@@ -71,14 +72,14 @@ fn captured(program: &mut Program, port: u16, request: &ProfileRequest) -> Space
     panic!("no whole step in 20 captures")
 }
 
-/// Captures, while the test goes on.
+/// Captures in another thread while the test continues.
 fn capturing(port: u16, request: ProfileRequest) -> Receiver<Space> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || sender.send(Client::of(port).capture(&request)));
     receiver
 }
 
-/// Has it train until there is an answer.
+/// Trains until the capture is answered.
 fn train(program: &mut Program, answer: &Receiver<Space>) -> Space {
     loop {
         program.steps(1);
@@ -97,7 +98,7 @@ fn a_capture_is_a_trace_for_xprof() {
     assert!(steps > 0, "{space:?}");
     assert_eq!(space.count("training_step"), steps, "whole steps only");
     assert_eq!(space.count("aten.mm"), 2 * steps, "{space:?}");
-    // Once more, by the other way of a first request.
+    // The second request receives the trace only as a file, and not inside the message.
     let space = captured(&mut program, port, &request(1));
     assert_eq!(space.count("ProfilerStep"), 1, "{space:?}");
     assert!(!program.folder.path().join("mlprof").exists(), "nobody asked for the other door");
@@ -146,7 +147,7 @@ fn one_captures_at_a_time() {
     let space = answer.recv_timeout(PATIENCE).expect("it ended");
     assert_eq!(space.warnings, ["the capture was terminated"]);
     assert!(space.errors.is_empty() && space.count("ProfilerStep") > 0, "{space:?}");
-    // The other way round.
+    // The opposite order: a capture during a local recording.
     local.ask(Asked::Record(steps(100)));
     program.wait_until(|state| state.is_recording);
     let other = client.capture(&request(10));
@@ -214,7 +215,7 @@ fn monitors_hear_of_steps() {
     let (mut program, port) = start("none", "", "0");
     let client = Client::of(port);
     let monitor = |milliseconds| {
-        // `duration_ms`
+        // The first field of the request is `duration_ms`.
         let bytes = client
             .ask("Monitor", &ProfileRequest { duration_ms: milliseconds, ..Default::default() });
         Text::decode(&bytes.expect("an answer")[..]).expect("text").text
@@ -277,7 +278,7 @@ fn who_asks_for_what_is_not_there_hears_why() {
     assert!(program.end().0.success());
 }
 
-/// Random ones, also behind what a client of HTTP/2 begins with, and behind a frame's head.
+/// Random bytes are sent alone, after the HTTP/2 preface, and after the head of a frame.
 fn bytes_of_any_kind_do_no_harm() {
     let (mut program, port) = start("none", "1", "0");
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -308,13 +309,13 @@ fn bytes_of_any_kind_do_no_harm() {
             bytes.extend((0..length).map(|_| random() as u8));
         }
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
-        // It may have heard enough before the end.
+        // The server may close the connection before all bytes are sent.
         let _ = stream.write_all(&bytes);
     }
     program.steps(3);
     let mut heard = None;
     wait_until(|| {
-        // All places may be taken by those.
+        // These connections may still occupy all slots.
         TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() && program.state().process > 0
     });
     while heard.is_none() {
@@ -328,7 +329,7 @@ fn so_many_clients_are_heard() {
     let (mut program, port) = start("none", "", "0");
     let client = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
     let heard: Vec<Client> = (0..16).map(|_| Client::of(port)).collect();
-    // Once a client has had an answer, connections that ask nothing cannot take its place.
+    // Connections without a request cannot replace a client that has received an answer.
     for client in &heard {
         client.ask("Monitor", &ProfileRequest::default()).expect("it is answered");
     }
@@ -345,7 +346,7 @@ fn so_many_clients_are_heard() {
     assert!(program.end().0.success());
 }
 
-/// As many as there are places, some of which ask for what is answered.
+/// The connections take all slots, and some of them send valid requests.
 fn whoever_holds_connections_keeps_nobody_out() {
     let (mut program, port) = start("none", "1", "0");
     let holders: Vec<Client> = (0..16).map(|_| Client::of(port)).collect();
@@ -354,7 +355,7 @@ fn whoever_holds_connections_keeps_nobody_out() {
     }
     let capture = capturing(port, request(600_000));
     program.wait_until(|state| state.is_recording);
-    // Others come, and none of them takes the place of the one that captures.
+    // New connections do not replace the client that captures.
     let more: Vec<TcpStream> = (0..40)
         .map(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens"))
         .collect();
@@ -369,10 +370,11 @@ fn whoever_holds_connections_keeps_nobody_out() {
     assert!(program.end().0.success());
 }
 
-/// No other capture begins while the answer to one is not taken: the process would keep both.
+/// Another capture cannot begin while a client has not received its answer, because the process
+/// would keep both answers.
 fn an_answer_that_is_not_taken_is_kept_once() {
     let (mut program, port) = start("none", "1", "0");
-    // It takes one byte and no more.
+    // The client receives one byte and no more.
     let holder = Client::with_window(port, 1);
     let head = to("http://localhost/tensorflow.ProfilerService/Profile").body(());
     let mut send = holder.send.clone();
@@ -398,7 +400,7 @@ fn an_answer_that_is_not_taken_is_kept_once() {
     assert!(program.end().0.success());
 }
 
-/// One that waits for its start would hold the process for as long.
+/// A capture that waits for its start time would otherwise block other recordings until then.
 fn the_user_cancels_a_capture_and_comes_first() {
     let (mut program, port) = start("none", "1", "0");
     let later = |minutes: u64| {
@@ -462,7 +464,7 @@ fn a_forked_child_does_not_keep_the_port() {
     assert!(text.contains(&format!("Process: {}, ", program.child.id())), "{text}");
     program.child.kill().expect("it runs");
     program.child.wait().expect("it ended");
-    // The child lives, and has nothing of it.
+    // The child is alive, but does not hold the port.
     assert!(file.exists());
     assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err(), "nobody listens there");
     std::fs::remove_file(&file).expect("removed");

@@ -1,4 +1,4 @@
-//! A client of `tensorflow.ProfilerService`, as TensorBoard and XProf have one.
+//! Client of `tensorflow.ProfilerService`, similar to that of TensorBoard and XProf.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -89,7 +89,7 @@ pub struct Name {
     pub name: String,
 }
 
-/// Both `TerminateRequest` and `MonitorResponse` begin with a text.
+/// First field of `TerminateRequest` and `MonitorResponse`, which is a text in both.
 #[derive(Clone, PartialEq, Message)]
 pub struct Text {
     #[prost(string, tag = "1")]
@@ -97,7 +97,7 @@ pub struct Text {
 }
 
 impl Space {
-    /// How many events have a name that begins so.
+    /// Returns the number of events whose name begins with `name`.
     pub fn count(&self, name: &str) -> usize {
         let of_plane = |plane: &Plane| {
             let events = plane.lines.iter().flat_map(|line| &line.events);
@@ -125,13 +125,13 @@ pub fn framed(message: &impl Message) -> Bytes {
     bytes.into()
 }
 
-/// One client, with its connection.
+/// Client with its connection.
 pub struct Client {
     pub runtime: Runtime,
     pub send: SendRequest<Bytes>,
 }
 
-/// The bytes of the answer, or the number of the error and what it says.
+/// Bytes of the answer, or the gRPC status code and message.
 pub type Answer = Result<Vec<u8>, (u32, String)>;
 
 impl Client {
@@ -139,7 +139,7 @@ impl Client {
         Self::with_window(port, 1 << 20)
     }
 
-    /// One that takes so many bytes of an answer before it says that it takes more.
+    /// Connects a client with a receive window of `bytes`.
     pub fn with_window(port: u16, bytes: u32) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let send = runtime.block_on(async {
@@ -160,12 +160,12 @@ impl Client {
         self.send(request, framed(message)).1
     }
 
-    /// The status of HTTP, and what gRPC says.
+    /// Sends a request. Returns the HTTP status and the gRPC answer.
     pub fn send(&self, request: Request<()>, body: Bytes) -> (u16, Answer) {
         let mut send = self.send.clone();
         let exchange = async {
             let (response, mut stream) = send.send_request(request, false).expect("sent");
-            // Where nobody wants more of it the answer says why.
+            // If the server refuses the body, its answer contains the reason.
             let _ = stream.send_data(body, true);
             let (head, mut body) = response.await.expect("an answer").into_parts();
             let mut bytes = Vec::new();

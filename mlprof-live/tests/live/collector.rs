@@ -1,4 +1,4 @@
-//! A collector, as far as a process that pushes sees it: it keeps what comes, and answers as it is told.
+//! Fake collector that stores the pushes of a process and sends configured answers.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,19 +14,19 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use prost::Message;
 
-/// How a push is answered.
+/// Reaction to a push.
 #[derive(Clone)]
 pub enum Answer {
-    /// By these bytes, after which the connection is closed.
+    /// Sends these bytes and closes the connection.
     Bytes(Vec<u8>),
-    /// Before the push is read.
+    /// Closes the connection before the push is read.
     Close,
-    /// Not at all: the connection stays open.
+    /// Sends no answer and keeps the connection open.
     Silence,
 }
 
 impl Answer {
-    /// A whole one: status, headers with their line ends, body.
+    /// Creates a complete HTTP answer. Each header in `headers` ends with a line break.
     pub fn of(status: &str, headers: &str, body: &[u8]) -> Self {
         let head = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
         Self::Bytes([head.as_bytes(), body].concat())
@@ -37,10 +37,10 @@ impl Answer {
     }
 }
 
-/// What came.
+/// Received push.
 #[derive(Debug, Clone)]
 pub struct Pushed {
-    /// The line of the request and its headers, in lower case.
+    /// Request line and headers, in lower case.
     pub head: String,
     pub request: ExportMetricsServiceRequest,
 }
@@ -48,10 +48,10 @@ pub struct Pushed {
 struct State {
     pushed: Vec<Pushed>,
     connections: u64,
-    /// Those that come next, and that of all that follow.
+    /// Answers for the next pushes. Later pushes receive `usual`.
     answers: VecDeque<Answer>,
     usual: Answer,
-    /// Of those that are not answered.
+    /// Connections without an answer.
     open: Vec<TcpStream>,
 }
 
@@ -100,7 +100,7 @@ impl Collector {
         if matches!(answer, Answer::Close) {
             return;
         }
-        // Whoever ends in the middle has not pushed.
+        // An incomplete push is not stored.
         let Some(pushed) = read(&stream) else { return };
         let mut state = self.state();
         state.pushed.push(pushed);
@@ -112,17 +112,17 @@ impl Collector {
         }
     }
 
-    /// Has the next pushes answered in this way, each.
+    /// Sets the answers for the next pushes.
     pub fn answer_next(&self, answers: impl IntoIterator<Item = Answer>) {
         self.state().answers.extend(answers);
     }
 
-    /// How often somebody has come.
+    /// Returns the number of connections so far.
     pub fn connections(&self) -> u64 {
         self.state().connections
     }
 
-    /// All that came.
+    /// Returns all received pushes.
     pub fn pushed(&self) -> Vec<Pushed> {
         self.state().pushed.clone()
     }
@@ -155,7 +155,7 @@ fn read(stream: &TcpStream) -> Option<Pushed> {
 }
 
 impl Pushed {
-    /// What is said of the process.
+    /// Returns an attribute of the process's resource.
     pub fn resource(&self, key: &str) -> Value {
         let resource = self.request.resource_metrics[0].resource.as_ref().expect("a resource");
         of(&resource.attributes, key).unwrap_or_else(|| panic!("no {key} in {resource:?}"))
@@ -169,7 +169,8 @@ impl Pushed {
         self.metrics().iter().find(|metric| metric.name == name)
     }
 
-    /// What the points of a metric show, with their attributes: of a histogram how much was counted.
+    /// Returns the value of each point of a metric, with its attributes. The value of a histogram
+    /// is its count.
     pub fn values(&self, name: &str) -> Vec<(Vec<KeyValue>, f64)> {
         let number = |value: &Option<Number>| match value {
             Some(Number::AsDouble(number)) => *number,
@@ -197,7 +198,7 @@ impl Pushed {
         }
     }
 
-    /// How many steps are over.
+    /// Returns the number of finished steps.
     pub fn steps(&self) -> f64 {
         self.values("mlprof_steps_total").iter().map(|(_, steps)| steps).sum()
     }

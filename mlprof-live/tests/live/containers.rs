@@ -1,4 +1,4 @@
-//! Containers that share the folder of sockets: in each the training is process 1.
+//! Tests containers that share the socket folder. In each container, the training is process 1.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use crate::program::SCENE;
 
 const UNSHARE: [&str; 3] = ["--pid", "--fork", "--mount-proc"];
 
-/// A training that is the first process of a PID namespace.
+/// Training that is the first process of a PID namespace.
 struct Container {
     child: Child,
     _output: BufReader<ChildStdout>,
@@ -44,7 +44,7 @@ impl Container {
     }
 }
 
-/// Returns the reason why there can be no such namespaces here, if there is one.
+/// Returns the reason why the namespaces cannot be created here, if they cannot.
 pub fn why_not(namespaces: &[&str]) -> Option<String> {
     match Command::new("unshare").args(namespaces).arg("true").output() {
         Ok(output) if output.status.success() => None,
@@ -61,7 +61,7 @@ pub fn containers_leave_each_others_sockets() {
     let folder = around.path().join("mlprof");
     let state_of = |identity: &ProcessIdentity| {
         let stream = connect(&folder, identity, Instant::now() + PATIENCE).expect("it listens");
-        // From outside its number is another one.
+        // Outside the container, the process has another id.
         assert!(peer(&stream).expect("said").process.is_some_and(|number| number > 1));
         Connection::to(stream).state()
     };
@@ -79,14 +79,14 @@ pub fn containers_leave_each_others_sockets() {
     second.end();
     assert_eq!(listening(&folder).expect("a list"), [of_first]);
     assert_eq!(state_of(&of_first).trainings.len(), 1, "the first still trains");
-    // A killed one leaves its socket, which a third one lets alone.
+    // A killed process leaves its socket, and a third process does not remove it.
     let mut first = first;
     let number = {
         let stream = connect(&folder, &of_first, Instant::now() + PATIENCE).expect("it listens");
         peer(&stream).expect("said").process.expect("it is seen from here")
     };
-    // SAFETY: the number is that of the first process of a namespace that this test has made, which
-    // still answers.
+    // SAFETY: `kill` takes two integers and no pointers. The id belongs to the first process of
+    // this test's namespace. That process still answers, so the id is not reused.
     unsafe { libc::kill(libc::pid_t::try_from(number).expect("a number"), libc::SIGKILL) };
     first.child.wait().expect("it has ended");
     let third = Container::start(around.path());

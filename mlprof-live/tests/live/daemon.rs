@@ -1,4 +1,4 @@
-//! dynolog's daemon, as far as a process that asks it sees it.
+//! Fake dynolog daemon for the tests.
 
 use std::collections::HashMap;
 use std::os::linux::net::SocketAddrExt;
@@ -10,14 +10,14 @@ use tempfile::TempDir;
 
 use crate::asking::Program;
 
-/// A test that waits for longer fails.
+/// Timeout of a test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Daemon {
     socket: UnixDatagram,
 }
 
-/// What a process has said.
+/// Datagram received from a process.
 pub struct Said {
     pub bytes: Vec<u8>,
     pub from: SocketAddr,
@@ -32,14 +32,14 @@ impl Said {
         u64::from_ne_bytes(self.bytes[..8].try_into().expect("eight bytes"))
     }
 
-    /// The numbers of 32 bits that its body begins with.
+    /// Returns a 32-bit number at the start of the body.
     pub fn number(&self, index: usize) -> i32 {
         let start = 40 + index * 4;
         i32::from_ne_bytes(self.bytes[start..start + 4].try_into().expect("four bytes"))
     }
 }
 
-/// A datagram of libkineto's form.
+/// Creates a datagram in libkineto's format.
 pub fn message(kind: &str, body: &[u8]) -> Vec<u8> {
     let mut message = (body.len() as u64).to_ne_bytes().to_vec();
     message.extend(kind.as_bytes());
@@ -49,14 +49,15 @@ pub fn message(kind: &str, body: &[u8]) -> Vec<u8> {
 }
 
 impl Daemon {
-    /// In a folder.
+    /// Opens the daemon's socket in a folder.
     pub fn within(folder: &Path) -> Self {
         let path = folder.join("dynolog");
         let _ = std::fs::remove_file(&path);
         Self::of(UnixDatagram::bind(path).expect("a socket"))
     }
 
-    /// Where daemons are by default; other tests of this machine may be one at this moment.
+    /// Opens the daemon's default abstract socket. Waits while another test on this machine uses
+    /// this name.
     pub fn abstractly() -> Self {
         let address = SocketAddr::from_abstract_name("dynolog\0").expect("an address");
         let began = Instant::now();
@@ -81,7 +82,7 @@ impl Daemon {
         Said { bytes, from }
     }
 
-    /// The next question, after all that is said of registering is answered.
+    /// Returns the next poll of a process. Registrations before it are answered.
     pub fn question(&self) -> Said {
         loop {
             let said = self.hear();
@@ -96,7 +97,7 @@ impl Daemon {
         self.socket.send_to_addr(datagram, &to.from).expect("sent");
     }
 
-    /// Answers the next question that wants something by this config.
+    /// Answers the next poll for a config with this one.
     pub fn give(&self, config: &str) {
         loop {
             let question = self.question();
@@ -109,7 +110,7 @@ impl Daemon {
         }
     }
 
-    /// Answers that there is nothing.
+    /// Answers the next poll without a config.
     pub fn give_nothing(&self) -> Said {
         let question = self.question();
         self.send(&message("req", b""), &question);
@@ -117,7 +118,7 @@ impl Daemon {
     }
 }
 
-/// The folder of the sockets and traces, and a program that asks a daemon there, often.
+/// Folder for sockets and traces, with programs that poll the daemon there at short intervals.
 pub struct Setting {
     pub folder: TempDir,
 }
@@ -134,7 +135,7 @@ impl Setting {
         self.folder.path().join(name)
     }
 
-    /// What is in the environment of the program.
+    /// Returns the environment variables of the program.
     pub fn environment(&self) -> HashMap<&'static str, PathBuf> {
         HashMap::from([
             ("KINETO_USE_DAEMON", "1".into()),

@@ -1,4 +1,4 @@
-//! The socket itself: when it is there, who is heard, and what the process's end and forks make of it.
+//! Tests the socket: its existence, the access control, and its behaviour at exit and after a fork.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
@@ -30,7 +30,8 @@ pub fn nothing_listens_unasked() {
     assert_eq!(errors.matches(said).count(), 1, "{errors}");
 }
 
-/// Its own stage is the first that is seen, with its steps, beside the profiler that measures it.
+/// The session's own stage and steps are visible, in addition to those of the profiler that
+/// measures it.
 pub fn a_session_listens_where_it_asks_to() {
     let mut program = Program::start_with("session", "");
     program.steps(4);
@@ -48,7 +49,7 @@ pub fn a_session_listens_where_it_asks_to() {
     let (status, said, errors) = program.end();
     assert!(status.success() && said.contains("reported: true"), "{said}");
     assert_eq!(errors, "");
-    // What the environment forbids is not done.
+    // A listener that the environment forbids is not opened.
     let program = Program::start_with("session", "0");
     assert!(!program.folder.path().join("mlprof").exists());
     assert_eq!(program.end().2, "");
@@ -85,10 +86,10 @@ pub fn so_many_may_ask_at_once() {
     wait_until(|| program.connect().is_heard());
 }
 
-/// As many open files as the system lets this process have, and those that it starts.
+/// Raises the limit of open files of this process and its children to the maximum.
 fn raise_limit_of_files() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the structure is good during the calls.
+    // SAFETY: both pointers refer to `limit`, which is initialised and outlives the calls.
     unsafe {
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
         limit.rlim_cur = limit.rlim_max;
@@ -96,11 +97,12 @@ fn raise_limit_of_files() {
     }
 }
 
-/// Whether something has been answered that can be read.
+/// Returns `true` if an answer is available.
 fn has_been_answered(stream: &UnixStream) -> bool {
     let mut byte = 0_u8;
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    // SAFETY: the byte is there, and the descriptor is open.
+    // SAFETY: `byte` is a local variable that is valid for a write of one byte. The stream keeps
+    // the descriptor open.
     unsafe { libc::recv(stream.as_raw_fd(), (&raw mut byte).cast(), 1, flags) > 0 }
 }
 
@@ -111,7 +113,8 @@ pub fn a_thousand_connections_do_not_hold_it_up() {
         .map(|_| UnixStream::connect(program.socket()).expect("it takes all of them"))
         .collect();
     program.steps(100);
-    // Sixteen may ask, and are waited for for ten seconds; the others have been told so.
+    // Sixteen clients are accepted, and each has ten seconds for its request. All other clients
+    // were refused.
     wait_until(|| all.iter().filter(|stream| has_been_answered(stream)).count() > 900);
     let threads = fs::read_dir(format!("/proc/{}/task", program.child.id())).expect("threads");
     assert!(threads.count() < 16 + 10, "no thread for each of them");
@@ -121,7 +124,7 @@ pub fn a_thousand_connections_do_not_hold_it_up() {
     assert!(program.end().0.success());
 }
 
-/// While one follows and another one records.
+/// The process is killed while one client follows it and another one records.
 pub fn a_process_that_is_killed_is_gone_for_its_watchers() {
     let mut program = Program::start("none");
     let mut following = program.connect();
@@ -134,16 +137,16 @@ pub fn a_process_that_is_killed_is_gone_for_its_watchers() {
     program.child.kill().expect("it is there");
     following.read_to_its_end();
     recording.read_to_its_end();
-    // Nobody was left to remove it.
+    // A killed process cannot remove its socket file.
     let socket = program.socket();
     assert_eq!(program.end().0.signal(), Some(libc::SIGKILL));
     assert!(UnixStream::connect(socket).is_err(), "nobody listens there any more");
 }
 
-/// Also where the permissions of folder and socket would let somebody else in.
+/// Other users are refused even if the permissions of the folder and the socket would admit them.
 pub fn another_user_is_refused() {
     let program = Program::start("none");
-    // SAFETY: it only reads, and cannot fail.
+    // SAFETY: `geteuid` takes no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         return println!("  skipped: only root can be somebody else");
     }
@@ -167,14 +170,14 @@ pub fn another_user_is_refused() {
     assert_eq!(program.state().trainings.len(), 1);
 }
 
-/// Asks a process, as another user.
+/// Sends a request to a process as another user.
 pub fn play_stranger() {
     let value = |name: &str| std::env::var(name).expect("it is set");
     let user: u32 = value("MLPROF_TEST_USER").parse().expect("a number");
-    // SAFETY: a plain call; the process has one thread.
+    // SAFETY: `setuid` takes an integer, and this process has only one thread.
     assert_eq!(unsafe { libc::setuid(user) }, 0);
     let mut stream = UnixStream::connect(value("MLPROF_TEST_TO")).expect("it may connect");
-    // It may be closed before.
+    // The process may close the connection before the request is sent.
     let _ = stream.write_all(b"{\"version\": 1, \"request\": \"state\"}\n");
     let mut answer = String::new();
     let _ = BufReader::new(stream).read_line(&mut answer);
@@ -187,10 +190,11 @@ pub fn a_signal_ends_it_as_ever() {
     connection.ask(Request::Record(steps(100)));
     program.wait_until(|state| state.is_recording);
     program.steps(3);
-    // What it has to say of this must not be lost with it.
+    // The answer is read before the signal, so that it cannot be lost when the process ends.
     assert!(matches!(connection.answer(), Some(mlprof_events::live::Answer::Recording)));
     let number = libc::pid_t::try_from(program.child.id()).expect("a number");
-    // SAFETY: the child has not been waited for, so the number is its own.
+    // SAFETY: `kill` takes two integers and no pointers. The child has not been reaped, so its
+    // process id is not reused.
     unsafe { libc::kill(number, libc::SIGINT) };
     assert_eq!(connection.answer(), None, "the connection ends with the process");
     let socket = program.socket();
@@ -217,7 +221,7 @@ pub fn a_forked_child_has_a_socket_of_its_own() {
     assert!(program.end().0.success());
 }
 
-/// In a build without their features.
+/// Without their features, the endpoints of both ports are reported as missing.
 #[cfg(not(all(feature = "capture", feature = "metrics")))]
 pub fn ports_without_their_doors_are_said() {
     let doors = [
@@ -236,7 +240,7 @@ pub fn ports_without_their_doors_are_said() {
     }
 }
 
-/// In a build without it.
+/// Without its feature, the push is reported as missing.
 #[cfg(not(feature = "otlp"))]
 pub fn a_push_without_its_feature_is_said() {
     let more = |name, value: &str| std::collections::HashMap::from([(name, value.into())]);

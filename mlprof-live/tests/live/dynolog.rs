@@ -1,4 +1,4 @@
-//! dynolog's daemon, and what a process that asks it does.
+//! Tests the dynolog client of a process against a fake daemon.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,7 +19,7 @@ fn trace(path: &Path) -> Trace {
     kineto::read(File::open(path).expect("a file")).expect("a trace")
 }
 
-/// Where libkineto writes a trace of this name.
+/// Returns the path at which libkineto would write a trace with this extension.
 fn file_of(setting: &Setting, program: &Program, ending: &str) -> std::path::PathBuf {
     setting.path(&format!("trace_{}{ending}", program.child.id()))
 }
@@ -48,7 +48,7 @@ pub fn it_registers_and_asks_as_libkineto_does() {
     assert!(
         name.file_name().is_some_and(|it| it.to_string_lossy().starts_with("dynoconfigclient"))
     );
-    // And again, from the same address.
+    // The next poll comes from the same address.
     assert_eq!(daemon.give_nothing().from.as_pathname(), Some(&*name));
     let (status, _, errors) = program.end();
     assert!(status.success());
@@ -143,7 +143,7 @@ pub fn a_daemon_may_come_late_talk_nonsense_and_be_started_anew() {
     let path = file_of(&setting, &program, ".json");
     wait_until(|| path.exists());
     assert_eq!(slices(&trace(&path), "training_step"), 1);
-    // What it says of the recording comes just after the file.
+    // The message about the recording is printed just after the file is written.
     program.wait_until(|state| !state.is_recording);
     let (status, _, errors) = program.end();
     assert!(status.success());
@@ -179,7 +179,7 @@ pub fn what_the_process_has_at_its_end_is_written() {
         errors.contains("the stage ended meanwhile; 3 of 100 steps were over by then\n"),
         "{errors}"
     );
-    // One that has not begun.
+    // This order has not begun when the process ends.
     let mut program = setting.start("none");
     program.steps(1);
     daemon.give(&format!("{config}PROFILE_START_ITERATION=1000\n"));
@@ -232,7 +232,7 @@ pub fn a_forked_child_registers_anew() {
     }
     wait_until(|| std::fs::read_to_string(&file).is_ok_and(|text| !text.is_empty()));
     let child: u32 = std::fs::read_to_string(&file).expect("text").parse().expect("a number");
-    // Either may be the first.
+    // The parent and the child may register in any order.
     registered.sort_unstable();
     let mut expected = [program.child.id(), child];
     expected.sort_unstable();
@@ -241,7 +241,8 @@ pub fn a_forked_child_registers_anew() {
     assert!(program.end().0.success());
 }
 
-/// libtorch's own client, in the same process: it begins only when it is told to, and says what ours says.
+/// Compares libtorch's own client in the same process, which begins on request, with mlprof's
+/// client. Both must send the same datagrams.
 pub fn libtorchs_client_says_the_same() {
     if std::env::var_os("MLPROF_TEST_LIBTORCH").is_none() {
         println!("    no libtorch is named by MLPROF_TEST_LIBTORCH: its client is not looked at");
@@ -264,7 +265,7 @@ pub fn libtorchs_client_says_the_same() {
             break question;
         }
     };
-    // Which asks for configs of another kind, besides.
+    // libtorch's client also requests a second kind of config.
     const EVENTS: i32 = 1;
     assert_eq!(theirs.number(0) & !EVENTS, ours.number(0));
     assert_eq!(theirs.bytes[..40], ours.bytes[..40]);
@@ -273,7 +274,7 @@ pub fn libtorchs_client_says_the_same() {
     assert_eq!(name(theirs.from.as_pathname()), name(ours.from.as_pathname()));
 }
 
-/// The daemon's abstract name, which any user's process can take.
+/// Any user's process can take the daemon's abstract name.
 pub fn another_users_daemon_is_not_obeyed() {
     let setting = Setting::new();
     let mut environment = setting.environment();
@@ -283,26 +284,28 @@ pub fn another_users_daemon_is_not_obeyed() {
     let question = daemon.give_nothing();
     let name = question.from.as_abstract_name().expect("an abstract name");
     assert!(name.starts_with(b"dynoconfigclient") && name.ends_with(b"\0"));
-    // SAFETY: it only reads, and cannot fail.
+    // SAFETY: `geteuid` takes no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         return println!("    only root can be somebody else");
     }
     let config = format!("ACTIVITIES_LOG_FILE={}\n", setting.path("trace.json").display());
     let mut impostor = Command::new(std::env::current_exe().expect("this program"));
     impostor.env(SCENE, "impostor").env("MLPROF_LIVE", "0").env("MLPROF_TEST_SAYS", config);
-    // The program may lie where only root may read: it is somebody else when it runs.
+    // The program may be in a folder that only root can read, so it changes its user only after it
+    // has started.
     impostor.env("MLPROF_TEST_USER", "65534").stdout(Stdio::null());
-    // A stranger cannot even fill the queue. The last NUL of a name cannot be in an environment.
+    // Another user's process cannot fill the queue, because the kernel refuses its datagrams. The
+    // name's last NUL byte is omitted, because an environment variable cannot contain it.
     let address = String::from_utf8_lossy(&name[..name.len() - 1]).into_owned();
     let stranger = impostor.env("MLPROF_TEST_TO", address).status().expect("it runs");
     assert_eq!(stranger.code(), Some(REFUSED), "the system refuses what it says");
     daemon.give_nothing();
-    // And one that takes the daemon's place is not obeyed.
+    // A process of another user that takes the daemon's place is ignored.
     drop(daemon);
     let place = impostor.env_remove("MLPROF_TEST_TO").status().expect("it runs");
     assert!(place.success(), "it has been asked, and has answered");
     let daemon = Daemon::abstractly();
-    // Whatever was said before this is heard by now.
+    // After two polls, all earlier datagrams have been processed.
     daemon.give_nothing();
     daemon.give_nothing();
     assert!(!program.state().is_recording);
@@ -311,15 +314,15 @@ pub fn another_users_daemon_is_not_obeyed() {
     assert_eq!(errors.matches(ignored).count(), 1, "{errors}");
 }
 
-/// Exit code of a stranger whom the system does not let speak.
+/// Exit code of the impostor if the kernel refuses its datagram.
 const REFUSED: i32 = 3;
 
-/// Says something to a process, as another user: to the one that is named, otherwise to whoever
-/// asks it in the daemon's place.
+/// Sends a datagram to a process as another user. The target is the given address, or else any
+/// process that polls the daemon.
 pub fn play_impostor() {
     let value = |name: &str| std::env::var(name).expect("it is set");
     let user: u32 = value("MLPROF_TEST_USER").parse().expect("a number");
-    // SAFETY: a plain call; the process has one thread.
+    // SAFETY: `setuid` takes an integer, and this process has only one thread.
     assert_eq!(unsafe { libc::setuid(user) }, 0);
     let datagram = message("req", value("MLPROF_TEST_SAYS").as_bytes());
     let Ok(to) = std::env::var("MLPROF_TEST_TO") else {
@@ -335,7 +338,7 @@ pub fn play_impostor() {
     }
 }
 
-/// An order that would never begin holds the process for no longer than its user lets it.
+/// The user can cancel an order that would never begin, so it does not block other recordings.
 pub fn the_user_cancels_an_order() {
     let setting = Setting::new();
     let daemon = setting.daemon();
@@ -349,7 +352,7 @@ pub fn the_user_cancels_an_order() {
     };
     daemon.give(&order(2_000_000_000));
     program.wait_until(|state| state.is_recording);
-    // A daemon that asks for more all the same adds no threads.
+    // Further orders from the daemon start no additional threads.
     let threads = |program: &Program| {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", program.child.id()));
         tasks.expect("threads").count()

@@ -1,4 +1,4 @@
-//! What is counted of actions, as long as somebody follows them.
+//! Tests the counts of actions while a client follows the process.
 
 use mlprof_events::live::{Answer, ProcessState, Request};
 
@@ -10,7 +10,7 @@ fn follow(program: &Program) -> Connection {
     connection
 }
 
-/// Reads until it is so; what was said last.
+/// Reads states until one satisfies the condition, and returns it.
 fn until(connection: &mut Connection, is_so: impl Fn(&ProcessState) -> bool) -> ProcessState {
     for _ in 0..1000 {
         match connection.answer() {
@@ -40,7 +40,7 @@ pub fn actions_are_counted_while_somebody_follows() {
     assert_eq!(state.trainings[0].waiting_for_data, Some(0.0));
     let memory = state.memory.expect("on Linux");
     assert!(memory.resident_bytes > 0 && memory.peak_bytes >= memory.resident_bytes);
-    // What is open is known from within.
+    // Open actions of a thread are visible before they end.
     let file = program.folder.path().join("go on");
     program.tell(&format!("in {}", file.display()));
     let inside = |state: &ProcessState| {
@@ -56,7 +56,8 @@ pub fn actions_are_counted_while_somebody_follows() {
     let activity = state.activity.expect("followed");
     assert!(activity.actions.iter().any(|it| it.name == "waiting" && it.around == Some(0)));
     drop(connection);
-    // It is seen with the next answer that cannot be written that nobody follows; then nothing is wanted any more.
+    // The process detects the disconnected client when the next answer cannot be written. It then
+    // requests no more events.
     let (status, text, _) = program.end();
     assert!(status.success(), "{text}");
     assert!(text.contains("ops were wanted: false"), "{text}");
@@ -79,7 +80,7 @@ pub fn nothing_is_wanted_afterwards() {
         line == "wanted now: Interest()"
     });
     let program = wanted.into_inner();
-    // A second one begins anew.
+    // A second follower starts with new counts.
     let mut connection = follow(&program);
     let state = until(&mut connection, |state| state.activity.is_some());
     assert_eq!(state.activity.expect("followed").actions, []);
@@ -87,7 +88,7 @@ pub fn nothing_is_wanted_afterwards() {
     assert!(program.end().0.success());
 }
 
-/// As many as may ask at once, each to hear more in an hour.
+/// All slots are taken by clients that request one state per hour.
 pub fn whoever_follows_seldom_and_leaves_holds_no_place() {
     let mut program = Program::start("none");
     for _ in 0..16 {

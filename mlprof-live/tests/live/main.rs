@@ -1,5 +1,6 @@
-//! A process that listens, and whoever asks it. A process listens once, so each scene is one of its own: without
-//! arguments this program starts itself, looks in, and records.
+//! Tests a listening process with different clients. A process listens only once, so each scene
+//! runs in its own process. The test program starts itself as the training, and then sends requests
+//! to it.
 
 #[cfg(target_os = "linux")]
 mod asking;
@@ -32,7 +33,7 @@ mod sampled;
 #[cfg(all(target_os = "linux", feature = "metrics"))]
 mod scraping;
 
-/// With its name.
+/// Name and function of a check.
 #[cfg(target_os = "linux")]
 type Check = (&'static str, fn());
 
@@ -52,7 +53,7 @@ fn main() {
 
 #[cfg(target_os = "linux")]
 fn main() {
-    // Linked, and so registered.
+    // The crate must be linked so that it registers itself.
     use mlprof_live as _;
     if std::env::var_os(program::SCENE).is_some() {
         return program::play();

@@ -1,4 +1,4 @@
-//! Where the socket is: in the first folder that can be used, and there again if it was removed.
+//! Tests the socket's location: the first usable folder, also after the socket was removed.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -12,13 +12,14 @@ use mlprof_events::live::{ProcessIdentity, connect, own_user, socket_of};
 use crate::asking::{Connection, PATIENCE, Program, wait_until};
 use crate::program::SCENE;
 
-/// Whether the process answers in this folder.
+/// Returns `true` if the process answers in this folder.
 fn answers_in(folder: &Path, identity: &ProcessIdentity) -> bool {
     let stream = connect(folder, identity, Instant::now() + PATIENCE);
     stream.is_ok_and(|stream| Connection::to(stream).is_heard())
 }
 
-/// The folders below `around`, and that of the system's own, which the machine may have.
+/// Returns the candidate folders below `around`, and the system's own runtime folder, which may
+/// exist on this machine.
 fn folders(around: &Path) -> [PathBuf; 3] {
     let user = own_user();
     [
@@ -33,7 +34,7 @@ fn environment(around: &Path) -> HashMap<&'static str, PathBuf> {
     HashMap::from([("XDG_RUNTIME_DIR", around.join("run")), ("TMPDIR", around.join("tmp"))])
 }
 
-/// As in a job, which has the login node's variable, and not its folder.
+/// A batch job may inherit the login node's variable without its folder.
 pub fn the_next_folder_is_taken() {
     let around = tempfile::tempdir().expect("a folder");
     let program = Program::start_in("none", "1", &environment(around.path()));
@@ -48,8 +49,8 @@ pub fn the_next_folder_is_taken() {
     assert_eq!(left, [false; 3], "it is removed where it was");
 }
 
-/// As the system does at the user's last logout: first the socket with its folder, then what is
-/// around it.
+/// At the user's last logout, the system removes the socket with its folder, and then the parent
+/// folder.
 pub fn a_socket_that_was_removed_is_made_again() {
     let around = tempfile::tempdir().expect("a folder");
     let environment = environment(around.path());
@@ -67,7 +68,7 @@ pub fn a_socket_that_was_removed_is_made_again() {
     assert!(status.success() && errors.is_empty(), "{errors}");
 }
 
-/// Longer than the address of a socket can be.
+/// The path of the folder exceeds the maximum length of a socket address.
 pub fn a_folder_may_have_a_long_path() {
     let around = tempfile::tempdir().expect("a folder");
     let long = around.path().join("a-folder-of-a-job-".repeat(8));
@@ -80,14 +81,14 @@ pub fn a_folder_may_have_a_long_path() {
     assert!(status.success() && errors.is_empty() && !socket.exists(), "{errors}");
 }
 
-/// The folders of all users are shared with other programs, so the program gets empty ones of its
-/// own, in a mount namespace.
+/// Other programs also use the shared folders of all users. The program therefore gets its own
+/// empty ones in a mount namespace.
 pub fn it_is_said_why_no_folder_can_be_used() {
     let namespaces = ["--mount", "--propagation", "private"];
     if let Some(why) = crate::containers::why_not(&namespaces) {
         return println!("    skipped: unshare is not permitted: {why}");
     }
-    // A file is in the way of the last folder.
+    // A file with the name of the last folder prevents its creation.
     let script = format!(
         "exec 9<\"$0\"; for folder in /run/user /tmp; do ! [ -d $folder ] || mount -t tmpfs none $folder; done && \
          : >/tmp/mlprof-{} && exec /proc/self/fd/9",
@@ -110,7 +111,8 @@ pub fn it_is_said_why_no_folder_can_be_used() {
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
-/// A socket with the number of a closed stream would take what the program prints.
+/// If standard error is closed, a socket could get its descriptor number and receive the program's
+/// output.
 pub fn the_socket_does_not_take_the_place_of_a_closed_stream() {
     let around = tempfile::tempdir().expect("a folder");
     let mut child = Command::new("sh")
@@ -135,7 +137,7 @@ pub fn the_socket_does_not_take_the_place_of_a_closed_stream() {
     assert_eq!((leads, answers), ("/dev/null".into(), true));
 }
 
-/// Its own connections are not taken away from it, and it can still be looked into.
+/// The connections of the program stay open, and clients can still send requests to it.
 pub fn a_program_that_closes_all_files_keeps_its_own() {
     let mut program = Program::start("none");
     let own = program.folder.path().join("own");

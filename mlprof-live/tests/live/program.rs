@@ -1,4 +1,4 @@
-//! The program that trains, and is looked into: its steps end when it is told to.
+//! Training program of the tests. Commands on standard input control its steps.
 
 use std::fs;
 use std::io::{BufRead, Write};
@@ -14,10 +14,10 @@ use mlprof_core::{
     SimpleProfiler, Stage, TensorProfiler, profile,
 };
 
-/// What it plays, by its environment.
+/// Environment variable with the scene to run.
 pub const SCENE: &str = "MLPROF_TEST_SCENE";
 
-/// Hears what is wanted, as a framework's hook does.
+/// Stores the interests that profilers request, as a framework's hook receives them.
 struct Hook;
 
 static WANTED: Mutex<Vec<Interest>> = Mutex::new(Vec::new());
@@ -28,7 +28,7 @@ impl Instrumentation for Hook {
     }
 }
 
-/// What a step of the training does, counted.
+/// Number of ops executed by the steps of the training.
 static OPS: AtomicU64 = AtomicU64::new(0);
 
 pub fn play() {
@@ -44,7 +44,7 @@ pub fn play() {
         "fork" => fork(),
         "libtorch" => libtorch(),
         "sampled" => {
-            // Where it cannot be, that is what is looked at.
+            // If sampling is not possible here, the test checks the resulting message.
             let sampler = mlprof_sampler::Sampler::start(10);
             train("none");
             drop(sampler);
@@ -78,7 +78,7 @@ pub fn play() {
         }
         _ => train("none"),
     }
-    // What is wanted at the end, and whether ops ever were.
+    // Prints the final interest, and `true` if ops were ever requested.
     let wanted = WANTED.lock().unwrap_or_else(PoisonError::into_inner).clone();
     println!("ops were wanted: {}", wanted.iter().any(|it| it.contains(Interest::OPS)));
     println!("wanted last: {:?}", wanted.last().copied().unwrap_or_default());
@@ -90,7 +90,7 @@ fn train(profiler: impl mlprof_core::IntoProfiler) {
     train_in(Session::begin(profiler, Stage::Fit, &RunContext::default()).expect("a profiler"));
 }
 
-/// Does what each line of standard input says, and answers `done`.
+/// Runs the command in each line of standard input, and prints `done` after it.
 #[inline(never)]
 fn train_in(session: Session) {
     println!("ready");
@@ -128,12 +128,12 @@ fn train_in(session: Session) {
     drop(session);
 }
 
-/// What a program does that becomes a daemon; then it listens itself, by all numbers that are free
-/// now.
+/// Closes all descriptors as a program that becomes a daemon does. Then opens its own listener on
+/// all free numbers.
 fn close_all_files(path: &str) {
     for number in 3..256 {
-        // SAFETY: `close` takes an integer. Nothing of this program owns one of these, and mlprof
-        // has to expect it.
+        // SAFETY: `close` takes an integer. No value of this program owns one of these descriptors.
+        // The descriptors of mlprof are closed on purpose, because mlprof must support this.
         unsafe { libc::close(number) };
     }
     let listener = std::os::unix::net::UnixListener::bind(path).expect("bound");
@@ -165,10 +165,10 @@ fn op() {
     }
 }
 
-/// A child that trains, too, and ends as processes do.
+/// Forks a child that also trains, and that ends as processes usually do.
 fn fork() {
     println!("ready");
-    // SAFETY: the program has no other threads of its own; mlprof's know of forks.
+    // SAFETY: the program has no other threads of its own, and those of mlprof support forks.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let session =
@@ -183,24 +183,25 @@ fn fork() {
         std::process::exit(0);
     }
     let mut status = 0;
-    // SAFETY: waits for the child that was made above.
+    // SAFETY: `status` is a local variable that outlives the call, and the child was created above.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(status, 0, "the child ended well");
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).expect("text");
 }
 
-/// Loads libtorch, and has its own client begin when it is told to.
+/// Loads libtorch, and starts its own client on request.
 fn libtorch() {
     println!("ready");
     let path = std::env::var_os("MLPROF_TEST_LIBTORCH").expect("a path");
-    // SAFETY: what it does when it is loaded is what every program of tch has it do.
+    // SAFETY: loading the library runs the same initialisation code as in every program that uses
+    // tch.
     let library = unsafe { libloading::Library::new(path) }.expect("libtorch");
     println!("done");
     let mut lines = std::io::stdin().lock().lines();
     if lines.next().is_some() {
         let name = b"_ZN5torch18global_kineto_initEv";
-        // SAFETY: the function has no arguments and no result, and the library stays.
+        // SAFETY: the function has no arguments and no result, and the library stays loaded.
         unsafe {
             let begins: libloading::Symbol<'_, unsafe extern "C" fn()> =
                 library.get(name).expect("a function");
@@ -209,7 +210,7 @@ fn libtorch() {
         println!("done");
         lines.next();
     }
-    // Its threads are not told to end: neither are its destructors waited for.
-    // SAFETY: a plain call, which does not come back.
+    // libtorch's threads cannot be stopped, so its destructors must not run. SAFETY: `_exit` takes
+    // an integer and does not return.
     unsafe { libc::_exit(0) };
 }

@@ -1,4 +1,4 @@
-//! OpenTelemetry's door: what is pushed, and what becomes of it where the collector is in trouble.
+//! Tests the OpenTelemetry push: the pushed metrics, and the behaviour when the collector fails.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::scraping::{Scraped, train, value};
 #[cfg(feature = "metrics")]
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 
-/// Each with its name.
+/// Checks with their names.
 pub const CHECKS: &[(&str, fn())] = &[
     ("a_training_is_pushed", a_training_is_pushed),
     #[cfg(feature = "metrics")]
@@ -42,7 +42,7 @@ pub const CHECKS: &[(&str, fn())] = &[
     ("https_is_spoken_with_whom_is_trusted", https_is_spoken_with_whom_is_trusted),
 ];
 
-/// What is said when it begins.
+/// Message at the start of the push.
 const BEGUN: &str = "mlprof: metrics are pushed to ";
 
 fn environment(
@@ -54,7 +54,7 @@ fn environment(
     all
 }
 
-/// A program that pushes every so many milliseconds.
+/// Starts a program that pushes at this interval, in milliseconds.
 fn start(
     scene: &str,
     collector: &Collector,
@@ -70,7 +70,7 @@ fn start(
     program
 }
 
-/// The first push that is so.
+/// Waits for the first push that satisfies the condition.
 fn await_push(collector: &Collector, is_so: impl Fn(&Pushed) -> bool) -> Pushed {
     let began = Instant::now();
     loop {
@@ -102,12 +102,12 @@ fn a_training_is_pushed() {
         assert_eq!(later.resource(key), pushed.resource(key), "it counts on");
     }
     let (status, said, errors) = program.end();
-    // The program's own numbers are what they are without.
+    // The program's own results are the same as without the push.
     assert!(status.success() && said.contains("calls: 7\nops were wanted: false"), "{said}");
     assert_eq!(errors, "");
 }
 
-/// By its own door, at a moment at which nothing happens.
+/// Compares the pushed metrics with those of the Prometheus endpoint, while the training is idle.
 #[cfg(feature = "metrics")]
 fn prometheus_is_told_the_same() {
     let collector = Collector::start(Answer::taken());
@@ -127,7 +127,7 @@ fn prometheus_is_told_the_same() {
             let name =
                 if is_histogram { format!("{}_count", metric.name) } else { metric.name.clone() };
             let there = value(&text, &format!("{name}{{{}}}", labels(&attributes)));
-            // The only one that goes on by itself.
+            // This metric increases even while the training is idle.
             let is_clock = metric.name == "mlprof_stage_seconds";
             assert!(there == shown || is_clock && there > shown, "{name}: {shown}, and {there}");
             compared += 1;
@@ -144,7 +144,7 @@ fn prometheus_is_told_the_same() {
     for point in &histogram.data_points {
         let labels = labels(&point.attributes);
         let sum = value(&text, &format!("mlprof_action_seconds_sum{{{labels}}}"));
-        // How fast the clock's ticks come is known ever better.
+        // The calibration of the clock improves over time, so sums may differ slightly.
         assert!((point.sum.expect("a sum") / sum - 1.0).abs() < 1e-6, "{sum} and {point:?}");
         let mut below = 0;
         for (bound, count) in point.explicit_bounds.iter().zip(&point.bucket_counts) {
@@ -156,7 +156,7 @@ fn prometheus_is_told_the_same() {
     assert!(scraped.program.end().0.success());
 }
 
-/// As Prometheus writes them.
+/// Formats labels as Prometheus does.
 #[cfg(feature = "metrics")]
 fn labels(attributes: &[KeyValue]) -> String {
     let label = |attribute: &KeyValue| match of(attributes, &attribute.key) {
@@ -180,7 +180,7 @@ fn what_is_pushed_is_as_the_environment_says() {
         ("RANK", "3"),
         ("WORLD_SIZE", "8"),
     ];
-    // Only the end pushes.
+    // With this interval, only the end of the process pushes.
     let mut program = start("none", &collector, "3600000", &more);
     program.steps(3);
     let process = program.child.id();
@@ -213,7 +213,7 @@ fn what_is_pushed_is_as_the_environment_says() {
     assert!(0 < point.start_time_unix_nano && point.start_time_unix_nano < point.time_unix_nano);
 }
 
-/// What a collector does that takes nothing, what is said of it, and whether it is asked again at once.
+/// Returns the failures of a collector, each with a part of the expected message.
 fn troubles() -> Vec<(Answer, &'static str)> {
     let protobuf = "Content-Type: application/x-protobuf\r\n";
     let partial = ExportMetricsServiceResponse {
@@ -231,7 +231,7 @@ fn troubles() -> Vec<(Answer, &'static str)> {
             Answer::of("503 Service Unavailable", "", b"come back"),
             "it answers 503 Service Unavailable: come back; it is",
         ),
-        // `google.rpc.Status` with a message.
+        // This body is a `google.rpc.Status` with a message.
         (
             Answer::of("400 Bad Request", protobuf, b"\x08\x03\x12\x07no rank"),
             "does not take the metrics: it answers 400 Bad Request: no rank (said once)",
@@ -279,7 +279,7 @@ fn a_collector_that_was_away_gets_all_that_was_counted() {
     let (status, _, errors) = program.end();
     assert!(status.success());
     assert_eq!(errors.lines().count(), 1, "{errors}");
-    // Nobody listens there.
+    // No process listens at this port.
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let port = free.local_addr().expect("an address").port();
     drop(free);
@@ -295,7 +295,7 @@ fn a_collector_that_was_away_gets_all_that_was_counted() {
 
 fn a_collector_that_says_nothing_does_not_hold_up_the_end() {
     let collector = Collector::start(Answer::Silence);
-    // Longer than a test waits.
+    // This timeout is longer than that of the test.
     let patience = [("OTEL_EXPORTER_OTLP_TIMEOUT", "600000")];
     let mut program = start("simple", &collector, "10", &patience);
     wait_until(|| collector.last().is_some());
@@ -304,7 +304,7 @@ fn a_collector_that_says_nothing_does_not_hold_up_the_end() {
     assert!(status.success() && said.contains("calls: 9\n"), "{said}");
     let expected = "mlprof: the last metrics were not taken within 2 s: the process ends without\n";
     assert_eq!(errors, expected);
-    // One that is not waited for any longer.
+    // This push times out.
     let collector = Collector::start(Answer::Silence);
     let mut program = start("none", &collector, "10", &[("OTEL_EXPORTER_OTLP_TIMEOUT", "50")]);
     program.steps(1);
@@ -368,7 +368,7 @@ fn a_forked_child_pushes_nothing() {
     assert_eq!(pushed.resource("process.pid"), Value::IntValue(parent.into()));
 }
 
-/// Takes one push by TLS, from somebody who has a certificate as well.
+/// Server that receives one push over TLS from a client with a certificate.
 #[cfg(feature = "otlp-tls")]
 const BY_TLS: &str = r#"
 import http.server, ssl, sys

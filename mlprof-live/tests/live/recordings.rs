@@ -1,4 +1,4 @@
-//! Recordings on demand, and what may come in between.
+//! Tests recordings on demand, and events that interrupt them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use mlprof_events::live::{Answer, Request};
 
 use crate::asking::{Connection, Program, milliseconds, slices, steps};
 
-/// Asks for a recording and waits until the process knows of it.
+/// Requests a recording and waits until the process has received the request.
 fn ask(program: &Program, request: mlprof_events::live::RecordRequest) -> Connection {
     let connection = program.connect();
     connection.ask(Request::Record(request));
@@ -25,14 +25,15 @@ pub fn steps_are_recorded_beside_no_profiler() {
     assert_eq!(training.last_steps.len(), 10);
 
     let mut connection = ask(&program, steps(3));
-    // One in which it begins, one that warms up, and three.
+    // One step begins the recording, one warms up, and three are recorded.
     program.steps(10);
     let (recorded, trace) = connection.recorded();
     assert_eq!((recorded.steps, recorded.ops, recorded.dropped), (3, 6, 0), "{recorded:?}");
     assert_eq!(recorded.notes, [""; 0]);
     assert_eq!(slices(&trace, "training_step"), 3);
     assert_eq!(slices(&trace, "aten::mm"), 6);
-    // The numbers that the program counts by: 10 were over, one more began it, one warmed up.
+    // The trace has the program's step numbers. Ten steps were over, one began the recording, and
+    // one warmed up.
     for step in ["ProfilerStep#12", "ProfilerStep#13", "ProfilerStep#14"] {
         assert_eq!(slices(&trace, step), 1, "{step}");
     }
@@ -69,7 +70,7 @@ pub fn a_schedule_of_its_own_is_not_changed() {
     let mut program = Program::start("tensor");
     let mut connection = ask(&program, steps(2));
     program.steps(1);
-    // The program's own records the steps 2 and 3, and so does the other one.
+    // Both the program's own profiler and the recording contain steps 2 and 3.
     program.steps(9);
     let (recorded, trace) = connection.recorded();
     assert_eq!((recorded.steps, recorded.ops), (2, 4));
@@ -98,7 +99,7 @@ pub fn a_second_request_is_told_to_wait() {
     assert_eq!(second.recorded().0.steps, 1, "and then it is the other one's turn");
 }
 
-/// One that waits for a step that never comes holds nothing for ever.
+/// A recording that waits for an unreachable step must not block others forever.
 pub fn the_user_cancels_a_recording() {
     let mut program = Program::start("none");
     let never = mlprof_events::live::RecordRequest { first_step: Some(2_000_000_000), ..steps(1) };
@@ -116,7 +117,7 @@ pub fn the_user_cancels_a_recording() {
     assert!(told.starts_with(&requested) && told.ends_with(" s ago"), "{told}");
     assert_eq!(waits.error(), "there is nothing to show: the user has cancelled it");
     assert_eq!(cancel(), None);
-    // One that has begun hands over what it has.
+    // A cancelled recording that has begun delivers its data so far.
     let mut begun = ask(&program, steps(100));
     program.steps(5);
     assert!(cancel().is_some());
@@ -157,7 +158,7 @@ pub fn a_stage_that_ends_ends_the_recording() {
     program.steps(6);
     program.tell("end");
     let (recorded, trace) = connection.recorded();
-    // The one that it begins with, and the one that warms up, are not in it.
+    // The step that begins the recording and the warmup step are not included.
     assert_eq!((recorded.steps, slices(&trace, "training_step")), (4, 4));
     assert_eq!(recorded.notes, ["the stage ended meanwhile", "4 of 100 steps were over by then"]);
     let (_, said, _) = program.end();
@@ -216,7 +217,8 @@ pub fn a_last_step_that_does_not_end() {
 pub fn whole_steps_of_a_time() {
     let mut program = Program::start("none");
     let mut connection = ask(&program, milliseconds(2000));
-    // As many as come within the time; the first that ends after it is the last.
+    // The recording contains the steps within the time, and ends with the first step that ends
+    // after it.
     program.steps(3);
     std::thread::sleep(Duration::from_millis(2100));
     program.steps(1);

@@ -1,4 +1,4 @@
-//! Where threads are: sampled beside a recording, and once.
+//! Tests samples of threads, during a recording and once.
 
 use mlprof_core::Report;
 use mlprof_core::report::samples::Samples;
@@ -7,7 +7,7 @@ use mlprof_sampler::Sampler;
 
 use crate::asking::{Program, milliseconds, steps};
 
-/// Whether this program can be sampled, as can those that it starts.
+/// Returns `true` if this program and its children can be sampled.
 fn can_be_sampled() -> bool {
     Sampler::can_start(99).is_ok()
 }
@@ -25,7 +25,7 @@ fn dump(program: &Program) -> Dump {
     }
 }
 
-/// Whether the process has a sampler's thread now.
+/// Returns `true` if the process currently has a sampler thread.
 fn has_sampler(program: &Program) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{}/task", program.child.id())).expect("threads");
     let names = threads.filter_map(|it| std::fs::read_to_string(it.ok()?.path().join("comm")).ok());
@@ -43,7 +43,7 @@ pub fn stacks_come_beside_the_trace() {
     let mut program = Program::start("none");
     let go = program.folder.path().join("go");
     program.tell(&format!("in {}", go.display()));
-    // Twice: the first sampler is gone.
+    // The second iteration checks that the first sampler has ended.
     for _ in 0..2 {
         let mut connection = program.connect();
         connection.ask(sampled(500, milliseconds(100)));
@@ -59,7 +59,7 @@ pub fn stacks_come_beside_the_trace() {
     }
     std::fs::write(&go, "").expect("written");
     program.await_done();
-    // Without being asked for there are none.
+    // A recording without this option has no samples.
     let mut connection = program.connect();
     connection.ask(Request::Record(steps(1)));
     program.wait_until(|state| state.is_recording);

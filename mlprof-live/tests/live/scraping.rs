@@ -1,4 +1,4 @@
-//! Prometheus' door: who is answered, and by what.
+//! Tests the Prometheus endpoint: its access control and its answers.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::asking::{Program, wait_until};
 
-/// A program whose metrics are at a port that is free.
+/// Program that serves metrics at a free port.
 pub struct Scraped {
     pub program: Program,
     address: String,
@@ -58,7 +58,7 @@ impl Scraped {
     }
 }
 
-/// What a series shows.
+/// Returns the value of a series.
 pub fn value(text: &str, series: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {series} in {text}")).parse().expect("a number")
@@ -84,7 +84,7 @@ pub fn a_training_is_scraped() {
     assert_eq!(file.metadata().expect("a file").mode() & 0o777, 0o600);
     assert!(scraped.said.contains(&file.display().to_string()), "{}", scraped.said);
     let (status, said, errors) = scraped.program.end();
-    // The program's own numbers are what they are without.
+    // The program's own results are the same as without the metrics.
     assert!(status.success() && said.contains("calls: 7\nops were wanted: false"), "{said}");
     assert_eq!(errors, "");
     assert!(!file.exists(), "the token is gone with the process");
@@ -101,14 +101,15 @@ pub fn whoever_may_not_ask_for_metrics_is_refused() {
     assert!(scraped.program.end().0.success());
 }
 
-/// They take what places there are, but not for ever, and the training goes on meanwhile.
+/// The connections take all slots, but only for a limited time, and the training continues.
 pub fn a_thousand_who_ask_for_nothing_do_not_disturb() {
     let mut scraped = Scraped::start("simple", &[]);
     allow_open_files(2000);
     let connect = |_| TcpStream::connect(&scraped.address).expect("it listens");
     let left = RefCell::new((0..1000).map(connect).collect::<Vec<_>>());
     scraped.program.steps(10);
-    // Eight wait for a request; the others were told at once to come later, whether they have read it or not.
+    // Eight connections wait for a request. All others were refused at once, even if they have not
+    // read the answer yet.
     let is_refused = |stream: &mut TcpStream| {
         stream.set_read_timeout(Some(Duration::from_millis(1))).expect("set");
         let mut answer = String::new();
@@ -142,10 +143,10 @@ pub fn a_thousand_who_ask_for_nothing_do_not_disturb() {
     assert_eq!(errors, "");
 }
 
-/// Of this program, where the system lets it.
+/// Raises the limit of open files of this program, as far as the system allows.
 fn allow_open_files(count: libc::rlim_t) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: room for the answer; what is set is what was allowed.
+    // SAFETY: both pointers refer to `limit`, which is initialised and outlives the calls.
     unsafe {
         libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
         limit.rlim_cur = limit.rlim_cur.max(count.min(limit.rlim_max));
@@ -153,7 +154,7 @@ fn allow_open_files(count: libc::rlim_t) {
     }
 }
 
-/// It neither keeps the port nor removes the token.
+/// The child neither keeps the port nor removes the token.
 pub fn a_forked_child_has_no_metrics() {
     let scraped = Scraped::start("fork", &[]);
     let (program, token) = (&scraped.program, scraped.token_file());
@@ -169,14 +170,14 @@ pub fn a_forked_child_has_no_metrics() {
     };
     assert!(has(&program.child.id().to_string()) && !has(&child), "{socket}");
     std::fs::remove_file(&file).expect("removed");
-    // Its parent waits for it, and then for the end of its input.
+    // The parent waits for the child, and then for the end of its input.
     wait_until(|| !Path::new(&format!("/proc/{child}")).exists());
     assert!(token.exists(), "a child removes nothing of its parent's");
     assert!(scraped.scrape().contains("process_resident_memory_bytes "));
     assert!(scraped.program.end().0.success());
 }
 
-/// What the system calls the socket that listens at a port of this machine.
+/// Returns the system's name of the socket that listens at a local port.
 fn socket_of_port(port: u16) -> String {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
     let listens = format!("0100007F:{port:04X} 00000000:0000 0A");
@@ -214,7 +215,7 @@ pub fn a_token_can_be_ones_own_or_none() {
     );
 }
 
-/// Eight that say nothing, again and again, do not keep out whoever has the token.
+/// Groups of eight silent connections must not keep out a client with the token.
 pub fn clients_without_a_token_keep_nobody_out() {
     let scraped = Scraped::start("none", &[]);
     let mut silent = Vec::new();
@@ -229,7 +230,7 @@ pub fn clients_without_a_token_keep_nobody_out() {
     assert!(status.success() && errors.is_empty(), "{errors}");
 }
 
-/// As the system does at the user's last logout.
+/// At the user's last logout, the system removes the folder with the token.
 pub fn a_token_that_was_removed_is_written_again() {
     let scraped = Scraped::start("none", &[]);
     let (file, folder) = (scraped.token_file(), scraped.program.folder.path().join("mlprof"));
@@ -241,16 +242,17 @@ pub fn a_token_that_was_removed_is_written_again() {
     assert!(status.success() && errors.is_empty() && !file.exists(), "{errors}");
 }
 
-/// A Prometheus that takes native histograms, and is gone when this is dropped.
+/// Prometheus process that accepts native histograms. It is killed when this value is dropped.
 struct Prometheus {
     child: Child,
     port: u16,
 }
 
 impl Prometheus {
-    /// It scrapes one address every second; `None` where there is no such program.
+    /// Starts Prometheus, which scrapes one address every second. Returns `None` if the program is
+    /// not installed.
     fn start(folder: &Path, address: &str, token: &Path) -> Option<Self> {
-        // Free a moment ago.
+        // The port was free a moment ago.
         let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let port = free.local_addr().expect("an address").port();
         drop(free);
@@ -264,7 +266,7 @@ impl Prometheus {
             .arg(format!("--config.file={}", folder.join("prometheus.yml").display()))
             .arg(format!("--storage.tsdb.path={}", folder.join("tsdb").display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            // On by itself from 3.8 on.
+            // This feature is enabled by default from version 3.8 on.
             .arg("--enable-feature=native-histograms")
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -272,7 +274,7 @@ impl Prometheus {
         child.ok().map(|child| Self { child, port })
     }
 
-    /// What an expression is, if it has one value; `None` before there is any.
+    /// Returns the value of an expression, or `None` if it does not have a value yet.
     fn query(&self, expression: &str) -> Option<f64> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         let escape = |byte: u8| format!("%{byte:02X}");
@@ -292,7 +294,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// Calls that take about as many milliseconds as their number.
+/// Runs calls whose duration in milliseconds is about their number.
 pub fn train(program: &mut Program, calls: u64) {
     for number in 1..=calls {
         let go = program.folder.path().join(format!("go{number}"));
@@ -323,7 +325,7 @@ pub fn prometheus_reads_what_the_report_says() {
     assert!(said.status.success() && said.stdout.is_empty() && said.stderr.is_empty(), "{said:?}");
 
     let action = "mlprof_action_seconds{action=\"training_step\"}";
-    // Only of native ones there is such a thing.
+    // This function only works with native histograms.
     let count = format!("histogram_count({action})");
     wait_until(|| prometheus.query(&count) == Some(CALLS as f64));
     let mut connection = scraped.program.connect();
@@ -338,7 +340,8 @@ pub fn prometheus_reads_what_the_report_says() {
         assert!(differs < tolerance, "{expression}: {found} s, and {expected} s in the report");
     };
     same(format!("histogram_sum({action})"), &row["total_seconds"], 0.02);
-    // Their buckets are an eighth and a twelfth wide; the report's leave the first call out.
+    // The native buckets are a twelfth wide, and those of the report an eighth. The report also
+    // excludes the first call.
     same(format!("histogram_quantile(0.5, {action})"), &row["rest"]["p50_seconds"], 0.25);
     same(format!("histogram_quantile(0.95, {action})"), &row["rest"]["p95_seconds"], 0.25);
 }

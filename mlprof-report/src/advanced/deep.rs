@@ -1,9 +1,9 @@
-//! Call trees of any depth: as JSON, and as values that are compared, copied and dropped without
+//! Call trees of unlimited depth: JSON serialization, comparison, cloning and dropping without
 //! recursion.
 //!
-//! What reads JSON gives up at some depth of nesting, serde_json at 128, Python at 1,000. So `roots`
-//! holds a tree down to [`NESTED`] levels, and `deeper` what is below that, again down to so many
-//! levels, and so on.
+//! JSON parsers limit the nesting depth: serde_json to 128 levels, Python to about 1,000. Therefore
+//! `roots` holds a tree down to [`NESTED`] levels. `deeper` lists the subtrees below that limit,
+//! each again cut at [`NESTED`] levels.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,24 +17,25 @@ use serde::{Serialize, Serializer};
 
 use super::{CallTreeNode, ThreadCallTree};
 
-/// So many levels of nodes are nested in each other in JSON. Each is an object in an array.
+/// Maximum number of node levels that are nested in each other in JSON. Each node is an object
+/// inside an array, so it adds two levels of JSON nesting.
 const NESTED: usize = 50;
 
-/// Nodes that are not nested below their parent: the parent's number, and its children. Nodes are
-/// counted from 0 in the order in which they stand in the JSON.
+/// Children that are not nested below their parent in the JSON. The parent is identified by its
+/// index. Nodes are indexed from 0 in the order in which they appear in the JSON.
 struct Deeper<'tree> {
     parent: usize,
     children: &'tree [CallTreeNode],
 }
 
-/// What is being written.
+/// State of a serialization: the number of nodes written, and the subtrees not yet written.
 #[derive(Default)]
 struct Written<'tree> {
     nodes: usize,
     left: VecDeque<Deeper<'tree>>,
 }
 
-/// Nodes of one level, and what is below them down to the level that is the last.
+/// Sibling nodes and their descendants, down to the last level that may be nested.
 struct Level<'tree, 'written> {
     nodes: &'tree [CallTreeNode],
     levels_left: usize,
@@ -80,7 +81,7 @@ impl Serialize for Nested<'_, '_> {
     }
 }
 
-/// What is left, one after the other, while there is something.
+/// Serializes the remaining subtrees one after the other until the queue is empty.
 struct AllDeeper<'tree, 'written>(&'written RefCell<Written<'tree>>);
 
 impl Serialize for AllDeeper<'_, '_> {
@@ -130,10 +131,11 @@ impl<'de> Deserialize<'de> for ThreadCallTree {
             deeper: Vec<Entry>,
         }
         let Read { thread, threads, roots, deeper } = Read::deserialize(deserializer)?;
-        // All parts of the tree, and for each the number of its first node.
+        // Parts of the tree, each with the index of its first node.
         let mut parts = vec![(0, roots)];
         let mut next = count(&parts[0].1);
-        // For each part what belongs below its nodes: the node's place in the part, and which part.
+        // For each part, the subtrees to attach: the parent's position inside the part, and the
+        // index of the child part.
         let mut below: Vec<Vec<(usize, usize)>> = vec![Vec::new()];
         for Entry { parent, children } in deeper {
             if parent >= next {
@@ -148,14 +150,15 @@ impl<'de> Deserialize<'de> for ThreadCallTree {
             next += count(&children);
             parts.push((first, children));
         }
-        // From the last part on, so that each is whole when it finds its place.
+        // The loop runs from the last part to the first, so each part is complete when it is
+        // attached.
         for around in (0..parts.len()).rev() {
             let mut inside = std::mem::take(&mut below[around]);
             inside.sort_unstable();
             let (until, after) = parts.split_at_mut(around + 1);
             let part = |index: usize| std::mem::take(&mut after[index - around - 1].1);
             if let Err(error) = attach(&mut until[around].1, inside, part) {
-                // Dropped as a tree is, without recursion.
+                // This value's `Drop` implementation frees the parts without recursion.
                 let roots = parts.into_iter().flat_map(|(_, nodes)| nodes).collect();
                 drop(Self { thread, threads, roots });
                 return Err(D::Error::custom(error));
@@ -170,7 +173,7 @@ fn count(nodes: &[CallTreeNode]) -> usize {
     PreOrder { open: vec![nodes.iter()] }.count()
 }
 
-/// Gives the nodes at these places, in ascending order, their children.
+/// Attaches children to the nodes at the given positions, which are in ascending order.
 fn attach(
     nodes: &mut [CallTreeNode],
     inside: Vec<(usize, usize)>,
@@ -197,13 +200,13 @@ fn attach(
     }
 }
 
-/// Nodes, each before those below it.
+/// Pre-order iterator: each node comes before its descendants.
 struct PreOrder<'tree> {
     open: Vec<std::slice::Iter<'tree, CallTreeNode>>,
 }
 
 impl<'tree> Iterator for PreOrder<'tree> {
-    /// How many nodes are around it, and the node.
+    /// Depth of the node (0 for a root), and the node.
     type Item = (usize, &'tree CallTreeNode);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -220,8 +223,8 @@ impl<'tree> Iterator for PreOrder<'tree> {
 }
 
 impl ThreadCallTree {
-    /// All nodes, each before those below it, with the number of nodes around it. Of use where trees
-    /// may be too deep for recursion: they are as deep as the calls of different functions are nested.
+    /// Returns all nodes in pre-order, each with its depth (0 for a root). Use it where recursion
+    /// could overflow the stack. A tree is as deep as its calls of different functions are nested.
     pub fn nodes(&self) -> impl Iterator<Item = (usize, &CallTreeNode)> {
         PreOrder { open: vec![self.roots.iter()] }
     }
@@ -229,7 +232,7 @@ impl ThreadCallTree {
 
 impl PartialEq for ThreadCallTree {
     fn eq(&self, other: &Self) -> bool {
-        // The order of nodes and how many children each has are the whole shape of a tree.
+        // The pre-order sequence and each node's number of children determine the shape of a tree.
         let is_same = |one: &CallTreeNode, other: &CallTreeNode| {
             one.function == other.function
                 && one.kind == other.kind
@@ -249,7 +252,8 @@ impl PartialEq for ThreadCallTree {
 impl Clone for ThreadCallTree {
     fn clone(&self) -> Self {
         let nodes: Vec<&CallTreeNode> = self.nodes().map(|(_, node)| node).collect();
-        // Backwards, so that the children of a node are the last ones made, the first of all last.
+        // The loop visits nodes in reverse pre-order, so the last nodes in `made` are the children
+        // of the next node.
         let mut made: Vec<CallTreeNode> = Vec::new();
         let take = |count: usize, made: &mut Vec<CallTreeNode>| {
             (0..count).filter_map(|_| made.pop()).collect::<Vec<_>>()
@@ -290,7 +294,7 @@ mod tests {
         CallTreeNode { function, kind: ActionKind::Function, calls, children }
     }
 
-    /// A way down with a leaf before and after each step, and below that some of the same again.
+    /// Builds a chain of `depth` levels. Each level has a leaf on both sides of its inner node.
     fn tree(depth: usize) -> ThreadCallTree {
         let mut below = Vec::new();
         for level in (0..depth).rev() {

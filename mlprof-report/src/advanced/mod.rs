@@ -1,4 +1,4 @@
-//! What the Advanced profiler found: per action, every function below it; per thread, the call tree.
+//! Report of the Advanced profiler: per-action function profiles and per-thread call trees.
 
 mod deep;
 #[doc(hidden)]
@@ -16,89 +16,91 @@ use super::steps::StepSeries;
 use super::{OpenAction, ReportHeader};
 use mlprof_events::ActionKind;
 
-/// Stands for the top of a thread where something ran outside of any action.
+/// Name that reports show in place of an action for work outside of any action.
 pub const OUTSIDE: &str = "(outside of any action)";
 
-/// The numbers of one stage.
+/// Advanced report of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct AdvancedReport {
-    /// Which run and stage; wall time; what measuring cost.
+    /// Run, stage, wall time and measurement overhead.
     pub header: ReportHeader,
-    /// One profile per action, all threads together, the longest total first. In the first report
-    /// of a process also its [start-up](mlprof_events::startup), which is no thread's.
+    /// Profiles of the actions, summed over all threads and ordered by total time, longest first.
+    /// The first report of a process also contains its [start-up](mlprof_events::startup), which
+    /// belongs to no thread.
     pub actions: Vec<ActionProfile>,
-    /// The call tree of every thread; threads of one name are one entry.
+    /// Call tree of every thread. Threads with the same name share one entry.
     pub threads: Vec<ThreadCallTree>,
-    /// Actions and functions still running.
+    /// Actions and functions that were still running when the report was made.
     pub open: Vec<OpenAction>,
-    /// Estimates for what nothing instruments, where it was sampled (feature `sampling`).
+    /// Sampling estimates for code without instrumentation (feature `sampling`). `None` without
+    /// sampling.
     #[serde(default)]
     pub samples: Option<Samples>,
-    /// Regions of devices, by the device's own clock, the longest total first; in none of the other
-    /// numbers.
+    /// Device regions measured by the device's own clock, ordered by total time, longest first. The
+    /// other fields do not include this time.
     #[serde(default)]
     pub device_regions: Vec<DeviceRegion>,
-    /// How long each step took, by stage; empty where no loop told of steps.
+    /// Step durations by stage. Empty if no training loop reported steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub step_series: Vec<StepSeries>,
-    /// What costs time that could be saved; filled in when the report is delivered.
+    /// Findings: detected causes of avoidable cost. Filled in when the report is delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
 
-/// Everything that ran below one action, the action itself included.
+/// Profile of one action: everything that ran below it, including the action itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionProfile {
-    /// The action's name.
+    /// Name of the action.
     pub action: String,
-    /// The stage inside the reported one that it belongs to, if any (see
+    /// Nested stage that the action belongs to, if any (see
     /// [`ActionStatistics::sub_stage`](super::simple::ActionStatistics::sub_stage)).
     pub sub_stage: Option<mlprof_events::Stage>,
-    /// How often the action itself ran.
+    /// Number of calls of the action.
     pub calls: u64,
-    /// From its start to its end over all calls, in seconds.
+    /// Total time from start to end over all calls, in seconds.
     pub total_seconds: f64,
-    /// Functions, spans and nested actions, the action itself among them; longest cumulative
-    /// time first.
+    /// Functions, spans and nested actions, including the action itself. Ordered by cumulative
+    /// time, longest first.
     pub functions: Vec<FunctionStatistics>,
-    /// Device time, where it was measured (`AdvancedProfiler::measure_devices`), of actions that handed
-    /// work to a device.
+    /// Device time of an action that submitted work to a device. `None` if it was not measured (see
+    /// `AdvancedProfiler::measure_devices`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceTime>,
 }
 
 impl ActionProfile {
-    /// The name as reports and file names show it: profiles of a stage inside the reported one
-    /// carry its name, as in `[SanityCheck]validation_step`.
+    /// Returns the name shown in reports and file names. The name of a nested stage is prepended,
+    /// as in `[SanityCheck]validation_step`.
     pub fn label(&self) -> String {
         super::label::with_stage(self.sub_stage, &self.action)
     }
 }
 
-/// A function as Python's `pstats` identifies one. Actions and spans without a place in the
-/// source have file `~` and line 0.
+/// Function identity as in Python's `pstats`. Actions and spans without a source location have file
+/// `~` and line 0.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct FunctionKey {
-    /// The source file.
+    /// Source file path.
     pub file: String,
-    /// The line, from 1; 0 when unknown.
+    /// Line number, from 1. 0 if it is unknown.
     pub line: u32,
-    /// The name of the function, span or action.
+    /// Name of the function, span or action.
     pub name: String,
 }
 
-/// Calls and time of one function below one action. Times in seconds.
+/// Calls and times of one function below one action, in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct FunctionStatistics {
-    /// Which function.
+    /// Identity of the function.
     pub function: FunctionKey,
-    /// How often it ran and how long (`ncalls`, `tottime`, `cumtime`).
+    /// Call counts and times (`ncalls`, `tottime`, `cumtime`).
     pub calls: CallStatistics,
-    /// The same, split by who called it. Nothing for the action itself unless it recursed.
+    /// Calls and times grouped by caller. Empty for the action itself unless it recursed.
     pub callers: Vec<CallerStatistics>,
 }
 
@@ -106,9 +108,9 @@ pub struct FunctionStatistics {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CallerStatistics {
-    /// Who called.
+    /// Identity of the caller.
     pub caller: FunctionKey,
-    /// How often, and how long that took.
+    /// Call counts and times of these calls.
     pub calls: CallStatistics,
 }
 
@@ -116,17 +118,18 @@ pub struct CallerStatistics {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CallStatistics {
-    /// All calls (`nc`).
+    /// Number of all calls, including recursive ones (`nc`).
     pub total_calls: u64,
-    /// Calls that were not made from inside a call of the same function (`cc`).
+    /// Number of primitive calls (`cc`), which are not made from inside a call of the same
+    /// function.
     pub primitive_calls: u64,
-    /// How often an async function was polled, all calls together: 0 where no call was polled more
-    /// than once. Its times are those of being polled.
+    /// Number of polls of an async function, summed over all calls. 0 if no call was polled more
+    /// than once. The times of an async function are the times spent in its polls.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub polls: u64,
-    /// Time in the function itself (`tt`, `tottime`), in seconds.
+    /// Self time (`tt`, `tottime`) in seconds.
     pub self_seconds: f64,
-    /// Time from entry to exit of the primitive calls (`ct`, `cumtime`), in seconds.
+    /// Inclusive time of the primitive calls (`ct`, `cumtime`) in seconds.
     pub cumulative_seconds: f64,
 }
 
@@ -134,37 +137,39 @@ pub(super) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// The call tree of a thread. Of any depth: dropped, copied, compared, written as JSON and read
-/// without recursion.
+/// Call tree of a thread, of unlimited depth. It is dropped, cloned, compared, serialized and
+/// deserialized without recursion.
 ///
-/// In JSON `roots` holds the tree down to 50 levels, so that whatever reads JSON can read it. What is
-/// further down is in `deeper`, a list of objects with `parent` and `children`: the parent's number,
-/// where nodes are counted from 0 in the order in which they stand in the file, and its children,
-/// again down to 50 levels.
+/// In JSON, `roots` holds the tree down to 50 levels, so that parsers with a nesting limit can read
+/// it. `deeper` lists the subtrees below that limit as objects with two fields:
+///
+/// - `parent`: index of the parent node. Nodes are indexed from 0 in the order in which they appear
+///   in the file.
+/// - `children`: the parent's children, again down to 50 levels.
 #[derive(Debug)]
 pub struct ThreadCallTree {
-    /// The thread's name, or `thread-N` for one that has none.
+    /// Name of the thread, or `thread-N` if it has none.
     pub thread: String,
-    /// How many threads of this name there were.
+    /// Number of threads with this name.
     pub threads: u64,
-    /// What ran at the top of the thread.
+    /// Functions called at the top level of the thread.
     pub roots: Vec<CallTreeNode>,
 }
 
-/// A function at one place of a call tree. Times in seconds.
+/// Function at one position of a call tree. Times are in seconds.
 ///
-/// A call of a function that is already on the way down is counted at the node where it first
-/// stands (`calls.total_calls` above `calls.primitive_calls`), so that recursion does not make the
-/// tree deeper.
+/// A recursive call is counted at the node where the function first appears on the path. There
+/// `calls.total_calls` exceeds `calls.primitive_calls`. Recursion therefore does not make the tree
+/// deeper.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CallTreeNode {
-    /// Which function.
+    /// Identity of the function.
     pub function: FunctionKey,
-    /// What it stands for.
+    /// Kind of the function, span or action.
     pub kind: ActionKind,
-    /// Calls and times at this place.
+    /// Calls and times at this position of the tree.
     pub calls: CallStatistics,
-    /// What it called.
+    /// Functions called from this node.
     pub children: Vec<CallTreeNode>,
 }

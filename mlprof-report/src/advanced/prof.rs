@@ -1,18 +1,18 @@
-//! `.prof` files: what Python's `cProfile` dumps, for `python -m pstats`, snakeviz, gprof2dot and
-//! tuna.
+//! Writer of `.prof` files in the format of Python's `cProfile`, for `python -m pstats`, snakeviz,
+//! gprof2dot and tuna.
 //!
-//! The file is one dictionary in Python's `marshal` format,
-//! `{(file, line, name): (cc, nc, tt, ct, {caller: (nc, cc, tt, ct)})}`: calls that are not
-//! recursive, all calls, self and cumulative time in seconds. (For callers all calls stand first:
-//! that is what `cProfile` writes and `pstats` reads.)
+//! The file is one dictionary in Python's `marshal` format: `{(file, line, name): (cc, nc, tt, ct,
+//! {caller: (nc, cc, tt, ct)})}`. `cc` is the number of primitive calls, `nc` the number of all
+//! calls. `tt` and `ct` are the self and cumulative time in seconds. Caller entries begin with
+//! `nc`, because `cProfile` writes and `pstats` reads that order.
 
 use std::collections::HashMap;
 
 use crate::advanced::{ActionProfile, CallStatistics, FunctionKey};
 
-/// The profile of one action as the bytes of a `.prof` file, readable by every Python 3.
+/// Encodes the profile of one action as a `.prof` file that every Python 3 version can read.
 ///
-/// Functions that appear twice under one key are added up, as dictionaries hold a key once.
+/// Sums functions that have the same key, because a dictionary holds each key once.
 pub fn encode(profile: &ActionProfile) -> Vec<u8> {
     let mut functions = InOrder::default();
     for function in &profile.functions {
@@ -51,7 +51,7 @@ fn add(sum: &mut CallStatistics, calls: &CallStatistics) {
     sum.cumulative_seconds += calls.cumulative_seconds;
 }
 
-/// A map that remembers the order of insertion, as Python's dictionaries do.
+/// Map that keeps the insertion order, as Python's dictionaries do.
 struct InOrder<'keys, V> {
     positions: HashMap<&'keys FunctionKey, usize>,
     values: Vec<(&'keys FunctionKey, V)>,
@@ -73,7 +73,8 @@ impl<'keys, V: Default> InOrder<'keys, V> {
     }
 }
 
-/// Writes Python's `marshal` format with the codes that all of Python 3 knows.
+/// Encoder for Python's `marshal` format. It uses only type codes that all Python 3 versions
+/// support.
 #[derive(Default)]
 struct Marshal {
     bytes: Vec<u8>,
@@ -88,7 +89,7 @@ impl Marshal {
         self.bytes.push(b'0');
     }
 
-    /// The items follow.
+    /// Opens a tuple. The caller must then write `items` items.
     fn tuple(&mut self, items: u32) {
         self.bytes.push(b'(');
         self.bytes.extend(items.to_le_bytes());
@@ -112,8 +113,8 @@ impl Marshal {
     }
 
     fn string(&mut self, text: &str) {
-        // The format's lengths are signed 32-bit. No name is longer than that in practice; one
-        // that is gets cut rather than making the file unreadable.
+        // The format stores lengths as signed 32-bit integers. Practical names are far shorter. A
+        // longer name is truncated to keep the file readable.
         let mut end = text.len().min(i32::MAX as usize);
         while !text.is_char_boundary(end) {
             end -= 1;

@@ -1,4 +1,4 @@
-//! Samples as text: a line on how they were taken, and a table per action.
+//! Samples as text: a line about the sampling, and one table per action.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -11,37 +11,38 @@ use crate::simple::lightning::title;
 use crate::table::Grid;
 use mlprof_events::OrderExt;
 
-/// Functions with less of an action's work than this are left out of its table, as are those that
-/// only called, and all of the time (`main`); JSON has them all.
+/// Minimum share of an action's work for a function to appear in its table. The table also omits
+/// functions such as `main` that are on every stack but do no work themselves. JSON contains all
+/// functions.
 const LEAST_SHARE: f64 = 0.005;
 
-/// The most rows of one table.
+/// Maximum number of rows in one table.
 const MOST_ROWS: usize = 25;
 
-/// So many places where threads waited are shown.
+/// Maximum number of waiting call sites shown.
 const MOST_WAITS: usize = 10;
 
-/// So many threads are shown.
+/// Maximum number of threads shown.
 const MOST_THREADS: usize = 16;
 
-/// What the functions of an action are ordered by, the most first.
+/// Sort order of an action's functions, in descending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SampleOrder {
-    /// Work in the function itself.
+    /// Self time: work in the function itself.
     #[default]
     Own,
-    /// Work in the function and in what it called.
+    /// Inclusive time: work in the function and its callees.
     Total,
-    /// Waiting in the function and in what it called; functions that never waited are left out.
+    /// Waiting time in the function and its callees. Functions that never waited are omitted.
     Waiting,
 }
 
-/// The report of a sampler that runs on its own.
+/// Renders the report of a standalone sampler.
 pub fn paint(report: &SamplesReport) -> String {
     paint_ordered(report, SampleOrder::default())
 }
 
-/// The same, in another order.
+/// Renders the report of a standalone sampler in the given order.
 pub fn paint_ordered(report: &SamplesReport, order: SampleOrder) -> String {
     let mut text = title(&report.header);
     text.push('\n');
@@ -55,7 +56,8 @@ pub fn paint_ordered(report: &SamplesReport, order: SampleOrder) -> String {
     text
 }
 
-/// The table of one action, below its exact one; nothing if nothing was sampled in it.
+/// Appends the sample table of one action below its exact table. Appends no text if the action has
+/// no samples.
 pub(crate) fn append_below(text: &mut String, samples: &Samples, profile: &ActionProfile) {
     if let Some(action) = samples.actions.iter().find(|action| is_of(action, profile)) {
         let _ = writeln!(text, "Samples in: {}", shown(&action.label()));
@@ -64,7 +66,7 @@ pub(crate) fn append_below(text: &mut String, samples: &Samples, profile: &Actio
     }
 }
 
-/// The tables of what has no exact one, and how samples were taken.
+/// Appends the tables of actions without an exact profile, and then the sampling summary.
 pub(crate) fn append_rest(text: &mut String, samples: &Samples, exact: &[ActionProfile]) {
     for action in &samples.actions {
         if !exact.iter().any(|profile| is_of(action, profile)) {
@@ -81,7 +83,7 @@ fn is_of(action: &ActionSamples, profile: &ActionProfile) -> bool {
     (&action.action, action.sub_stage) == (&profile.action, profile.sub_stage)
 }
 
-/// How samples were taken, what they amount to, and the notes.
+/// Returns the sampling summary: sample count, rates, estimated work and notes.
 pub fn heading(samples: &Samples) -> String {
     let mut text = String::new();
     if samples.samples > 0 {
@@ -121,7 +123,7 @@ pub fn heading(samples: &Samples) -> String {
     text
 }
 
-/// The functions of one action, and where its threads waited.
+/// Returns the table of one action's functions and the table of its waits.
 pub fn table(samples: &Samples, action: &ActionSamples) -> String {
     table_ordered(samples, action, SampleOrder::default())
 }
@@ -182,7 +184,7 @@ fn table_ordered(samples: &Samples, action: &ActionSamples, order: SampleOrder) 
     text
 }
 
-/// Functions of the program that waited, and what they called for it.
+/// Appends a table of program functions that waited and the callees in which they waited.
 fn paint_waits(text: &mut String, samples: &Samples, action: &ActionSamples) {
     let all = crate::samples::waits::of_action(samples, action);
     if all.is_empty() {
@@ -212,7 +214,7 @@ fn percent(part: f64) -> String {
     format!("{:.2}", 100.0 * part)
 }
 
-/// `name (file:line)`, or `name [library]` where there is no source.
+/// Returns `name (file:line)`, or `name [library]` if the source file is unknown.
 fn function(code: &SampledCode) -> String {
     let name = shown(&code.name);
     match (&code.file, code.line) {

@@ -1,4 +1,4 @@
-//! Rows of an Advanced report.
+//! Comparison rows of an Advanced report.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,9 @@ pub(super) fn append(rows: &mut Rows, report: &AdvancedReport) {
     append_regions(rows, &report.device_regions, wall);
 }
 
-/// Time of their own, which adds up, of all threads. A function keeps its name when it moves to another
-/// line: of several of one name in a file the first is the first.
+/// Appends a row per function with its self time, which is additive, over all threads. A function
+/// keeps its row when it moves to another line. Functions with the same name in one file are
+/// numbered by line order.
 fn append_functions(rows: &mut Rows, report: &AdvancedReport, wall: f64) {
     type Lines = BTreeMap<u32, (u64, f64)>;
     let mut functions: BTreeMap<(&str, &str), Lines> = BTreeMap::new();

@@ -1,18 +1,19 @@
-//! How much numbers of one run depend on those before them.
+//! Serial dependence: how strongly measurements of one run correlate with the ones before them.
 
-/// Steps that are taken to depend on each other by more would say nothing at all.
+/// Upper limit of the correlation. Steps with a higher correlation would carry almost no
+/// information.
 const MOST: f64 = 0.95;
-/// What is taken of calls whose order nothing tells: as strongly as in the worst of the cases for
-/// which the rate of false verdicts is known.
+/// Assumed correlation of calls with an unknown order. It is as strong as in the worst case with a
+/// known false-alarm rate.
 pub(super) const UNKNOWN: Dependence = Dependence(0.9);
 
-/// The correlation of each number with the one before: 0 where they are independent, up to 0.95.
+/// Correlation of each number with the one before it, from 0 (independent) to 0.95.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(super) struct Dependence(f64);
 
 impl Dependence {
-    /// Of numbers in the order of time, or of several series that have it in common: each alone
-    /// says little where it is short.
+    /// Estimates the dependence of one or several series, each in chronological order. Combining
+    /// series improves the estimate, because a short series alone is unreliable.
     pub(super) fn of<'series>(series: impl IntoIterator<Item = &'series [f64]>) -> Self {
         let (mut sum, mut weight) = (0.0, 0.0);
         for numbers in series {
@@ -25,26 +26,26 @@ impl Dependence {
         Self(if weight > 0.0 { (sum / weight).clamp(0.0, MOST) } else { 0.0 })
     }
 
-    /// The larger of the two.
+    /// Returns the larger dependence.
     pub(super) fn max(self, other: Self) -> Self {
         Self(self.0.max(other.0))
     }
 
-    /// So many times the standard error of as many independent numbers.
+    /// Returns the factor by which dependence widens the standard error of independent numbers.
     pub(super) fn factor(self) -> f64 {
         ((1.0 + self.0) / (1.0 - self.0)).sqrt()
     }
 
-    /// The degrees of freedom that the deviation of so many numbers has.
+    /// Returns the degrees of freedom of the standard deviation of `count` numbers.
     pub(super) fn freedom(self, count: f64) -> f64 {
         let square = self.0 * self.0;
         (count * (1.0 - square) / (1.0 + square) - 1.0).max(1.0)
     }
 }
 
-/// Of ranks, so that a few numbers that are far off do not hide it. Few numbers have less of it
-/// among themselves than the process that they are from, since their own mean is taken off: by (1 +
-/// 4 r) / n.
+/// Returns the lag-1 correlation of the ranks, so that a few outliers do not hide it. A short
+/// series underestimates the correlation, because its own mean is subtracted. The result is
+/// corrected for this bias of (1 + 4 r) / n.
 fn correlation(numbers: &[f64]) -> Option<f64> {
     let ranks = ranks(numbers);
     let count = numbers.len() as f64;
@@ -57,7 +58,7 @@ fn correlation(numbers: &[f64]) -> Option<f64> {
     Some((products / sum + 1.0 / count) / (1.0 - 4.0 / count).max(0.5))
 }
 
-/// The places of numbers in their order; equal ones share the mean of theirs.
+/// Returns the rank of each number. Equal numbers share the mean of their ranks.
 fn ranks(numbers: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..numbers.len()).collect();
     order.sort_by(|one, other| numbers[*one].total_cmp(&numbers[*other]));

@@ -1,4 +1,5 @@
-//! Rows of a report of lines: functions, for lines of one version of a program are not those of another.
+//! Comparison rows of a line report. The rows are functions, because line numbers differ between
+//! two versions of a program.
 
 use super::Subject;
 use super::rows::{Rows, share};

@@ -1,4 +1,4 @@
-//! Rows of a report of memory.
+//! Comparison rows of a Memory report.
 
 use super::Subject;
 use super::rows::{Rows, share};
@@ -6,15 +6,16 @@ use super::simple::append_run;
 use super::spread::Sample;
 use crate::MemoryReport;
 
-/// The process, among rows of actions.
+/// Name of the process row among the rows of actions.
 pub(super) const PROCESS: &str = "(the process)";
 
-/// `steps`: how many the report covers, where it knows of any.
+/// Appends the rows of the report. `steps` is the number of steps that the report covers, if known.
 pub(super) fn append(rows: &mut Rows, report: &MemoryReport, steps: Option<u64>) {
     append_run(rows, &report.header);
     let process = &report.process;
     let (bytes, blocks) = (process.total.allocated_bytes, process.total.allocated_blocks);
-    // Of steps, where there are any: runs may have different numbers of them.
+    // Counts are divided by the number of steps where it is known, because runs may have different
+    // numbers of steps.
     let of_step = |count: u64| match steps {
         Some(steps) => Sample::counted(count as f64 / steps as f64, steps, 1.0),
         None => Sample::alone(count as f64, 1, 1.0),

@@ -1,38 +1,42 @@
-//! Two sides of a comparison: what got slower or faster, by how much, and whether that is beyond what
-//! varies anyway.
+//! Comparison of runs before and after a change: the rows that got slower or faster, the size of
+//! the change, and its statistical significance.
 //!
-//! [`compare`] takes the reports of a program before and after a change, of one run each or of several,
-//! and gives a [`Comparison`], a value. Reports of one kind of profiler, one stage and one rank are
-//! compared with each other.
+//! [`compare`] takes the reports of one or several runs before and after a change and returns a
+//! [`Comparison`]. It compares reports with the same kind of profiler, stage and rank.
 //!
 //! # The rule
 //!
-//! What is compared is the time of a typical call or step, the median, not the mean. A row is
-//! [slower](Verdict::Worse) or [faster](Verdict::Better) if the sides differ by more than chance
-//! makes equal runs differ. The probability is that of the whole comparison: of a hundred
-//! comparisons of equal runs at most one says so of any row that is [enough](LEAST_SHARE) of the
-//! run, however many rows there are (each has an equal part of that 1 %), and at most one of any
-//! other row. [`ComparedRow::sure_change`] is the bound of the change at that confidence.
+//! The rule compares the time of a typical call or step, which is the median and not the mean. A
+//! row is [slower](Verdict::Worse) or [faster](Verdict::Better) if the sides differ by more than
+//! chance makes equal runs differ.
 //!
-//! * Calls of one run: how well the median is known is told by the order of calls
-//!   ([`MedianLimits`](crate::simple::MedianLimits)). It needs eight calls besides the first one, which is
-//!   left out. Calls depend on those before them: as much as the steps of the run do, which are known in
-//!   the order of time. In a run without steps they are taken to depend on each other strongly (with a
-//!   correlation of 0.9), so that nineteen say as much as one that is independent.
-//! * Steps of one run: their median, in the same way. If the medians of the ten tenths of the run
-//!   differ by more than chance, the run drifts: then all that lies between the least and the greatest
-//!   of them is variation, of steps and of whatever runs in them.
+//! The error probability applies to the whole comparison. Of a hundred comparisons of equal runs,
+//! at most one reports a change in any row with at least [`LEAST_SHARE`] of the run. At most one
+//! reports a change in any smaller row. This holds for any number of rows, because each row
+//! receives an equal part of the 1 %. [`ComparedRow::sure_change`] is the bound of the change at
+//! that confidence.
+//!
+//! * Calls of one run: the order statistics of the calls give the confidence limits of the median
+//!   ([`MedianLimits`](crate::simple::MedianLimits)). The first call is left out, and at least
+//!   eight others are required. Consecutive calls are assumed to correlate as strongly as the steps
+//!   of the run, which are known in chronological order. In a run without steps, the rule assumes a
+//!   correlation of 0.9. Nineteen such calls carry as much information as one independent call.
+//! * Steps of one run: their median is judged in the same way. The run is also cut into ten parts.
+//!   If the medians of the parts differ by more than chance, the run drifts. The whole range of
+//!   these medians then counts as variation, for the steps and for everything that runs inside
+//!   them.
 //! * Steps that share an entry are compared by the histogram of single steps.
-//! * Calls of an op, a kernel or an action that a Tensor report has: by the standard error of their mean,
-//!   without the first call, where there are as many.
-//! * Several runs of a side: of three runs and more on both sides, by what runs vary (Student's t), so that
-//!   runs of which nothing is known but a sum can be judged. Of fewer, by all that is between them besides.
-//! * Times of less than three runs are known within 2 % at the best.
-//! * What is known step by step ([`compare_steps`], for traces) is treated like steps.
-//! * What is counted, bytes and blocks, is known within half a percent.
+//! * Calls of an op, a kernel or an action in a Tensor report: the standard error of the mean
+//!   decides. The first call is left out, and the same minimum number of calls applies.
+//! * Several runs of a side: with three or more runs on both sides, the variation between the runs
+//!   decides (Student's t). This also judges runs with a known sum only. With fewer runs, the whole
+//!   difference between the runs of a side is added to the uncertainty.
+//! * With fewer than three runs, a time is known within 2 % at best.
+//! * Values that are known for each step ([`compare_steps`], for traces) are treated like steps.
+//! * Counts of bytes and blocks are known within 0.5 %.
 //!
-//! One run of each side does not show what varies from run to run, such as a machine that others use,
-//! or where memory happens to lie: for such runs no rate of false alarms is promised.
+//! One run per side cannot show the variation between runs, which other users of the machine or the
+//! memory layout can cause. For such comparisons, no false-alarm rate is guaranteed.
 //!
 //! ```
 //! use mlprof_core::report::comparison::compare;
@@ -82,165 +86,169 @@ pub use self::text::TextOptions;
 pub use self::verdict::LEAST_SHARE;
 use mlprof_events::Stage;
 
-/// What became of the reports of one side on the other.
+/// Result of comparing the reports of two sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// One for each kind of profiler, stage and rank that both sides have.
+    /// One part for each kind of profiler, stage and rank that both sides have.
     pub parts: Vec<ComparedReports>,
-    /// What a reader of the numbers must know.
+    /// Notes that are needed to interpret the numbers.
     pub notes: Vec<String>,
 }
 
-/// Reports of one kind of profiler, one stage and one rank.
+/// Comparison of the reports with one kind of profiler, one stage and one rank.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedReports {
-    /// The kind of profiler: `Simple`, …; `trace` where traces are compared.
+    /// Kind of profiler, such as `Simple`. `trace` if traces are compared.
     pub profiler: &'static str,
-    /// The stage.
+    /// Stage of the reports.
     pub stage: Option<Stage>,
-    /// The rank, where there are several.
+    /// Rank, if there are several.
     pub rank: Option<u32>,
-    /// The runs before.
+    /// Runs before the change.
     pub before: Runs,
-    /// The runs after.
+    /// Runs after the change.
     pub after: Runs,
-    /// What differs between the sides besides times, and what that means for the numbers.
+    /// Differences between the sides other than times, and how they affect the numbers.
     pub notes: Vec<String>,
-    /// The rows.
+    /// Tables of compared rows, one per subject.
     pub tables: Vec<ComparedTable>,
 }
 
-/// The runs of one side.
+/// Summary of the runs of one side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Runs {
-    /// How many.
+    /// Number of runs.
     pub runs: usize,
-    /// When the first of them began (UTC, RFC 3339).
+    /// Start time of the earliest run (UTC, RFC 3339).
     pub started_at: mlprof_events::UtcTime,
-    /// How long they took, in seconds: the median.
+    /// Median wall time of the runs, in seconds.
     pub wall_seconds: f64,
-    /// How many training steps each has, if that is known, and the same for all.
+    /// Number of training steps of each run. `None` if it is unknown or differs between the runs.
     pub steps: Option<u64>,
 }
 
-/// What rows are of.
+/// Kind of object that the rows of a table describe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Subject {
     /// The run as a whole.
     Run,
-    /// Steps of the training loop, and the parts of them.
+    /// Steps of the training loop and their parts.
     Steps,
     /// Actions.
     Actions,
-    /// Actions, by the clocks of devices.
+    /// Device time of actions, by the clocks of the devices.
     ActionsOnDevice,
-    /// Regions of devices, by their clocks.
+    /// Device regions, by the clocks of the devices.
     DeviceRegions,
-    /// Ops, by host time of their own.
+    /// Ops, by self host time.
     Ops,
-    /// Ops and kernels, by device time of their own.
+    /// Ops and kernels, by self device time.
     Kernels,
-    /// Modules, by host time of their own.
+    /// Modules, by self host time.
     Modules,
-    /// Modules, by device time of their own.
+    /// Modules, by self device time.
     ModulesOnDevice,
-    /// Functions, by time of their own.
+    /// Functions, by self time.
     Functions,
-    /// Functions whose lines were timed.
+    /// Functions with line timings.
     Lines,
-    /// Bytes.
+    /// Allocated memory in bytes.
     Memory,
-    /// The most bytes at once.
+    /// Peak memory in bytes.
     Peak,
-    /// Blocks of memory.
+    /// Number of allocated memory blocks.
     Blocks,
 }
 
-/// What numbers are counted in.
+/// Unit of a table's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Times.
+    /// Times in seconds.
     Seconds,
-    /// Sizes.
+    /// Sizes in bytes.
     Bytes,
-    /// Numbers of things.
+    /// Plain counts.
     Count,
 }
 
-/// Rows of one subject, what got worse first, and of that what weighs most.
+/// Compared rows of one subject. Rows that got worse come first, ordered by their effect on the
+/// run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedTable {
-    /// What the rows are of.
+    /// Kind of object that the rows describe.
     pub subject: Subject,
-    /// What the numbers are in.
+    /// Unit of the numbers.
     pub unit: Unit,
-    /// What they are of, in words: `the median of calls`.
+    /// Statistic that the numbers show, as text: `the median of calls`.
     pub per: &'static str,
-    /// The rows.
+    /// Rows of the table.
     pub rows: Vec<ComparedRow>,
 }
 
-/// One action, op, … on both sides.
+/// One action, op or other object on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedRow {
-    /// Its name.
+    /// Name of the row.
     pub name: String,
-    /// Before; `None` where only the other side has it.
+    /// Value before the change. `None` if only the other side has the row.
     pub before: Option<Measured>,
-    /// After.
+    /// Value after the change. `None` if only the other side has the row.
     pub after: Option<Measured>,
-    /// How much more it is after, as a part of what it was before: 0.05 for 5 % more. With how often it
-    /// was called, where the two sides do the same number of steps. `None` of what only one side has.
+    /// Relative change: 0.05 means 5 % more than before. It includes the change in the number of
+    /// calls if both sides have the same number of steps. `None` if only one side has the row, or
+    /// if the value before is 0.
     pub change: Option<f64>,
-    /// How much more it is at the least, if it is more; at the most, and below 0, if it is less. 0 where
-    /// the difference may be chance. It allows for the number of rows.
+    /// Bound of the relative change at the confidence of the comparison, with the number of rows
+    /// taken into account. It is the smallest increase if positive, and the smallest decrease if
+    /// negative. 0 if the difference may be chance.
     pub sure_change: Option<f64>,
-    /// The part that it is of the run, on the side where that is more: 0 to 1.
+    /// Share of the run, 0 to 1, on the side with the larger share.
     pub share: f64,
-    /// What that means.
+    /// Verdict on the difference.
     pub verdict: Verdict,
 }
 
-/// What was measured on one side.
+/// Value measured on one side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Measured {
-    /// The typical call or step; of several runs the median of theirs.
+    /// Value of a typical call or step, in the table's unit. For several runs, the median of their
+    /// values.
     pub value: f64,
-    /// Between these it is with a confidence of 99 %, for this row and this side alone.
+    /// Confidence limits of the value at 99 %, for this row and this side alone.
     pub limits: Option<Limits>,
-    /// How many calls of a run that is, in the mean of the runs.
+    /// Calls per run, as the mean over the runs.
     pub calls: f64,
 }
 
-/// Between which numbers something is.
+/// Interval that contains a value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Limits {
-    /// No less than this.
+    /// Lower limit.
     pub low: f64,
-    /// No more than this.
+    /// Upper limit.
     pub high: f64,
 }
 
-/// What the numbers of the two sides mean.
+/// Verdict on the difference between the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Slower, or more memory, beyond what varies anyway.
+    /// Significantly slower, or significantly more memory.
     Worse,
-    /// Faster, or less memory, beyond what varies anyway.
+    /// Significantly faster, or significantly less memory.
     Better,
-    /// The side after has it alone.
+    /// Only the side after the change has the row.
     OnlyAfter,
-    /// The side before has it alone.
+    /// Only the side before the change has the row.
     OnlyBefore,
-    /// Any difference is within what varies anyway.
+    /// The difference is within the normal variation.
     Same,
-    /// There are too few calls to tell: fewer than eight, or so few among so many rows that not
-    /// even twice as much would be seen.
+    /// Too few calls for a verdict: fewer than eight, or too few for the number of rows. In the
+    /// second case not even a doubling would be significant.
     TooFew,
-    /// The reports do not say how calls vary, and there are less than three runs of each side.
+    /// The reports do not record how calls vary, and a side has fewer than three runs.
     Unknown,
 }

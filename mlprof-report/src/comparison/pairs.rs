@@ -1,4 +1,4 @@
-//! Which reports are compared with each other, and what differs between them besides.
+//! Pairing of the reports to compare, and notes on differences between them other than times.
 
 use crate::Error;
 use std::collections::BTreeSet;
@@ -14,17 +14,21 @@ use crate::Report;
 use crate::number::grouped;
 use mlprof_events::Stage;
 
-/// Compares what was before a change with what is after it. Several reports of one kind, stage and rank on
-/// a side are several runs.
+/// Compares the reports before a change with those after it. Several reports with the same kind,
+/// stage and rank on one side are treated as several runs.
 ///
 /// # Errors
 ///
-/// If the two sides have nothing in common; the error says what each of them has.
+/// Returns an error in these cases:
+///
+/// - The two sides have no kind of report in common. The error lists the reports of each side.
+/// - The common reports contain only sampling estimates.
+/// - No row of the program is on both sides.
 pub fn compare(before: &[Report], after: &[Report]) -> Result<Comparison, Error> {
     compare_runs_of(before, after)
 }
 
-/// The same of runs that were measured by whatever it is.
+/// Compares runs from any source, such as reports or traces.
 pub(super) fn compare_runs_of<R: Run>(before: &[R], after: &[R]) -> Result<Comparison, Error> {
     let (before, after) = (groups(before), groups(after));
     let mut comparison = Comparison { parts: Vec::new(), notes: Vec::new() };
@@ -78,7 +82,7 @@ impl Key {
     }
 }
 
-/// `Simple, fit, rank 1`.
+/// Returns a title such as `Simple, fit, rank 1`.
 pub(super) fn title(profiler: &str, stage: Option<Stage>, rank: Option<u32>) -> String {
     let stage = stage.map_or_else(String::new, |stage| format!(", {stage}"));
     let rank = rank.map_or_else(String::new, |rank| format!(", rank {rank}"));
@@ -86,7 +90,7 @@ pub(super) fn title(profiler: &str, stage: Option<Stage>, rank: Option<u32>) -> 
 }
 
 impl ComparedReports {
-    /// The kind of profiler, the stage and the rank: `Simple, fit`.
+    /// Returns the kind of profiler, the stage and the rank, such as `Simple, fit`.
     pub fn title(&self) -> String {
         title(self.profiler, self.stage, self.rank)
     }
@@ -111,14 +115,14 @@ fn listed<R>(groups: &[Group<'_, R>]) -> String {
     if titles.is_empty() { "no report".to_owned() } else { titles.join("; ") }
 }
 
-/// Reports whose rows wait for their verdicts, which depend on how many rows there are in all
-/// parts.
+/// Reports with rows that have no verdict yet. The verdicts depend on the total number of rows in
+/// all parts.
 struct PendingReports {
-    /// With tables that have no rows yet.
+    /// Reports with empty tables.
     reports: ComparedReports,
-    /// The rows of each table.
+    /// Rows of each table.
     rows: Vec<Vec<PendingRow>>,
-    /// Whether there is a row that both sides have, of more than the run as a whole.
+    /// `true` if both sides share a row other than those of the whole run.
     has_common_rows: bool,
 }
 
@@ -150,7 +154,8 @@ fn compare_runs<R: Run>(key: Key, before: &[&R], after: &[&R]) -> PendingReports
         };
         let counts_calls = does_the_same && R::is_of_calls(*subject);
         let (one, other) = (of(&earlier), of(&later));
-        // That there is a process says nothing of the program.
+        // A row of the process exists in every program, so it does not show that the programs are
+        // related.
         let is_of_program = *subject != Subject::Run && name != super::memory::PROCESS;
         has_common_rows |= is_of_program && !one.is_empty() && !other.is_empty();
         let row = PendingRow::of(name.clone(), subject.unit(), [&one, &other], counts_calls);
@@ -178,7 +183,7 @@ fn compare_runs<R: Run>(key: Key, before: &[&R], after: &[&R]) -> PendingReports
 }
 
 impl Runs {
-    /// Of at least one.
+    /// Summarizes the runs of one side. `runs` must not be empty.
     fn of<R: Run>(runs: &[&R]) -> Self {
         let wall: Vec<f64> = runs.iter().map(|run| run.wall_seconds()).collect();
         let each: FxHashSet<Option<u64>> = runs.iter().map(|run| run.steps()).collect();
@@ -195,7 +200,7 @@ fn are_all_equal<T: PartialEq>(mut all: impl Iterator<Item = T>) -> bool {
     all.next().is_none_or(|first| all.all(|other| other == first))
 }
 
-/// What differs besides times, in sentences.
+/// Returns the differences between the sides other than times, as sentences.
 fn differences<R: Run>(before: &[&R], after: &[&R], earlier: &Runs, later: &Runs) -> Vec<String> {
     let mut notes = Vec::new();
     if before.iter().any(|run| after.contains(run)) {

@@ -1,4 +1,4 @@
-//! What got worse by so much that somebody should look.
+//! Rows that got significantly worse by more than a threshold.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,33 +9,34 @@ use crate::label;
 use crate::number::share;
 use crate::table::Unit;
 
-/// A row that got worse beyond what varies anyway. Displayed as one line.
+/// A row that got significantly worse. Its `Display` form is one line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Regression {
-    /// Whose report it is in: `Simple, fit`.
+    /// Title of the report that contains the row: `Simple, fit`.
     pub report: String,
-    /// What it is one of.
+    /// Kind of object that the row describes.
     pub subject: Subject,
-    /// Its name.
+    /// Name of the row.
     pub name: String,
-    /// Before.
+    /// Value before the change.
     pub before: Measured,
-    /// After.
+    /// Value after the change.
     pub after: Measured,
-    /// How much more that is, as a part of what it was.
+    /// Relative change: 0.05 means 5 % more than before.
     pub change: f64,
-    /// How much more it is at the least, beyond what varies anyway.
+    /// Smallest relative change that is beyond the normal variation.
     pub sure_change: f64,
-    /// The part that it is of the run: 0 to 1.
+    /// Share of the run, 0 to 1.
     pub share: f64,
-    /// Whether it is of a trace: of steps, not of calls.
+    /// `true` if the row comes from a trace, so that its numbers are of steps and not of calls.
     pub is_of_trace: bool,
 }
 
 impl Comparison {
-    /// Rows that are slower or take more memory, by more than `threshold` beyond what varies
-    /// anyway, a part of what they were (0.05: 5 %), and are [enough](LEAST_SHARE) of the run. Of a
-    /// hundred comparisons of equal runs at most one has any.
+    /// Returns the rows that got slower or take more memory by more than `threshold` beyond the
+    /// normal variation. `threshold` is relative to the value before: 0.05 means 5 %. Rows below
+    /// [`LEAST_SHARE`] of the run are left out. Of a hundred comparisons of equal runs, at most one
+    /// has any regression.
     pub fn regressions(&self, threshold: f64) -> Vec<Regression> {
         let mut regressions = Vec::new();
         for part in &self.parts {
@@ -68,8 +69,8 @@ impl Comparison {
         regressions
     }
 
-    /// Whether anything could be judged that is [enough](LEAST_SHARE) of the run: if not, no list of
-    /// regressions says anything.
+    /// Returns `true` if any row with at least [`LEAST_SHARE`] of the run has a verdict. Otherwise
+    /// an empty list of regressions has no meaning.
     pub fn is_judged(&self) -> bool {
         let rows = self.parts.iter().flat_map(|part| &part.tables).flat_map(|table| &table.rows);
         rows.filter(|row| row.share >= LEAST_SHARE).any(|row| match row.verdict {

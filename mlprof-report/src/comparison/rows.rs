@@ -1,4 +1,4 @@
-//! Rows with a number each.
+//! Comparison rows of one run, with one number each.
 
 use rustc_hash::FxHashMap;
 
@@ -7,20 +7,20 @@ use super::spread::{Sample, Spread};
 use super::uncertainty::Uncertainty;
 use super::{Subject, Unit};
 
-/// The rows of one run.
+/// Comparison rows of one run.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// By what they are of, and their names.
+    /// Numbers by subject and name of the row.
     pub(super) samples: FxHashMap<(Subject, String), Sample>,
-    /// How much the steps of the run depend on each other, and how well their median is known;
-    /// `None` where the run knows of no single steps.
+    /// Serial dependence of the run's steps, and the uncertainty of their median. `None` if the run
+    /// has no single steps.
     pub(super) steps: Option<(Dependence, Uncertainty)>,
 }
 
 impl Rows {
-    /// What makes steps slower for a while, such as other programs, does so to whatever runs in
-    /// them: no time is known better than by calls that depend on each other as much, and drift as
-    /// much. (Rows of steps have that already.)
+    /// Widens the uncertainty of all times by the dependence and the drift of the steps. An
+    /// influence that slows steps for a while, such as another program, also slows everything that
+    /// runs inside them. Rows of steps already include this effect.
     pub(super) fn take_steps_into_account(&mut self) {
         let (dependence, steps) = self.steps.unzip();
         let dependence = dependence.unwrap_or(dependence::UNKNOWN);
@@ -32,14 +32,14 @@ impl Rows {
         }
     }
 
-    /// Adds a row. One of a name that there is already is added to that.
+    /// Adds a row. If a row with this name exists, the number is added to it.
     pub(super) fn add(&mut self, subject: Subject, name: impl Into<String>, sample: Sample) {
         let there = self.samples.entry((subject, name.into()));
         there.and_modify(|sum| *sum = sum.plus(&sample)).or_insert(sample);
     }
 }
 
-/// Which part of a whole, 0 where there is nothing.
+/// Returns `part / whole`, limited to 0 to 1. Returns 0 if `whole` is 0.
 pub(super) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! What a run has for a comparison, whatever it was measured by.
+//! Common interface of the runs that can be compared, for reports and traces.
 
 use super::rows::Rows;
 use super::{Subject, advanced, lines, memory, simple, tensor};
@@ -6,35 +6,37 @@ use crate::Report;
 use crate::training_steps::training_steps;
 use mlprof_events::{GroupBy, Stage, UtcTime};
 
-/// What runs must have in common to be compared.
+/// Properties that two runs must share to be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
-    /// What measured it.
+    /// Kind of profiler that measured the run.
     pub(super) profiler: &'static str,
     pub(super) stage: Option<Stage>,
-    /// Where there are several.
+    /// Rank, if there are several.
     pub(super) rank: Option<u32>,
 }
 
 /// A run of one side.
 pub(super) trait Run: PartialEq {
-    /// Says that some numbers are of calls, or of steps, and what that leaves out, where the sides have not
-    /// the same number of steps.
+    /// Note for sides with different numbers of steps. It names the unit of the numbers, which is a
+    /// call or a step, and the effect that they ignore.
     const EACH: &'static str;
 
     fn key(&self) -> Key;
-    /// Whether its numbers are estimates, which are not compared.
+    /// Returns `true` if the numbers are estimates, which are not compared.
     fn is_estimate(&self) -> bool;
-    /// What its rows are told apart by, if that can be chosen.
+    /// Returns the grouping of the rows, if it is configurable.
     fn grouping(&self) -> Option<GroupBy>;
-    /// `is_whole`: told apart by all that the run tells them apart by, and not by their names alone.
+    /// Returns the rows of the run. If `is_whole` is `true`, the whole grouping identifies a row,
+    /// otherwise only its name.
     fn rows(&self, is_whole: bool) -> Rows;
-    /// Whether the numbers of a subject are of single calls, so that how often it is called counts besides.
+    /// Returns `true` if the numbers of a subject are per call, so that the number of calls also
+    /// counts.
     fn is_of_calls(subject: Subject) -> bool;
     fn steps(&self) -> Option<u64>;
     fn started_at(&self) -> UtcTime;
     fn wall_seconds(&self) -> f64;
-    /// What may differ between runs besides times: what it is, and how it was.
+    /// Returns settings that may differ between runs, each as a name and a value.
     fn settings(&self) -> Vec<(&'static str, String)>;
 }
 

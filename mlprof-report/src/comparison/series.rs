@@ -1,4 +1,4 @@
-//! Runs of which numbers are known step by step.
+//! Comparison of runs with a value for every step, such as traces.
 
 use super::dependence::Dependence;
 use super::pairs::compare_runs_of;
@@ -9,45 +9,47 @@ use super::{Comparison, Subject};
 use crate::Error;
 use mlprof_events::{GroupBy, Stage, UtcTime};
 
-/// What stands in place of the profiler's kind.
+/// Kind of profiler shown for traces.
 pub(super) const TRACE: &str = "trace";
 
-/// A run of which each number is known step by step, as it is of a trace.
+/// A run with a value of each row for every step, such as a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SteppedRun {
-    /// The stage that was recorded, if that is known.
+    /// Recorded stage, if it is known.
     pub stage: Option<Stage>,
-    /// The rank, where there are several.
+    /// Rank, if there are several.
     pub rank: Option<u32>,
-    /// How many processes trained together.
+    /// Number of processes that trained together.
     pub world_size: u32,
-    /// When it began, in nanoseconds of Unix time.
+    /// Start time, in nanoseconds of Unix time.
     pub started_ns: i64,
-    /// How long all of its steps took, in seconds, with what was between them.
+    /// Time from the first to the last step in seconds, including gaps between steps.
     pub wall_seconds: f64,
-    /// How many steps there are.
+    /// Number of steps.
     pub steps: u64,
-    /// What is compared.
+    /// Rows to compare.
     pub rows: Vec<SteppedRow>,
 }
 
-/// What something took in each step.
+/// Durations of one object in each step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SteppedRow {
-    /// What it is one of.
+    /// Kind of object that the row describes.
     pub subject: Subject,
-    /// Its name. Two rows of one subject have different ones.
+    /// Name of the row, unique within its subject.
     pub name: String,
-    /// In seconds, the earliest step first: of those steps that have it.
+    /// Durations in seconds, earliest step first. Steps without this row are omitted.
     pub seconds: Vec<f64>,
 }
 
-/// Compares runs before a change with runs after it, their steps with each other, by the rule of
-/// [`compare`](super::compare). Several of one stage and rank on a side are several runs.
+/// Compares the steps of runs before a change with those after it, by the rule of
+/// [`compare`](super::compare). Several runs with one stage and rank on a side are treated as
+/// repeated runs.
 ///
 /// # Errors
 ///
-/// If the two sides have nothing in common; the error says what each of them has.
+/// Returns an error if the two sides have no stage and rank, or no rows, in common. The error lists
+/// the runs of each side where the stages and ranks differ.
 pub fn compare_steps(before: &[SteppedRun], after: &[SteppedRun]) -> Result<Comparison, Error> {
     compare_runs_of(before, after)
 }
@@ -70,12 +72,13 @@ impl Run for SteppedRun {
     fn rows(&self, _: bool) -> Rows {
         let of_steps = self.rows.iter().filter(|row| row.subject == Subject::Steps);
         let longest = of_steps.map(|row| row.seconds.iter().sum()).fold(0.0, f64::max);
-        // Of few steps a series alone says little of how much they depend on each other.
+        // With few steps, a single series is too short to estimate the dependence, so all series
+        // are combined.
         let dependence = Dependence::of(self.rows.iter().map(|row| row.seconds.as_slice()));
         let mut rows = Rows::default();
         for row in &self.rows {
             let share = share(row.seconds.iter().sum(), longest);
-            // What drifts while the program runs is seen in each series itself.
+            // Each series contains its own drift, so the drift of the steps is not added here.
             if let Some(sample) = Sample::of_series(&row.seconds, share, dependence) {
                 rows.add(row.subject, row.name.clone(), sample);
             }
@@ -83,7 +86,8 @@ impl Run for SteppedRun {
         rows
     }
 
-    /// All are of steps. In how many of them something was is chance where threads do it.
+    /// Returns `false`, because all numbers are per step. With several threads, the number of steps
+    /// that contain a row depends on chance.
     fn is_of_calls(_: Subject) -> bool {
         false
     }

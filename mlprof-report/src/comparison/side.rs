@@ -1,32 +1,32 @@
-//! The runs of one side as one.
+//! Combines the runs of one side.
 
 use super::spread::{Sample, Spread, quantile};
 use super::uncertainty::{Uncertainty, errors};
 use super::{Limits, Measured, Unit};
 
-/// So many runs show how runs vary.
+/// Minimum number of runs that shows the variation between runs.
 const FEWEST_RUNS: usize = 3;
-/// A time of fewer runs is known no better than within this: where memory happens to lie, and how
-/// warm the machine is, differ from run to run.
+/// Minimum relative uncertainty of a time with fewer runs. The memory layout and the machine's
+/// temperature differ from run to run.
 const LEAST_OF_A_TIME: f64 = 0.02;
 
-/// The runs of one side that have a row.
+/// Combined value of the runs of one side that have a row.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) measured: Measured,
-    /// How well the calls of each run tell it; `None` where those of a run do not.
+    /// Uncertainty of the value within the runs. `None` if the calls of any run do not provide one.
     pub(super) within: Option<Uncertainty>,
-    /// Whether a run has too few calls.
+    /// `true` if a run has too few calls.
     pub(super) has_too_few: bool,
-    /// Whether it depends on a few calls, so that it is not judged by several runs either.
+    /// `true` if the value depends on a few calls only. Then several runs cannot judge it either.
     pub(super) is_of_few_calls: bool,
-    /// The mean of the logarithms of the runs.
+    /// Mean of the logarithms of the runs' values.
     pub(super) mean: f64,
-    /// From the least to the greatest run, as a logarithm.
+    /// Logarithm of the ratio between the largest and the smallest run.
     pub(super) range: f64,
-    /// It is known no better than within such a part.
+    /// Minimum relative uncertainty of the value.
     pub(super) least: f64,
-    /// The sum of the squares of what runs differ from the mean by.
+    /// Sum of the squared deviations of the logarithms from their mean.
     squares: f64,
     runs: usize,
     lowest: f64,
@@ -34,7 +34,7 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// `None` without runs.
+    /// Combines the runs. Returns `None` without runs.
     pub(super) fn of(runs: &[Sample], unit: Unit) -> Option<Self> {
         let values: Vec<f64> = runs.iter().map(|run| run.value).collect();
         let value = quantile(&values, 0.5)?;
@@ -72,30 +72,31 @@ impl Side {
         Some(side)
     }
 
-    /// Whether the runs show how runs vary.
+    /// Returns `true` if there are enough runs to show the variation between runs.
     pub(super) fn are_several(&self) -> bool {
         self.runs >= FEWEST_RUNS
     }
 
-    /// Whether it is more than nothing in each run.
+    /// Returns `true` if the value is above 0 in every run.
     pub(super) fn is_positive(&self) -> bool {
         self.lowest > 0.0
     }
 
-    /// Whether it is nothing in each run.
+    /// Returns `true` if the value is 0 in every run.
     pub(super) fn is_nothing(&self) -> bool {
         self.highest <= 0.0
     }
 
-    /// Whether it differs from run to run, or is known by calls that vary.
+    /// Returns `true` if the value differs between runs, or if its calls vary.
     pub(super) fn varies(&self) -> bool {
         let varies_within = |within: &Uncertainty| within.below.max(within.above) > 0.0;
         self.lowest < self.highest || self.within.as_ref().is_some_and(varies_within)
     }
 
-    /// The standard error of the difference of two sides by what runs vary, and its degrees of
-    /// freedom. Equal runs vary as much on both sides, which counts unless one side alone says
-    /// more.
+    /// Returns the standard error of the difference between two sides, and its degrees of freedom.
+    /// It is based on the variation between runs. The pooled variance applies, because equal
+    /// programs vary equally on both sides. The separate variances apply if they give a larger
+    /// error.
     pub(super) fn error_with(&self, other: &Self) -> (f64, f64) {
         let (one, two) = (self.runs as f64, other.runs as f64);
         let freedom = one + two - 2.0;
@@ -104,7 +105,7 @@ impl Side {
         (pooled.max(apart).sqrt(), freedom)
     }
 
-    /// Between which it lies with a confidence of 99 %, for this side and this row alone.
+    /// Returns the confidence limits of the value at 99 %, for this side and this row alone.
     fn limits(&self) -> Option<Limits> {
         let runs = self.runs as f64;
         let uncertainty = match self.are_several() {
@@ -156,11 +157,11 @@ mod tests {
         assert_eq!(seconds(&[one(1.0), one(2.0)]).measured.limits, None);
         let three = seconds(&[one(1.0), one(4.0), one(2.0)]);
         assert_eq!(three.measured.value, 2.0);
-        // The logarithms differ by 0.69 each: t of two degrees of freedom is 9.925.
+        // Neighbouring logarithms differ by 0.69. The t value for two degrees of freedom is 9.925.
         let limits = three.measured.limits.expect("they show it");
         let far = (9.925 * 2.0_f64.ln() / 3.0_f64.sqrt()).exp();
         assert!((limits.high / 2.0 / far - 1.0).abs() < 1e-3, "{limits:?} {far}");
-        // Of two runs, what each says of itself and what they differ by.
+        // Two runs combine their own uncertainties with the difference between them.
         let known = |value| Sample::within(value, 0.25, 10, 0.5);
         let limits = seconds(&[known(1.0), known(2.0)]).measured.limits.expect("each says so");
         assert!(limits.low <= 0.76 && limits.high >= 2.99, "{limits:?}");

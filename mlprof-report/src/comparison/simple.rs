@@ -1,4 +1,4 @@
-//! Rows of a Simple report.
+//! Comparison rows of a Simple report.
 
 use super::rows::{Rows, share};
 use super::spread::{Sample, Spread};
@@ -26,7 +26,7 @@ pub(super) fn append(rows: &mut Rows, report: &SimpleReport) {
     append_regions(rows, &report.device_regions, wall);
 }
 
-/// The median of the calls but the first, which is the only one at times.
+/// Returns the median of all calls except the first one. With a single call, returns that call.
 fn sample(row: &ActionStatistics, share: f64) -> Sample {
     let (value, spread) = match &row.rest {
         None => (row.first_seconds, Spread::TooFew),
@@ -36,7 +36,7 @@ fn sample(row: &ActionStatistics, share: f64) -> Sample {
                 let others = row.calls.saturating_sub(1);
                 Spread::Known(Uncertainty::of_limits(rest.p50_seconds, limits, others))
             });
-            // Of enough calls only old reports do not say it.
+            // With enough calls, only reports of old versions lack the limits.
             let unknown = if row.calls > FEWEST { Spread::NotRecorded } else { Spread::TooFew };
             (rest.p50_seconds, known.unwrap_or(unknown))
         }
@@ -44,7 +44,8 @@ fn sample(row: &ActionStatistics, share: f64) -> Sample {
     Sample { value, spread, calls: row.calls, share }
 }
 
-/// The run as a whole: of one alone nobody knows how runs vary.
+/// Appends the rows of the run as a whole. Their variation between runs cannot be derived from one
+/// run.
 pub(super) fn append_run(rows: &mut Rows, header: &ReportHeader) {
     rows.add(Subject::Run, "wall time", Sample::alone(header.wall_seconds, 1, 1.0));
     if let Some(startup) = &header.startup {
@@ -54,7 +55,7 @@ pub(super) fn append_run(rows: &mut Rows, header: &ReportHeader) {
     }
 }
 
-/// Device time of actions: that of a call.
+/// Appends the mean device time per call of each action.
 pub(super) fn append_device_times(
     rows: &mut Rows,
     actions: impl Iterator<Item = (String, Option<DeviceTime>)>,
@@ -68,7 +69,7 @@ pub(super) fn append_device_times(
     }
 }
 
-/// Regions of devices.
+/// Appends the mean time per call of each device region.
 pub(super) fn append_regions(rows: &mut Rows, regions: &[DeviceRegion], seconds: f64) {
     for region in regions {
         let share = share(region.total_seconds, seconds);

@@ -1,4 +1,4 @@
-//! Steps of the training loop, and what their time went into.
+//! Comparison rows of the training steps and the parts of their time.
 
 use super::Subject;
 use super::dependence::Dependence;
@@ -8,7 +8,8 @@ use crate::label;
 use crate::steps::{PARTS, StepEntry, StepSeries};
 use mlprof_events::Stage;
 
-/// `stage`: that of the report, which its own steps need not say. `seconds`: all that the report covers.
+/// Appends the step rows. `stage` is the report's stage. Series of other stages carry their stage
+/// in the row name. `seconds` is the time that the report covers.
 pub(super) fn append(rows: &mut Rows, series: &[StepSeries], stage: Option<Stage>, seconds: f64) {
     for series in series {
         let inside = series.stage.filter(|_| series.stage != stage);
@@ -21,7 +22,7 @@ pub(super) fn append(rows: &mut Rows, series: &[StepSeries], stage: Option<Stage
     }
 }
 
-/// Returns how much steps depend on each other.
+/// Appends the rows of one series and returns the serial dependence of its steps.
 fn append_series(
     rows: &mut Rows,
     series: &StepSeries,
@@ -36,7 +37,7 @@ fn append_series(
     let parts = PARTS.map(|(_, part)| means(&part));
     let dependence = Dependence::of(parts.iter().chain([&whole]).map(Vec::as_slice));
     let factor = factor_of_entries(series, &whole);
-    // Of steps that share an entry only the histograms tell single ones.
+    // If steps share an entry, only the histograms contain single steps.
     let sample = |numbers: &[f64], place: Option<usize>, share: f64| match &series.durations {
         Some(durations) => {
             let single = place.map_or(&durations.seconds[..], |place| durations.part(place));

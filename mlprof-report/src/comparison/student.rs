@@ -1,19 +1,19 @@
-//! Student's distribution.
+//! Quantiles of Student's t distribution.
 
 use std::f64::consts::PI;
 
-/// More degrees of freedom make no difference.
+/// Upper limit of the degrees of freedom. Higher values do not change the result.
 const MOST_FREEDOM: f64 = 1e6;
 
-/// Returns the number that Student's t exceeds with the probability `tail` (0 to 0.5), with so many
-/// degrees of freedom, which need not be whole.
+/// Returns the number that Student's t exceeds with probability `tail` (0 to 0.5). The degrees of
+/// freedom need not be an integer.
 pub(super) fn quantile(tail: f64, freedom: f64) -> f64 {
     let freedom = freedom.clamp(1.0, MOST_FREEDOM);
     let (mut low, mut high) = (0.0, 1.0);
     while beyond(high, freedom) > tail && high < 1e12 {
         (low, high) = (high, 2.0 * high);
     }
-    // Each round halves the distance: 50 leave nothing that matters.
+    // Each iteration halves the interval. After 50 iterations the remaining error is negligible.
     for _ in 0..50 {
         let middle = 0.5 * (low + high);
         match beyond(middle, freedom) > tail {
@@ -24,25 +24,25 @@ pub(super) fn quantile(tail: f64, freedom: f64) -> f64 {
     high
 }
 
-/// The probability that t exceeds a number of 0 or more.
+/// Returns the probability that t exceeds a number of 0 or more.
 fn beyond(t: f64, freedom: f64) -> f64 {
     0.5 * incomplete_beta(0.5 * freedom, 0.5, freedom / (freedom + t * t))
 }
 
-/// The regularized incomplete beta function of x between 0 and 1.
+/// Returns the regularized incomplete beta function for x between 0 and 1.
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
     }
     let factor = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln();
-    // The fraction converges fast on this side of the mean.
+    // The continued fraction converges fast on this side of the mean.
     match x < (a + 1.0) / (a + b + 2.0) {
         true => factor.exp() * continued_fraction(a, b, x) / a,
         false => 1.0 - factor.exp() * continued_fraction(b, a, 1.0 - x) / b,
     }
 }
 
-/// The continued fraction of the incomplete beta function, by Lentz's method.
+/// Evaluates the continued fraction of the incomplete beta function by Lentz's method.
 fn continued_fraction(a: f64, b: f64, x: f64) -> f64 {
     let not_zero = |number: f64| if number.abs() < 1e-300 { 1e-300 } else { number };
     let mut above = 1.0;
@@ -65,7 +65,7 @@ fn continued_fraction(a: f64, b: f64, x: f64) -> f64 {
     product
 }
 
-/// The logarithm of the gamma function of a number above 0: Stirling's series.
+/// Returns the logarithm of the gamma function for a number above 0, by Stirling's series.
 fn ln_gamma(mut x: f64) -> f64 {
     let mut shift = 0.0;
     while x < 10.0 {
@@ -81,7 +81,7 @@ fn ln_gamma(mut x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Against printed tables.
+    /// Compares the quantiles with printed tables.
     #[test]
     fn quantiles_are_those_of_tables() {
         for (tail, freedom, expected) in [

@@ -1,4 +1,5 @@
-//! Rows of a Tensor report. All are of recorded steps, so that schedules may differ.
+//! Comparison rows of a Tensor report. All values are per recorded step, so the schedules may
+//! differ.
 
 use super::rows::{Rows, share};
 use super::simple::{append_regions, append_run};
@@ -13,7 +14,7 @@ use mlprof_events::ActionKind;
 
 pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
     append_run(rows, &report.header);
-    // Those that were recorded are all that it covers.
+    // The report covers only the recorded steps.
     let recorded = report.step_series.iter().flat_map(|series| &series.entries);
     let seconds = recorded.map(|entry| entry.seconds).sum();
     steps::append(rows, &report.step_series, report.header.stage, seconds);
@@ -27,7 +28,7 @@ pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
         |number: f64, whole: f64| Sample::alone(number / count as f64, count, share(number, whole));
     for row in &averages.rows {
         if row.kind == ActionKind::Step && !report.step_series.is_empty() {
-            // Of steps more is known.
+            // The step series contains more detail about steps, so this row is skipped.
             continue;
         }
         if row.kind == ActionKind::Action {
@@ -42,7 +43,8 @@ pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
         }
         if row.self_device_seconds > 0.0 {
             let sample = of_steps(row.self_device_seconds, device);
-            // Of an op it is known how its host time varies, of a kernel how long it ran.
+            // For an op, the variation of its host time is known. For a kernel, the variation of
+            // its device time is known.
             let sample = if row.is_on_device { of_calls(sample) } else { sample };
             rows.add(Subject::Kernels, name(row, is_whole), sample);
         }
@@ -56,9 +58,9 @@ pub(super) fn append(rows: &mut Rows, report: &TensorReport, is_whole: bool) {
     append_regions(rows, &report.device_regions, report.header.wall_seconds);
 }
 
-/// Scales `sample`, the time of all calls, to what it would be if the first call had been a typical
-/// one, and says how well that is known: value and uncertainty are of the same calls. What varies
-/// is the time of calls with what ran inside; that of their own is taken to vary as much.
+/// Scales the time of all calls to its value if the first call had been a typical one, and adds its
+/// uncertainty. Value and uncertainty therefore refer to the same calls. The known variation is
+/// that of inclusive time. Self time is assumed to vary equally.
 fn of_typical_call(row: &KeyAverage, sample: Sample) -> Sample {
     let others = row.calls.saturating_sub(1);
     let all = if row.is_on_device { row.mean_device_seconds() } else { row.mean_cpu_seconds() };
@@ -85,7 +87,7 @@ fn of_typical_call(row: &KeyAverage, sample: Sample) -> Sample {
     Sample { value, spread, ..sample }
 }
 
-/// Allocated by the row itself, on all devices.
+/// Returns the bytes that the row itself allocated, on all devices.
 fn allocated(row: &KeyAverage) -> u64 {
     row.memory.iter().map(|part| part.self_allocated_bytes).sum()
 }
@@ -110,7 +112,7 @@ fn name(row: &KeyAverage, is_whole: bool) -> String {
     name
 }
 
-/// Without what other modules inside did: these add up.
+/// Appends the modules by self cost, which excludes nested modules. These costs add up.
 fn append_modules(
     rows: &mut Rows,
     modules: &[ModuleStatistics],

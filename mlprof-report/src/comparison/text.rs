@@ -1,4 +1,4 @@
-//! A comparison as text.
+//! Comparison as text.
 
 use std::fmt::Write;
 
@@ -11,28 +11,28 @@ use crate::label;
 use crate::number::{duration, grouped};
 use crate::table::{Cell, Column, Table, Unit as Units, change, count, share, table, words};
 
-/// Rows of a table unless another number is asked for.
+/// Default number of rows per table.
 const ROWS: usize = 20;
 
-/// What stands below the tables.
+/// Legend below the tables.
 const LEGEND: &str = "\
 Slower, faster, more, less: beyond what varies anyway; Least is how much it is then at the least. \
 Same: within that.\n";
-/// Below those of reports.
+/// Legend for comparisons of reports.
 const OF_REPORTS: &str = "\
 Not known: the reports do not say how calls vary; with three runs or more of each side these show it. \
 Change counts\nhow often something was called, where both sides have the same number of steps. Share: of \
 the run, where that is more.\n";
-/// Below those of traces.
+/// Legend for comparisons of traces.
 const OF_TRACES: &str = "\
 Calls: the number of steps that have it. Share: of the time of steps, where that is more.\n";
 
-/// Which rows of a comparison are shown.
+/// Selection of the rows that a comparison shows.
 #[derive(Clone, Copy)]
 pub struct TextOptions<'a> {
-    /// So many of each table, those that changed most first.
+    /// Maximum number of rows per table. The rows with the largest changes come first.
     pub limit: usize,
-    /// Whether a row of this name is shown at all; `None`: every one.
+    /// Returns `true` for the names of rows to show. `None` to show all rows.
     pub is_shown: Option<&'a dyn Fn(&str) -> bool>,
 }
 mlprof_events::debug_as_name!([] TextOptions<'_>);
@@ -44,12 +44,13 @@ impl Default for TextOptions<'_> {
 }
 
 impl Comparison {
-    /// Tables for a console: what got worse first.
+    /// Returns the tables for a console, with the rows that got worse first.
     pub fn text(&self) -> String {
         self.text_with(&TextOptions::default())
     }
 
-    /// The same of other rows. Writing into a string cannot fail, here and below.
+    /// Returns the tables for a console with the given selection of rows. Writing into a string
+    /// cannot fail, so the results are ignored.
     pub fn text_with(&self, options: &TextOptions<'_>) -> String {
         let mut text = String::new();
         for part in &self.parts {
@@ -77,7 +78,7 @@ impl ComparedReports {
 }
 
 impl Runs {
-    /// `3 runs of 300 steps, 12.5 s, from 2026-01-02 03:04:05 UTC`.
+    /// Returns a summary such as `3 runs of 300 steps, 12.5 s, from 2026-01-02 03:04:05 UTC`.
     pub(crate) fn text(&self) -> String {
         let steps = self
             .steps
@@ -90,12 +91,12 @@ impl Runs {
 }
 
 impl ComparedTable {
-    /// What stands above it: `Actions: the median of calls`.
+    /// Returns the heading above the table: `Actions: the median of calls`.
     pub fn heading(&self) -> String {
         format!("{}: {}", self.subject.title(), self.per)
     }
 
-    /// Returns the table of the rows whose names are shown.
+    /// Returns the table of the rows with names that `is_shown` accepts.
     pub(crate) fn described(&self, is_shown: &dyn Fn(&str) -> bool) -> Table {
         let unit = match self.unit {
             Unit::Seconds => Units::Seconds,
@@ -145,7 +146,7 @@ impl ComparedTable {
 }
 
 impl ComparedRow {
-    /// The change that is beyond what varies anyway, where there is one.
+    /// Returns the part of the change that is beyond the normal variation, if there is one.
     pub(crate) fn least(&self) -> Option<f64> {
         match self.verdict {
             Verdict::Worse | Verdict::Better => self.sure_change,
@@ -153,7 +154,7 @@ impl ComparedRow {
         }
     }
 
-    /// How often on both sides: once if that is the same.
+    /// Returns the calls of both sides, or one number if they are equal.
     pub(crate) fn calls(&self) -> String {
         let count = |side: super::Measured| grouped(side.calls.round() as u64);
         match (self.before.map(count), self.after.map(count)) {

@@ -1,35 +1,35 @@
-//! How well a number is known.
+//! Uncertainty of a number.
 
 use super::Limits;
 use super::dependence::Dependence;
 use super::student;
 use crate::confidence::SURE;
 
-/// The distance from the median at which its standard error is measured, in standard errors: that
-/// of a verdict over some hundreds of rows.
+/// Distance from the median at which its standard error is measured, in standard errors. It matches
+/// the limits of a verdict over some hundreds of rows.
 pub(super) const FAR: f64 = 4.0;
-/// On each side of limits: together with what lies between them 99 %.
+/// Probability outside the limits on each side. The limits therefore contain 99 %.
 const OUTSIDE: f64 = 0.005;
 
-/// How well a number is known. All are logarithms of ratios: 0.01 is about 1 %.
+/// Uncertainty of a number. The errors are logarithms of ratios: 0.01 is about 1 %.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Uncertainty {
-    /// The standard error towards less.
+    /// Standard error towards smaller values.
     pub(super) below: f64,
-    /// The standard error towards more.
+    /// Standard error towards larger values.
     pub(super) above: f64,
-    /// How well the standard errors are known, in Student's degrees of freedom.
+    /// Degrees of freedom of the standard errors, for Student's t.
     pub(super) freedom: f64,
-    /// Besides, what the run drifted towards less.
+    /// Additional drift of the run towards smaller values.
     pub(super) drift_below: f64,
-    /// Besides, what the run drifted towards more.
+    /// Additional drift of the run towards larger values.
     pub(super) drift_above: f64,
-    /// It is known no better than within this.
+    /// Minimum relative uncertainty.
     pub(super) least: f64,
 }
 
 impl Uncertainty {
-    /// Within such a part of it, without chance.
+    /// Creates a fixed relative uncertainty without a random part.
     pub(super) fn fixed(part: f64) -> Self {
         Self {
             below: 0.0,
@@ -41,7 +41,7 @@ impl Uncertainty {
         }
     }
 
-    /// Of a value that lies between limits with a confidence of 99 %, by so many calls.
+    /// Derives the uncertainty of a value from its 99 % confidence limits and the number of calls.
     pub(super) fn of_limits(value: f64, limits: Limits, calls: u64) -> Self {
         let log = |ratio: f64| if ratio > 0.0 { ratio.ln().max(0.0) } else { f64::INFINITY };
         let (below, above) = (log(value / limits.low) / SURE, log(limits.high / value) / SURE);
@@ -49,11 +49,12 @@ impl Uncertainty {
         Self { below, above, freedom, ..Self::fixed(0.0) }
     }
 
-    /// Of calls in a run whose steps depend on each other and drift. `steps`: how well their median
-    /// is known. What makes steps slower for a while makes whatever runs in them slower.
+    /// Widens the uncertainty of calls by the dependence and the drift of the run's steps. `steps`
+    /// is the uncertainty of the steps' median. An influence that slows steps for a while also
+    /// slows everything that runs inside them.
     pub(super) fn in_run(self, dependence: Dependence, steps: Option<&Self>) -> Self {
         let factor = dependence.factor();
-        // What the error of steps is beyond that of independent ones.
+        // The common part is the error of the steps beyond that of independent steps.
         let common = (1.0 - 1.0 / (factor * factor)).sqrt();
         let common = |pick: fn(&Self) -> f64| steps.map_or(0.0, |steps| common * pick(steps));
         let drift = |pick: fn(&Self) -> f64| steps.map_or(0.0, pick);
@@ -71,8 +72,8 @@ impl Uncertainty {
         }
     }
 
-    /// Of a sum of two numbers, of which this one's is the part `own`. Nothing says that they vary
-    /// apart.
+    /// Returns the uncertainty of a sum of two numbers, in which this number is the fraction `own`.
+    /// The two numbers are not assumed to vary independently.
     pub(super) fn mixed(&self, other: &Self, own: f64) -> Self {
         let mixed = |pick: fn(&Self) -> f64| own * pick(self) + (1.0 - own) * pick(other);
         Self {
@@ -85,7 +86,7 @@ impl Uncertainty {
         }
     }
 
-    /// Of the mean of several.
+    /// Returns the uncertainty of the mean of several numbers.
     pub(super) fn of_mean(all: &[Self]) -> Option<Self> {
         let count = all.len() as f64;
         let greatest = |pick: fn(&Self) -> f64| all.iter().map(pick).fold(0.0, f64::max);
@@ -103,7 +104,7 @@ impl Uncertainty {
         })
     }
 
-    /// Between which a value lies with a confidence of 99 %.
+    /// Returns the confidence limits of `value` at 99 %.
     pub(super) fn limits(&self, value: f64) -> Limits {
         let below = errors(OUTSIDE, self.freedom, self.below) + self.drift_below;
         let above = errors(OUTSIDE, self.freedom, self.above) + self.drift_above;
@@ -114,13 +115,13 @@ impl Uncertainty {
     }
 }
 
-/// So many standard errors as t exceeds with this probability.
+/// Returns `error` times the quantile of Student's t for the probability `tail`.
 pub(super) fn errors(tail: f64, freedom: f64, error: f64) -> f64 {
-    // Without an error it does not matter how well that is known.
+    // Without an error, the degrees of freedom do not matter.
     if error > 0.0 { error * student::quantile(tail, freedom) } else { 0.0 }
 }
 
-/// Welch's degrees of freedom of a sum, of errors with theirs.
+/// Returns the Welch-Satterthwaite degrees of freedom of a sum of independent errors.
 pub(super) fn combined_freedom(all: impl Iterator<Item = (f64, f64)>) -> f64 {
     let (mut squares, mut fourths) = (0.0, 0.0);
     for (error, freedom) in all.filter(|(error, _)| error.is_finite()) {

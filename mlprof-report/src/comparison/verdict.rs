@@ -1,4 +1,4 @@
-//! What the numbers of two sides mean.
+//! Verdicts on the difference between two sides.
 
 use std::cmp::Ordering;
 
@@ -7,17 +7,19 @@ use super::spread::Sample;
 use super::uncertainty::{combined_freedom, errors};
 use super::{ComparedRow, Unit, Verdict};
 
-/// What is less of its run, on both sides, is in no list of regressions: 1 %.
+/// Minimum share of the run for a regression: 1 %. Rows with a smaller share on both sides are not
+/// listed.
 pub const LEAST_SHARE: f64 = 0.01;
 
-/// How often a comparison of equal runs says of any row that is [enough](LEAST_SHARE) of the run
-/// that it got slower or faster, at the most; and so often of any of the others.
+/// Maximum rate of false alarms in comparisons of equal runs. It applies once to all rows with at
+/// least [`LEAST_SHARE`] of the run, and once to all other rows.
 const FALSE_ALARMS: f64 = 0.01;
-/// Where calls alone make twice as much by chance, as a logarithm, there are too few of them.
+/// Largest difference by chance that allows a verdict, as a logarithm. If calls alone can double a
+/// value by chance, there are too few of them.
 const MOST_BY_CHANCE: f64 = std::f64::consts::LN_2;
 
-/// How many rows a comparison judges, of all of its parts. The more there are, the more often one
-/// of them differs by chance.
+/// Number of rows that a comparison judges, over all of its parts. With more rows, chance makes one
+/// of them differ more often.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Judged {
     large: usize,
@@ -34,34 +36,34 @@ impl Judged {
         }
     }
 
-    /// The probability with which equal runs may differ in a row, in one direction.
+    /// Returns the false-alarm probability of one row in one direction.
     fn tail(self, is_large: bool) -> f64 {
         let rows = if is_large { self.large } else { self.small };
         0.5 * FALSE_ALARMS / rows.max(1) as f64
     }
 }
 
-/// A row that waits for its verdict.
+/// A row that has no verdict yet.
 #[derive(Debug)]
 pub(super) struct PendingRow {
     row: ComparedRow,
     evidence: Option<Evidence>,
 }
 
-/// What tells whether two sides differ.
+/// Statistics that decide if two sides differ.
 #[derive(Debug)]
 struct Evidence {
     before: Side,
     after: Side,
-    /// How many times more often it was called after.
+    /// Ratio of the number of calls after the change to that before.
     times: f64,
-    /// Whether it varies by chance, and not only within what is counted.
+    /// `true` if the value varies by chance, and not only within the tolerance of counts.
     varies: bool,
 }
 
 impl PendingRow {
-    /// Of the runs of both sides that have it. `counts_calls`: how often it was called is part of what it
-    /// costs.
+    /// Builds the row from the runs of both sides that have it. With `counts_calls`, the number of
+    /// calls is part of the cost.
     pub(super) fn of(
         name: String,
         unit: Unit,
@@ -108,7 +110,8 @@ impl PendingRow {
         self.row.share >= LEAST_SHARE
     }
 
-    /// The row, with what it means among so many.
+    /// Returns the row with its verdict. `judged` contains the number of rows that share the
+    /// false-alarm rate.
     pub(super) fn judge(self, judged: Judged) -> ComparedRow {
         let tail = judged.tail(self.is_large());
         let Self { mut row, evidence } = self;
@@ -123,7 +126,7 @@ impl Evidence {
     fn verdict(&self, tail: f64, change: Option<f64>) -> (Verdict, Option<f64>) {
         let are_several = self.before.are_several() && self.after.are_several();
         let Some(difference) = self.difference() else {
-            // Of what most calls do not have, one run may have it by chance.
+            // If most calls do not have this cost, one run may have it by chance.
             let is_sure = are_several || !self.varies;
             return match (self.before.is_nothing(), self.after.is_nothing()) {
                 (true, false) if is_sure && self.after.is_positive() => (Verdict::Worse, None),
@@ -141,7 +144,7 @@ impl Evidence {
         let verdict = match sure {
             more if more > 0.0 => Verdict::Worse,
             less if less < 0.0 => Verdict::Better,
-            // To say that they are the same would be as wrong as that they are not.
+            // Neither "same" nor "different" can be justified here.
             _ if !are_several && self.by_calls(tail, true) > MOST_BY_CHANCE => {
                 return (Verdict::TooFew, None);
             }
@@ -150,7 +153,8 @@ impl Evidence {
         (verdict, Some(if verdict == Verdict::Same { 0.0 } else { sure }))
     }
 
-    /// By how much more it is after, as a logarithm; `None` where there is none of nothing.
+    /// Returns the logarithm of the ratio of after to before. Returns `None` if a run of either
+    /// side has the value 0.
     fn difference(&self) -> Option<f64> {
         let (before, after) = (&self.before, &self.after);
         if !before.is_positive() || !after.is_positive() {
@@ -163,7 +167,7 @@ impl Evidence {
         Some(ratio + self.times.ln())
     }
 
-    /// The side that a difference is measured up to, and the one that it is measured from.
+    /// Returns the side with the larger value, and the one with the smaller value.
     fn sides(&self, is_more: bool) -> (&Side, &Side) {
         match is_more {
             true => (&self.after, &self.before),
@@ -171,8 +175,8 @@ impl Evidence {
         }
     }
 
-    /// The greatest difference that calls make by chance, as a logarithm, if there is more after
-    /// (`is_more`) or less.
+    /// Returns the largest difference that the calls can cause by chance, as a logarithm. `is_more`
+    /// is `true` for an increase and `false` for a decrease.
     fn by_calls(&self, tail: f64, is_more: bool) -> f64 {
         let (lower, upper) = self.sides(is_more);
         lower.within.zip(upper.within).map_or(0.0, |(lower, upper)| {
@@ -182,8 +186,8 @@ impl Evidence {
         })
     }
 
-    /// The greatest difference that is taken for chance, as a logarithm, if there is more after
-    /// (`is_more`) or less.
+    /// Returns the largest difference that is attributed to chance, as a logarithm. `is_more` is
+    /// `true` for an increase and `false` for a decrease.
     fn chance(&self, tail: f64, is_more: bool) -> f64 {
         let (lower, upper) = self.sides(is_more);
         let by_calls = self.by_calls(tail, is_more);
@@ -191,13 +195,14 @@ impl Evidence {
             let (error, freedom) = lower.error_with(upper);
             return self.no_less(by_calls.max(errors(tail, freedom, error)));
         }
-        // Too few runs to say how runs vary: as much as these do, and as much as each drifted.
+        // With too few runs, the variation between runs is unknown. The ranges and the drifts of
+        // the existing runs replace it.
         let within = lower.within.zip(upper.within);
         let drift = within.map_or(0.0, |(lower, upper)| lower.drift_below + upper.drift_above);
         self.no_less(by_calls + drift + lower.range + upper.range)
     }
 
-    /// No less than what neither side is known better than.
+    /// Raises `chance` to the minimum uncertainty of both sides.
     fn no_less(&self, chance: f64) -> f64 {
         let (before, after) = (self.before.least, self.after.least);
         chance.max(before.ln_1p() - (-after).ln_1p())
@@ -205,7 +210,7 @@ impl Evidence {
 }
 
 impl ComparedRow {
-    /// What got worse comes first, and of that what costs most.
+    /// Orders rows that got worse first, and within each group by their effect on the run.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         let group = |row: &Self| match row.verdict {
             Verdict::Worse => 0,
@@ -217,7 +222,7 @@ impl ComparedRow {
         group(self).cmp(&group(other)).then(by_weight).then_with(|| self.name.cmp(&other.name))
     }
 
-    /// Which part of the run the difference is.
+    /// Returns the share of the run that the difference represents.
     fn weight(&self) -> f64 {
         match (self.verdict, self.change) {
             (Verdict::Worse, Some(change)) => self.share * change / (1.0 + change),

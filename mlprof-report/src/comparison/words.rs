@@ -1,11 +1,11 @@
-//! What comparisons are told in.
+//! Texts of comparisons.
 
 use super::series::TRACE;
 use super::{Subject, Unit, Verdict};
 use crate::number::{bytes, duration, grouped};
 
 impl Subject {
-    /// As it stands above a table.
+    /// Returns the title above a table.
     pub fn title(self) -> &'static str {
         match self {
             Self::Run => "The run",
@@ -33,7 +33,7 @@ impl Subject {
         }
     }
 
-    /// What the numbers of a report are of, by the kind of its profiler.
+    /// Returns the statistic that the numbers of a report show, by the kind of its profiler.
     pub(super) fn per(self, profiler: &str) -> &'static str {
         match (self, profiler) {
             (Self::Run, _) => "as a whole",
@@ -53,7 +53,7 @@ impl Subject {
         }
     }
 
-    /// Whether numbers are of a call, so that how often it is called counts besides.
+    /// Returns `true` if the numbers are per call, so that the number of calls also counts.
     pub(super) const fn is_of_calls(self) -> bool {
         match self {
             Self::Actions | Self::ActionsOnDevice | Self::DeviceRegions => true,
@@ -66,7 +66,7 @@ impl Subject {
 }
 
 impl Unit {
-    /// A number in this unit, as tables have it.
+    /// Formats a number in this unit, as in tables.
     pub fn write(self, number: f64) -> String {
         match self {
             Self::Seconds => duration(number),
@@ -77,7 +77,7 @@ impl Unit {
 }
 
 impl Verdict {
-    /// In a word, for rows in this unit.
+    /// Returns the verdict in one word, for rows in this unit.
     pub fn word(self, unit: Unit) -> &'static str {
         match (self, unit) {
             (Self::Worse, Unit::Seconds) => "slower",

@@ -1,4 +1,4 @@
-//! All rules, with their thresholds, put to a report.
+//! Rule engine: applies all rules with their thresholds to a report.
 
 use crate::Error;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::counted::counted_were;
 use crate::finding::Finding;
 use mlprof_events::OrderExt;
 
-/// Of all rules together.
+/// Thresholds that apply to all rules.
 const GENERAL: &[Threshold] = &[
     Threshold {
         name: "least-seconds",
@@ -26,40 +26,44 @@ const GENERAL: &[Threshold] = &[
               schedule has them",
     },
 ];
-/// What thresholds of all rules are named by.
+/// Prefix of the names of thresholds that apply to all rules.
 const GENERAL_NAME: &str = "all";
 
-/// The rules, and their thresholds.
+/// All rules with their thresholds.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// Those that were set, by the rule's name, a dot and their own.
+    /// Overridden thresholds by full name, which is the rule's name, a dot and the threshold's
+    /// name.
     set: HashMap<String, f64>,
 }
 
-/// What one rule says of a report, and by which thresholds.
+/// Outcome of one rule for a report, with the thresholds used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
-    /// The rule's name.
+    /// Name of the rule.
     pub rule: &'static str,
-    /// When it speaks.
+    /// Condition under which the rule produces a finding.
     pub condition: &'static str,
-    /// Its thresholds, and what they are now.
+    /// Thresholds of the rule with their current values.
     pub thresholds: Vec<(Threshold, f64)>,
-    /// What it says.
+    /// Result of the rule.
     pub outcome: Outcome,
 }
 
 impl Rules {
-    /// All rules, with the thresholds that they have by default.
+    /// Creates all rules with their default thresholds.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets a threshold: `data-waiting.share`, …
+    /// Sets a threshold, such as `data-waiting.share`.
     ///
     /// # Errors
     ///
-    /// If no rule has it; the error lists those that there are. If it is below 0 or no number.
+    /// Returns an error in these cases:
+    ///
+    /// - No rule has this threshold. The error lists all thresholds.
+    /// - The value is negative or not a number.
     pub fn set(&mut self, name: &str, value: f64) -> Result<&mut Self, Error> {
         let known = self.thresholds();
         if !known.iter().any(|(full_name, _)| full_name == name) {
@@ -73,7 +77,7 @@ impl Rules {
         Ok(self)
     }
 
-    /// All thresholds by their full names, which [`set`](Self::set) takes.
+    /// Returns all thresholds with their full names, as [`set`](Self::set) accepts them.
     pub fn thresholds(&self) -> Vec<(String, Threshold)> {
         let of_rules = ALL.iter().map(|rule| (rule.name, rule.thresholds));
         let all = [(GENERAL_NAME, GENERAL)].into_iter().chain(of_rules);
@@ -84,7 +88,7 @@ impl Rules {
         all.flat_map(named).collect()
     }
 
-    /// What is found in `report`, what costs most first.
+    /// Returns the findings in `report`, in descending order of cost.
     pub fn apply(&self, report: &Report) -> Vec<Finding> {
         let facts = Facts::of(report);
         let outcomes = ALL.iter().map(|rule| self.examine(rule, &facts));
@@ -98,15 +102,15 @@ impl Rules {
         findings
     }
 
-    /// `report` with what is found in it as its [findings](Report::findings), if it is of a kind that
-    /// has any.
+    /// Stores the findings of `report` in it as its [findings](Report::findings). Kinds of reports
+    /// without findings are unchanged.
     #[must_use]
     pub fn annotate(&self, report: Report) -> Report {
         let findings = self.apply(&report);
         report.with_findings(findings)
     }
 
-    /// What every rule says of `report`, and by which numbers.
+    /// Returns the outcome of every rule for `report`, with the numbers that it used.
     pub fn explain(&self, report: &Report) -> Vec<Explanation> {
         let facts = Facts::of(report);
         let explain = |rule: &&Rule| Explanation {
@@ -118,13 +122,14 @@ impl Rules {
         ALL.iter().map(explain).collect()
     }
 
-    /// What is found by looking at the reports of several processes of one run side by side; nothing in
-    /// those of one process. The finding is of the slowest.
+    /// Returns findings from the comparison of several ranks of one run. Returns no findings for
+    /// the reports of one process. A finding refers to the slowest rank.
     pub fn apply_to_ranks(&self, reports: &[Report]) -> Vec<Finding> {
         self.found_in_ranks(reports).into_iter().map(|(_, finding)| finding).collect()
     }
 
-    /// What is said of several processes, and by which numbers; that this is not known where all reports are of one.
+    /// Returns the outcome of the comparison of several ranks, with the numbers that it used. If
+    /// all reports are of one process, the outcome is [`Outcome::NoInputs`].
     pub fn explain_ranks(&self, reports: &[Report]) -> Explanation {
         let examined = self.examine_ranks(reports);
         let outcome = examined.map_or_else(
@@ -144,7 +149,8 @@ impl Rules {
         }
     }
 
-    /// What [`apply_to_ranks`](Self::apply_to_ranks) finds, and which of the reports each finding is of.
+    /// Returns the findings of [`apply_to_ranks`](Self::apply_to_ranks), each with the index of its
+    /// report.
     pub(crate) fn found_in_ranks(&self, reports: &[Report]) -> Vec<(usize, Finding)> {
         match self.examine_ranks(reports) {
             Some(Examined { outcome: Outcome::Found(findings), slowest: Some(index) }) => {
@@ -170,7 +176,7 @@ impl Rules {
         (rule.examine)(facts, &self.limits(rule))
     }
 
-    /// Why a report says too little for any rule, if it does.
+    /// Returns the reason if a report covers too little for any rule.
     fn too_little(&self, facts: &Facts<'_>) -> Option<String> {
         let seconds = facts.report.header().wall_seconds;
         let least = self.limit(GENERAL_NAME, &GENERAL[0]);
@@ -239,7 +245,8 @@ mod tests {
         let mut rules = Rules::new();
         assert_eq!(rules.apply(&report), []);
         assert!(rules.explain(&report).iter().all(|explanation| {
-            // Numbers are wrong after a moment, too; but this report has none.
+            // The rules for invalid numbers apply to short runs too, but this report has no
+            // numerics.
             let lacks = |why: &str| why.contains("0.500 s") || why.contains("\"numerics\"");
             matches!(&explanation.outcome, Outcome::NoInputs(why) if lacks(why))
         }));
@@ -254,12 +261,12 @@ mod tests {
             let rule = explanations.into_iter().find(|rule| rule.rule == "hidden-waits");
             rule.expect("there is such a rule").outcome
         };
-        // More cycles than are listed, two seconds in all.
+        // The report has more cycles than it lists, with two seconds in total.
         let mut report = recorded(vec![op("candle::to_scalar", 100, 0.6)]);
         report.cycle_count = 150;
         let Outcome::Found(found) = explained(&report) else { panic!("it takes 30 %") };
         assert!((found[0].cost.share - 0.3).abs() < 1e-9, "{found:?}");
-        // What earlier versions wrote.
+        // Reports of earlier versions lack this field.
         report.recorded_seconds = None;
         let Outcome::NoInputs(why) = explained(&report) else { panic!("of what is not known") };
         assert!(why.contains("the first 1 of its 150 cycles"), "{why}");
@@ -294,7 +301,8 @@ mod tests {
         assert_eq!(rules.len(), ALL.len());
     }
 
-    /// The guide's table has all rules, and their thresholds with their defaults, and no others.
+    /// Checks that the guide's table lists exactly the existing rules and thresholds, with their
+    /// defaults.
     #[test]
     fn the_guide_lists_all_rules_and_thresholds_as_they_are() {
         let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/findings.md");
@@ -305,7 +313,8 @@ mod tests {
             let cells: Vec<_> = row.trim_matches('|').split('|').collect();
             let rule = cells[0].split('`').nth(1).expect("a rule's name");
             rules.push(rule);
-            // In its third cell a threshold is a name in backquotes; its default follows the next colon.
+            // The third cell contains the threshold names in backquotes. The default follows the
+            // next colon.
             for (at, _) in cells[2].match_indices('`').step_by(2) {
                 let (name, rest) = cells[2][at + 1..].split_once('`').expect("a name");
                 let (_, rest) = rest.split_once(':').expect("a default");

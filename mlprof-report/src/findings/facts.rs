@@ -1,4 +1,4 @@
-//! What rules look at, in one form for the reports of all profilers.
+//! Common input of the rules, extracted from the reports of all profilers.
 
 use mlprof_events::names::{RUN_TRAINING_BATCH, waits_for_other_ranks};
 use mlprof_events::{ActionKind, Stage};
@@ -10,19 +10,20 @@ use crate::simple::{ActionStatistics, CpuStatistics, DataWaiting, DurationStatis
 use crate::tensor::KeyAverage;
 use crate::training_steps::training_steps;
 
-/// A report, and what most rules want to know of it.
+/// A report and the values that most rules need from it.
 pub(super) struct Facts<'report> {
     /// The report itself.
     pub(super) report: &'report Report,
-    /// So much time it covers, in seconds: the stage, or the recorded cycles.
+    /// Time that the report covers, in seconds. This is the stage, or the recorded cycles. 0 if it
+    /// is unknown.
     pub(super) seconds: f64,
-    /// Whether the report says so; else it is 0.
+    /// `true` if `seconds` is known.
     pub(super) knows_its_seconds: bool,
-    /// So many training steps it covers, where it knows of any.
+    /// Number of training steps that the report covers, if known.
     pub(super) steps: Option<u64>,
-    /// Its actions: what training loops and people start.
+    /// Actions, as started by training loops and users.
     pub(super) actions: Vec<ActionFacts<'report>>,
-    /// Whose words to use.
+    /// Framework that determines the wording of remedies.
     pub(super) framework: Framework,
 }
 
@@ -32,27 +33,28 @@ pub(super) struct ActionFacts<'report> {
     pub(super) name: &'report str,
     pub(super) calls: u64,
     pub(super) total_seconds: f64,
-    /// How long the first call took, where that is known.
+    /// Duration of the first call in seconds, if known.
     pub(super) first_seconds: Option<f64>,
-    /// How the others are distributed, where that is known.
+    /// Duration statistics of all calls except the first one, if known.
     pub(super) rest: Option<DurationStatistics>,
-    /// CPU time, where it was measured.
+    /// CPU time, if it was measured.
     pub(super) cpu: Option<CpuStatistics>,
 }
 
 impl ActionFacts<'_> {
-    /// The part behind the type: `on_train_batch_end` of `[Callback]Logger.on_train_batch_end`.
+    /// Returns the hook's name after the type: `on_train_batch_end` of
+    /// `[Callback]Logger.on_train_batch_end`.
     pub(super) fn hook(&self) -> &str {
         self.name.rsplit_once('.').map_or(self.name, |(_, hook)| hook)
     }
 
-    /// Whether it is there to wait for the other processes of a training: by its name, such as
-    /// `all_reduce_gradients`.
+    /// Returns `true` if the action waits for the other processes of a training, according to its
+    /// name. An example is `all_reduce_gradients`.
     pub(super) fn waits_for_others(&self) -> bool {
         waits_for_other_ranks(self.name)
     }
 
-    /// The part before that, `[Callback]Logger`.
+    /// Returns the type before the hook's name, such as `[Callback]Logger`.
     pub(super) fn owner(&self) -> &str {
         self.name.rsplit_once('.').map_or("", |(owner, _)| owner)
     }
@@ -82,12 +84,16 @@ impl<'report> Facts<'report> {
         }
     }
 
-    /// The action of that name.
+    /// Returns the action with this name.
     pub(super) fn action(&self, name: &str) -> Option<ActionFacts<'report>> {
         self.actions.iter().find(|action| action.name == name).copied()
     }
 
-    /// All training batches and the CPU time in them; why that is not known.
+    /// Returns all training batches and their CPU time.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message if they are unknown.
     pub(super) fn training_batches(
         &self,
     ) -> Result<(ActionFacts<'report>, CpuStatistics), &'static str> {
@@ -97,14 +103,18 @@ impl<'report> Facts<'report> {
         )
     }
 
-    /// How many cores the program may use; why that is not known.
+    /// Returns the number of cores that the program may use.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message if it is unknown.
     pub(super) fn cores(&self) -> Result<u64, &'static str> {
         let machine = self.report.header().machine.as_ref();
         let cores = machine.and_then(|machine| machine.cores);
         cores.ok_or("the report does not say how many cores the program may use")
     }
 
-    /// How long training waited for data, where Simple's report says so.
+    /// Returns the time that training waited for data, if it is a Simple report with this value.
     pub(super) fn data_waiting(&self) -> Option<DataWaiting> {
         match self.report {
             Report::Simple(report) => report.data_waiting,
@@ -112,12 +122,12 @@ impl<'report> Facts<'report> {
         }
     }
 
-    /// The rows of the table of ops, where the report has one.
+    /// Returns the rows of the op table, or an empty slice if the report has none.
     pub(super) fn ops(&self) -> &'report [KeyAverage] {
         ops(self.report)
     }
 
-    /// What it costs if so many seconds can be saved, of all that there are.
+    /// Returns the cost for a possible saving of `seconds`, limited to the report's time.
     pub(super) fn cost(&self, seconds: f64) -> Cost {
         let seconds = seconds.clamp(0.0, self.seconds);
         Cost {
@@ -130,32 +140,34 @@ impl<'report> Facts<'report> {
         }
     }
 
-    /// The same where a report does not bound what can be saved: so much it was in other programs.
+    /// Returns an estimated cost, based on savings in other programs. It is used if the report
+    /// gives no bound.
     pub(super) fn estimated_cost(&self, seconds: f64) -> Cost {
         Cost { is_estimated: true, ..self.cost(seconds) }
     }
 
-    /// What it costs where numbers are wrong.
+    /// Returns the cost of a finding about invalid numbers.
     pub(super) fn cost_of_learning() -> Cost {
         Cost { is_of_learning: true, ..Cost::default() }
     }
 
-    /// Which part so many seconds are of all that there are.
+    /// Returns `seconds` as a share of the report's time.
     pub(super) fn share(&self, seconds: f64) -> f64 {
         if self.seconds > 0.0 { seconds / self.seconds } else { 0.0 }
     }
 }
 
-/// The op of a row, and the module that it is of, if the row says so.
+/// Returns the location of an op row, with its module if known.
 pub(super) fn place_of_op(row: &KeyAverage) -> Place {
     Place { module: row.module.clone(), ..Place::op(&*row.name) }
 }
 
-/// How much time a report covers; `None` where it does not say.
+/// Returns the time that a report covers in seconds, or `None` if it is unknown.
 fn seconds(report: &Report) -> Option<f64> {
     match report {
         Report::Tensor(report) => report.recorded_seconds.or_else(|| {
-            // Only the first cycles are listed.
+            // The report lists only the first cycles, so their sum is valid only if all cycles are
+            // listed.
             let are_all_listed = report.cycles.len() as u64 == report.cycle_count;
             are_all_listed.then(|| report.cycles.iter().map(|cycle| cycle.wall_seconds).sum())
         }),
@@ -163,7 +175,8 @@ fn seconds(report: &Report) -> Option<f64> {
     }
 }
 
-/// Rows of a stage inside the reported one, such as the sanity check, are not training.
+/// Returns the actions of the reported stage. Rows of a nested stage, such as the sanity check, are
+/// not training and are left out.
 fn actions(report: &Report) -> Vec<ActionFacts<'_>> {
     let is_own = |sub_stage: Option<Stage>| sub_stage.is_none();
     match report {
@@ -198,7 +211,7 @@ fn plain(name: &str, calls: u64, total_seconds: f64) -> ActionFacts<'_> {
     ActionFacts { name, calls, total_seconds, first_seconds: None, rest: None, cpu: None }
 }
 
-/// Rows of one name, told apart by what is around them, are one action.
+/// Merges rows with the same name, which differ only in their grouping, into one action.
 fn of_tensor(rows: &[KeyAverage]) -> Vec<ActionFacts<'_>> {
     let mut actions: Vec<ActionFacts<'_>> = Vec::new();
     for row in rows.iter().filter(|row| row.kind == ActionKind::Action) {
@@ -213,7 +226,7 @@ fn of_tensor(rows: &[KeyAverage]) -> Vec<ActionFacts<'_>> {
     actions
 }
 
-/// The rows of a table of ops; none in the reports of other profilers.
+/// Returns the rows of the op table, or an empty slice for reports of other profilers.
 fn ops(report: &Report) -> &[KeyAverage] {
     match report {
         Report::Tensor(report) => &report.key_averages.rows,

@@ -1,20 +1,21 @@
-//! Which framework a report is from, so that advice can be given in its words.
+//! Detection of a report's framework, which determines the wording of remedies.
 
-/// What a program trains with, as far as its report tells.
+/// Training framework of a program, as far as its report shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framework {
-    /// burn's own training loop.
+    /// burn with its own training loop.
     Burn,
-    /// This project's trainer, which candle and tch have.
+    /// mlprof's trainer for candle and tch.
     Trainer,
-    /// tch, by its ops.
+    /// tch, detected by its ops.
     Tch,
-    /// Nothing tells.
+    /// The framework is unknown.
     Unknown,
 }
 
 impl Framework {
-    /// By what hooks have said, or else by the names of a report's actions and ops.
+    /// Returns the framework that hooks reported, or else detects it from the names of actions and
+    /// ops.
     pub(super) fn of<'report>(
         known: &[mlprof_events::Framework],
         actions: impl Iterator<Item = &'report str> + Clone,

@@ -1,5 +1,5 @@
-//! Which of a report's steps took much longer than the others, how often, and what made them so
-//! long: of the same steps, with the same median, as the page shows, unless they waited for data.
+//! Detection of steps that took much longer than the others, with their frequency and cause. It
+//! uses the same steps and median as the HTML page, unless the steps waited for data.
 
 use super::facts::Facts;
 use crate::finding::Evidence;
@@ -8,42 +8,43 @@ use crate::quantile::median_of_floats;
 use crate::steps::{PARTS, PartSeconds, StepEntry, StepSeries};
 use mlprof_events::OrderExt;
 
-/// A step is long if it took so many times the median.
+/// A step is long if it took at least this many times the median.
 const TIMES: f64 = 1.5;
 
-/// This part of all distances must be the same, that steps are said to come every so many: one that is long by
-/// chance makes two others of one.
+/// Share of the distances between long steps that must be equal to report a regular interval. One
+/// step that is long by chance splits one distance into two others.
 const REGULAR: f64 = 0.75;
 
-/// So many are named.
+/// Maximum number of step numbers listed as evidence.
 const NAMED: usize = 5;
 
-/// Waiting for data is not what a step does: other rules look at it.
+/// Index of the data part. Other rules examine the time spent waiting for data.
 const DATA: usize = 0;
 
-/// Steps that took long, without what they waited for data.
+/// Long steps, by their time without waiting for data.
 pub(super) struct LongSteps {
-    /// All steps that are known.
+    /// Number of all known steps.
     steps: u64,
-    /// Their numbers, the earliest first.
+    /// Step numbers, in ascending order.
     numbers: Vec<u64>,
-    /// So many steps lie between each and the next, if it is nearly always the same.
+    /// Distance between consecutive long steps, if it is nearly constant.
     pub(super) every: Option<u64>,
-    /// The part of them that has most of what is beyond its own median, and how much.
+    /// Part of the step with the most time beyond its own median, and this time in seconds.
     made_long_by: Option<(&'static str, f64)>,
-    /// What took the most time itself in most of them, in seconds of all.
+    /// Name with the most self time in the long steps, and the sum of this time in seconds.
     pub(super) slowest: Option<(String, f64)>,
 }
 
 impl LongSteps {
-    /// `None` where the report does not know of single steps, or none was long.
+    /// Finds the long steps. Returns `None` if the report has no single steps, or if none was long.
     pub(super) fn of(facts: &Facts<'_>) -> Option<Self> {
         let series = own_series(facts)?;
-        // The first one is long by itself, and another rule's.
+        // The first step is normally long, and another rule examines it.
         let later_steps = series.later();
         let later = || later_steps.entries.iter().filter(|entry| entry.longest().number > 0);
         let seconds = if waits_for_data(series) { worked } else { whole };
-        // Of entries that steps share, the longest steps alone would say what most steps take.
+        // If steps share an entry, only the longest step of each entry is known alone. The median
+        // of those would be too high.
         let median = match series.has_shared_entries() {
             true => later_steps.quantile(0.5),
             false => median(later().map(seconds)),
@@ -62,7 +63,7 @@ impl LongSteps {
         })
     }
 
-    /// What is known, as evidence.
+    /// Returns the evidence about the long steps.
     pub(super) fn evidence(&self) -> Vec<Evidence> {
         let named: Vec<_> = self.numbers.iter().take(NAMED).map(u64::to_string).collect();
         let more = if self.numbers.len() > NAMED { ", …" } else { "" };
@@ -86,26 +87,27 @@ impl LongSteps {
     }
 }
 
-/// The steps of the reported stage itself.
+/// Returns the steps of the reported stage itself.
 pub(super) fn own_series<'report>(facts: &Facts<'report>) -> Option<&'report StepSeries> {
     let stage = facts.report.header().stage;
     let mut all = facts.report.step_series().iter();
     all.find(|series| series.stage.is_none() || series.stage == stage)
 }
 
-/// Whether steps waited so long for data that they have to be looked at without it.
+/// Returns `true` if the steps waited so long for data that this time must be excluded.
 pub(super) fn waits_for_data(series: &StepSeries) -> bool {
     let data: f64 = series.entries.iter().map(|entry| entry.data_seconds).sum();
     let all: f64 = series.entries.iter().map(|entry| entry.seconds).sum();
     data > 0.1 * all
 }
 
-/// How long the longest step of an entry took.
+/// Returns the duration of an entry's longest step, in seconds.
 fn whole(entry: &StepEntry) -> f64 {
     entry.longest().seconds
 }
 
-/// How long the longest step of an entry took, without waiting for data where that is known of it alone.
+/// Returns the duration of an entry's longest step in seconds. It excludes the wait for data if the
+/// entry has only this step.
 fn worked(entry: &StepEntry) -> f64 {
     match entry.count {
         1 => entry.seconds - entry.data_seconds,
@@ -117,7 +119,8 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     median_of_floats(values.collect())
 }
 
-/// From each to the next, if it is nearly always the same and there are enough of them.
+/// Returns the distance between consecutive numbers if it is nearly constant and there are enough
+/// of them.
 fn distance(numbers: &[u64]) -> Option<u64> {
     let mut all: Vec<u64> = numbers.windows(2).map(|pair| pair[1] - pair[0]).collect();
     all.order();
@@ -127,7 +130,8 @@ fn distance(numbers: &[u64]) -> Option<u64> {
     (usual > 1 && is_regular).then_some(usual)
 }
 
-/// Of entries of one step each: of others nothing says which of them a part is from.
+/// Returns the part with the most time beyond its median. It uses only entries with one step,
+/// because shared entries do not separate the parts of single steps.
 fn made_long_by<'steps>(
     series: &StepSeries,
     long: impl Iterator<Item = &'steps StepEntry> + Clone,

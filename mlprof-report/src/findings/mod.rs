@@ -1,9 +1,9 @@
-//! What costs time that could be saved, and what to do: rules over finished reports.
+//! Rules that find avoidable costs in finished reports and recommend remedies.
 //!
-//! [`Rules`] look at a [`Report`](crate::Report), a value, whoever made it and whenever, and give
-//! [`Finding`](crate::finding::Finding)s, what costs most first. A rule has a condition, thresholds that
-//! can be set by name, and what it takes for evidence; one that lacks its numbers is silent, and
-//! [`Rules::explain`] says which.
+//! [`Rules`] examine a [`Report`](crate::Report), independent of its origin and age. They return
+//! [`Finding`](crate::finding::Finding)s in descending order of cost. Each rule has a condition,
+//! thresholds that can be set by name, and evidence. A rule without the required numbers returns no
+//! finding, and [`Rules::explain`] lists such rules.
 //!
 //! ```
 //! use mlprof_core::report::Report;

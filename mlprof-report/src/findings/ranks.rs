@@ -1,7 +1,7 @@
-//! Which of several processes that train together is the slowest, and where it loses.
+//! Detection of the slowest of several ranks, and of the action in which it loses time.
 //!
-//! Those that average gradients wait for the slowest in every step, so that all take equally long. What they
-//! take without that waiting differs.
+//! Ranks that average gradients wait for the slowest rank in every step, so all steps take equally
+//! long. The ranks differ in their time without this waiting.
 
 use mlprof_events::Stage;
 use mlprof_events::names::RUN_TRAINING_EPOCH;
@@ -24,17 +24,17 @@ pub(super) const THRESHOLDS: &[Threshold] = &[Threshold {
     why: "the part of the run that the others must wait for the slowest",
 }];
 
-/// What one process took.
+/// Times of one rank.
 struct Rank<'report> {
     facts: Facts<'report>,
-    /// Which of the reports it is.
+    /// Index of the rank's report.
     index: usize,
     number: u32,
-    /// In training epochs, without waiting for others.
+    /// Time in training epochs without waiting for other ranks, in seconds.
     own_seconds: f64,
 }
 
-/// What is said of several of them, and of which of the reports that is where something is found.
+/// Outcome for several ranks, and the index of the slowest rank's report if there is a finding.
 pub(super) struct Examined {
     pub(super) outcome: Outcome,
     pub(super) slowest: Option<usize>,
@@ -46,7 +46,7 @@ impl From<Outcome> for Examined {
     }
 }
 
-/// Looks at the reports of all of them. `limit` is the threshold.
+/// Examines the reports of all ranks. `limit` is the threshold.
 pub(super) fn examine(reports: &[Report], limit: f64) -> Examined {
     let is_fit = |(_, report): &(usize, &Report)| {
         matches!(report, Report::Simple(_) | Report::Advanced(_))
@@ -80,7 +80,7 @@ pub(super) fn examine(reports: &[Report], limit: f64) -> Examined {
         .into();
     }
     ranks.order_by(|one, other| one.own_seconds.total_cmp(&other.own_seconds));
-    // Of two the faster one.
+    // For two ranks, this selects the faster one.
     let usual = &ranks[(ranks.len() - 1) / 2];
     let slowest = &ranks[ranks.len() - 1];
     let longer = slowest.own_seconds - usual.own_seconds;
@@ -121,7 +121,8 @@ pub(super) fn examine(reports: &[Report], limit: f64) -> Examined {
     Examined { outcome, slowest: Some(slowest.index) }
 }
 
-/// In steps, where a report has them: one collective may call another one, whose time is in both rows.
+/// Returns the time spent waiting for other ranks, in seconds. It uses the steps if the report has
+/// them. Rows of nested collectives would count the same time twice.
 fn waited_for_others(report: &Report, facts: &Facts<'_>) -> f64 {
     let steps = report.step_series().first().into_iter().flat_map(|series| &series.entries);
     let in_steps: f64 = steps.map(|entry| entry.collective_seconds).sum();
@@ -132,7 +133,7 @@ fn waited_for_others(report: &Report, facts: &Facts<'_>) -> f64 {
     waits.map(|action| action.total_seconds).sum()
 }
 
-/// The innermost action that has most of the difference.
+/// Returns the innermost action with more than half of the difference, and its part in seconds.
 fn where_it_loses<'report>(
     slowest: &Rank<'report>,
     usual: &Rank<'_>,
@@ -158,8 +159,8 @@ mod tests {
     use crate::findings::samples::{close, row, steps};
     use crate::steps::{StepEntry, StepSeries};
 
-    /// Ten seconds of training, of which this rank spent so many in its loader and waited the rest of
-    /// five for the others.
+    /// Builds a report of ten seconds of training. The rank spends `loading` seconds in its loader,
+    /// and waits for the others for the rest of five seconds.
     fn rank(number: u32, loading: f64) -> Report {
         let mut report = steps(100, 0.05);
         report.header.rank = number;
@@ -185,12 +186,12 @@ mod tests {
         assert!(finding.sentence.starts_with("Rank 2 "), "{finding:?}");
         let place = finding.place.action.as_deref();
         assert_eq!(place, Some("[_TrainingEpochLoop].train_dataloader_next"));
-        // Of two ranks the other one is what is usual.
+        // Of two ranks, the faster one serves as the reference.
         let findings = Rules::new().apply_to_ranks(&reports[1..3]);
         close(findings[0].cost.seconds, 3.0, 0.001);
     }
 
-    /// A mean of gradients that calls the network's own: what is waited in both is waited once.
+    /// Checks that nested collectives count their waiting time once.
     #[test]
     fn a_collective_inside_of_another_one_is_counted_once() {
         let nested = |number, loading| {

@@ -1,27 +1,28 @@
-//! What a rule is.
+//! Definition of a rule, its thresholds and its outcome.
 
 use super::facts::Facts;
 use crate::finding::{Evidence, Finding};
 
-/// A number above which, or below which, a rule speaks.
+/// A number that a rule compares with a value of the report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Threshold {
-    /// Its name within its rule.
+    /// Name of the threshold within its rule.
     pub name: &'static str,
-    /// What it is unless it is set.
+    /// Default value.
     pub default: f64,
-    /// What it is compared with, and why the default is what it is.
+    /// Meaning of the threshold, and the reason for the default.
     pub why: &'static str,
 }
 
-/// What a rule says of a report.
+/// Result of applying a rule to a report.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// This is wrong.
+    /// The rule found avoidable costs.
     Found(Vec<Finding>),
-    /// Nothing is, by these numbers.
+    /// The rule found no avoidable cost. The evidence shows the numbers that it examined.
     Healthy(Vec<Evidence>),
-    /// The report does not have what the rule looks at: what that is, and how to have it.
+    /// The report lacks numbers that the rule needs. The text names them and explains how to record
+    /// them.
     NoInputs(String),
 }
 
@@ -35,17 +36,18 @@ impl Outcome {
     }
 }
 
-/// One thing that can be wrong with a run.
+/// Rule that detects one kind of problem.
 pub(super) struct Rule {
-    /// Its name, in words with hyphens.
+    /// Name of the rule, in hyphenated words.
     pub(super) name: &'static str,
-    /// The condition of a finding.
+    /// Condition of a finding.
     pub(super) condition: &'static str,
-    /// The numbers that can be set.
+    /// Configurable thresholds.
     pub(super) thresholds: &'static [Threshold],
-    /// Whether it examines times, of which a short run says too little. A number that is wrong is
-    /// so after a moment.
+    /// `true` if the rule examines times, which are unreliable in a short run. Invalid numbers are
+    /// significant even in a short run.
     pub(super) is_of_time: bool,
-    /// Examines a report; the second argument holds the thresholds, in their order.
+    /// Examines a report. The second argument contains the threshold values in the order of
+    /// `thresholds`.
     pub(super) examine: fn(&Facts<'_>, &[f64]) -> Outcome,
 }

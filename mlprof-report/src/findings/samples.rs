@@ -1,4 +1,4 @@
-//! Reports for the tests of rules, and what those ask of them.
+//! Sample reports and assertions for the tests of the rules.
 
 use mlprof_events::{GroupBy, Stage, Tallies};
 
@@ -31,7 +31,7 @@ pub(crate) fn header(wall_seconds: f64) -> ReportHeader {
     }
 }
 
-/// So many calls, one as long as the other.
+/// Builds a row with `calls` calls of equal duration.
 pub(crate) fn row(action: &str, calls: u64, total_seconds: f64) -> ActionStatistics {
     let each = total_seconds / calls as f64;
     ActionStatistics {
@@ -56,7 +56,8 @@ pub(crate) fn row(action: &str, calls: u64, total_seconds: f64) -> ActionStatist
     }
 }
 
-/// A healthy run of so many steps of so many seconds: nothing but them.
+/// Builds a Simple report of a healthy run with `count` steps of `seconds` each and no other
+/// actions.
 pub(crate) fn steps(count: u64, seconds: f64) -> SimpleReport {
     let total = count as f64 * seconds;
     SimpleReport {
@@ -75,8 +76,8 @@ pub(crate) fn steps(count: u64, seconds: f64) -> SimpleReport {
     }
 }
 
-/// The report of one of several ranks: twenty steps of 50 ms, of which it waits so long for its data, and as much
-/// less for the others.
+/// Builds the report of one of several ranks, with twenty steps of 50 ms. In each step, the rank
+/// waits `data_seconds` for its data, and waits for the other ranks for the rest of 40 ms.
 pub(crate) fn rank(number: u32, world_size: u32, data_seconds: f64) -> SimpleReport {
     let mut report = steps(20, 0.05);
     report.header.rank = number;
@@ -96,7 +97,7 @@ pub(crate) fn rank(number: u32, world_size: u32, data_seconds: f64) -> SimpleRep
     report
 }
 
-/// A row of a table of ops that took so long in all, on the host.
+/// Builds an op row with the given total host time in seconds.
 pub(crate) fn op(name: &str, calls: u64, seconds: f64) -> KeyAverage {
     let total = KeyAverages::default().total_average();
     KeyAverage {
@@ -110,12 +111,12 @@ pub(crate) fn op(name: &str, calls: u64, seconds: f64) -> KeyAverage {
     }
 }
 
-/// A row of the same table for what a training loop or a person starts.
+/// Builds an action row of the op table.
 pub(crate) fn action(name: &str, calls: u64, seconds: f64) -> KeyAverage {
     KeyAverage { kind: mlprof_events::ActionKind::Action, ..op(name, calls, seconds) }
 }
 
-/// What ran on a device for so long.
+/// Builds a kernel row with the given device time in seconds.
 pub(crate) fn kernel(name: &str, calls: u64, seconds: f64) -> KeyAverage {
     KeyAverage {
         kind: mlprof_events::ActionKind::Kernel,
@@ -126,7 +127,7 @@ pub(crate) fn kernel(name: &str, calls: u64, seconds: f64) -> KeyAverage {
     }
 }
 
-/// 100 recorded steps of 20 ms.
+/// Builds a Tensor report with 100 recorded steps of 20 ms.
 pub(crate) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
     let cycle = CycleSummary {
         number: 0,
@@ -167,7 +168,7 @@ pub(crate) fn recorded(rows: Vec<KeyAverage>) -> TensorReport {
     }
 }
 
-/// Two seconds in which so much was allocated and freed.
+/// Builds a Memory report of two seconds with these allocations.
 pub(crate) fn remembered(total: Tallies) -> MemoryReport {
     MemoryReport {
         header: header(2.0),
@@ -182,7 +183,7 @@ pub(crate) fn remembered(total: Tallies) -> MemoryReport {
     }
 }
 
-/// A tenth of a second with these tensors.
+/// Builds a Numerics report of a tenth of a second with these tensors.
 pub(crate) fn numbers(tensors: Vec<TensorRow>) -> NumericsReport {
     NumericsReport {
         header: header(0.1),
@@ -201,7 +202,7 @@ pub(crate) fn numbers(tensors: Vec<TensorRow>) -> NumericsReport {
     }
 }
 
-/// Any of the reports that rules look at.
+/// Conversion of the sample reports into [`Report`].
 pub(crate) trait IntoReport {
     fn into_report(self) -> Report;
 }
@@ -242,7 +243,7 @@ fn outcome(rule: &str, report: impl IntoReport) -> Outcome {
     explanation.expect("there is such a rule").outcome
 }
 
-/// The one thing that the rule finds, and no other rule finds anything.
+/// Returns the finding of the rule. Panics unless it is the only finding of all rules.
 pub(crate) fn found(rule: &str, report: impl IntoReport) -> Finding {
     let report = report.into_report();
     let mut findings = Rules::new().apply(&report);
@@ -250,7 +251,7 @@ pub(crate) fn found(rule: &str, report: impl IntoReport) -> Finding {
     findings.remove(0)
 }
 
-/// The rule has looked, and nothing is wrong.
+/// Panics unless the rule examined the report and found no problem.
 pub(crate) fn healthy(rule: &str, report: impl IntoReport) {
     match outcome(rule, report) {
         Outcome::Healthy(looked_at) => assert!(!looked_at.is_empty(), "it says by which numbers"),
@@ -258,7 +259,7 @@ pub(crate) fn healthy(rule: &str, report: impl IntoReport) {
     }
 }
 
-/// What the rule would need.
+/// Returns the message about the missing input of the rule.
 pub(crate) fn missing(rule: &str, report: impl IntoReport) -> String {
     match outcome(rule, report) {
         Outcome::NoInputs(missing) => missing,
@@ -266,7 +267,7 @@ pub(crate) fn missing(rule: &str, report: impl IntoReport) -> String {
     }
 }
 
-/// Whether `value` is `expected`, but for such a part of it.
+/// Panics unless `value` differs from `expected` by at most the fraction `part`.
 pub(crate) fn close(value: f64, expected: f64, part: f64) {
     assert!((value - expected).abs() <= part * expected, "{value} is not about {expected}");
 }

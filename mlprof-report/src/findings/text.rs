@@ -1,5 +1,5 @@
-//! Findings as text: a few lines for the console, all of them for a file, and what each rule had to
-//! say.
+//! Findings as text: a few lines for the console, the full list for a file, and the outcome of each
+//! rule.
 
 use std::fmt::Write;
 
@@ -12,23 +12,25 @@ use crate::number::{bytes, duration, share};
 use crate::simple::lightning::title;
 use crate::{Report, label};
 
-/// So many have a line on the console.
+/// Maximum number of findings with a line on the console.
 const LINES: usize = 3;
 
-/// Which report findings are of: `FIT Profiler Report`, and a line that is left free.
+/// Returns the heading of the report with the findings, such as `FIT Profiler Report`, and an empty
+/// line.
 pub fn heading(report: &Report) -> String {
     format!("{}\n\n", title(report.header()))
 }
 
-/// A line for each of the first findings that are more than hints, and cost time or memory: what is wrong with numbers stands in
-/// the text of their report. Nothing without such.
+/// Returns one line for each of the first findings that cost time or memory and are not hints.
+/// Findings about invalid numbers appear in the text of their own report. Returns an empty string
+/// without such findings.
 pub fn brief(findings: &[Finding]) -> String {
     let shown = |finding: &&Finding| finding.is_advice() && !finding.cost.is_of_learning;
     let shown = findings.iter().filter(shown).take(LINES);
     shown.map(line).collect()
 }
 
-/// What a finding is, what it costs and what to do, as one line.
+/// Formats the description, the cost and the remedy of a finding as one line.
 pub fn line(finding: &Finding) -> String {
     format!(
         "{}: {} {} {} can be saved: {}\n",
@@ -40,7 +42,8 @@ pub fn line(finding: &Finding) -> String {
     )
 }
 
-/// `at most 1.25 s (12.50 %)`, or `about`, where that is an estimate.
+/// Formats a cost, such as `at most 1.25 s (12.50 %)`. The text begins with `about` if the cost is
+/// an estimate.
 fn costs(cost: &Cost) -> String {
     match cost.is_estimated {
         _ if cost.is_of_learning => "no time, but what is learned".to_owned(),
@@ -49,7 +52,7 @@ fn costs(cost: &Cost) -> String {
     }
 }
 
-/// `1.25 s (12.50 %)`, or `3.00 MiB of memory`.
+/// Formats the amount of a cost, such as `1.25 s (12.50 %)` or `3.00 MiB of memory`.
 fn cost(cost: &Cost) -> String {
     match cost.bytes {
         Some(count) => format!("{} of memory", bytes(count)),
@@ -57,7 +60,7 @@ fn cost(cost: &Cost) -> String {
     }
 }
 
-/// All findings with all that is known of them; nothing without any.
+/// Formats all findings with all their details. Returns an empty string without findings.
 pub fn whole(findings: &[Finding]) -> String {
     if findings.is_empty() {
         return String::new();
@@ -86,7 +89,7 @@ pub fn whole(findings: &[Finding]) -> String {
     text
 }
 
-/// What each rule says, found or not.
+/// Formats the outcome of each rule.
 #[cfg(feature = "findings")]
 pub fn explained(explanations: &[Explanation]) -> String {
     let mut text = String::new();

@@ -1,8 +1,13 @@
-//! Lines with memory, as Python's `memory_profiler` prints them (version 0.61, byte for byte).
+//! Line report with memory, in the format of Python's `memory_profiler` (version 0.61, byte for
+//! byte).
 //!
-//! Differences: *Mem usage* is what the program has allocated and not freed, not what the operating
-//! system gave the process; *Increment* is the thread's own; functions that never ran are left out, as
-//! are the trailing blanks of the source; notes follow at the end, if there are any.
+//! The output differs from `memory_profiler` in these points:
+//!
+//! - *Mem usage* is the memory that the program has allocated and not freed. It is not the memory
+//!   that the operating system gave to the process.
+//! - *Increment* contains only the allocations of the thread itself.
+//! - Functions that never ran and trailing blanks of the source are omitted.
+//! - Notes follow at the end, if there are any.
 
 use std::fmt::Write;
 
@@ -10,7 +15,7 @@ use crate::label;
 use crate::lines::text::{append_unlisted, contents};
 use crate::lines::{FunctionLines, LineMemory, LinesReport};
 
-/// A table per function, with `precision` decimals (`memory_profiler` has 1).
+/// Renders a table per function with `precision` decimals (`memory_profiler` uses 1).
 pub fn paint(report: &LinesReport, precision: usize) -> String {
     let mut text = String::new();
     for function in &report.functions {
@@ -32,7 +37,8 @@ fn paint_function(text: &mut String, function: &FunctionLines, precision: usize)
     let mut listed = contents(function);
     for (number, content) in &mut listed {
         let line = lines.next_if(|line| line.line == number).and_then(|line| line.memory);
-        // A function on one line has both.
+        // A function on one line has both entry memory and line memory. The line memory takes
+        // precedence.
         let entry = function.entry_memory.filter(|_| number == function.first_line);
         let cells = line.or(entry).map(|memory| cells(&memory, precision)).unwrap_or_default();
         let cells = [&*cells[0], &*cells[1], &*cells[2]];

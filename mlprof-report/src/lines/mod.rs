@@ -1,5 +1,4 @@
-//! What the line profiler found: per function, how often each line ran, how long, and what it did
-//! to memory.
+//! Report of the line profiler: hits, time and memory of each line, per function.
 
 #[doc(hidden)]
 pub mod memory;
@@ -10,68 +9,69 @@ use serde::Serialize;
 
 use super::ReportHeader;
 
-/// The numbers of one process, all threads together.
+/// Line report of one process, summed over all threads.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LinesReport {
-    /// Which run; wall time; what measuring cost (a scope is a hit of a line).
+    /// Run, wall time and measurement overhead. Each hit of a line counts as a scope.
     pub header: ReportHeader,
-    /// In the order of files and lines.
+    /// Functions, ordered by file and line.
     pub functions: Vec<FunctionLines>,
 }
 
-/// The lines of one function. Times in seconds.
+/// The lines of one function. Times are in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct FunctionLines {
-    /// Its path: `my_model::net::Net::forward`.
+    /// Path of the function: `my_model::net::Net::forward`.
     pub name: String,
-    /// The absolute path of its file.
+    /// Absolute path of the source file.
     pub file: String,
-    /// The line that it begins on, from 1.
+    /// First line of the function, from 1.
     pub first_line: u32,
-    /// The line that it ends on.
+    /// Last line of the function.
     pub last_line: u32,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
-    /// All its lines together, in seconds: from the beginning to the end of calls that were not made
-    /// inside a call of it, and of its closures where they ran on other threads.
+    /// Total time of all lines in seconds, from the start to the end of the calls. Recursive calls
+    /// are not counted again. The function's closures are included if they ran on other threads.
     pub total_seconds: f64,
-    /// What the process had when calls began, where memory was counted; the increment is what was
-    /// allocated and not freed since the call before (or since counting began).
+    /// Memory of the process when calls began, if memory was counted. The increment is the memory
+    /// allocated and not freed since the previous call, or since counting began.
     #[serde(default)]
     pub entry_memory: Option<LineMemory>,
-    /// Lines that ran, in their order.
+    /// Lines that ran, in ascending order.
     pub lines: Vec<LineStatistics>,
-    /// The text from the first to the last line, as it was when the report was made; `None` if the
-    /// file was gone.
+    /// Source text from the first to the last line, as read when the report was made. `None` if the
+    /// file no longer existed.
     pub source: Option<Vec<String>>,
 }
 
-/// One line. Time in seconds.
+/// Statistics of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LineStatistics {
-    /// Its number in the file, from 1.
+    /// Line number in the file, from 1.
     pub line: u32,
-    /// How often it began.
+    /// Number of times that the line started.
     pub hits: u64,
-    /// How long it ran, with what it called; what still runs until now.
+    /// Time of the line in seconds, including its callees. A line that is still running counts
+    /// until now.
     pub seconds: f64,
-    /// Where memory was counted.
+    /// Memory around the line, if memory was counted.
     #[serde(default)]
     pub memory: Option<LineMemory>,
 }
 
-/// Memory of the host around one line, in bytes as the program asked for them.
+/// Host memory around one line, in bytes as requested by the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LineMemory {
-    /// The most that the process had allocated and not freed when the line ended.
+    /// Largest amount of live memory in the process at an end of the line, in bytes.
     pub max_bytes: i64,
-    /// What this thread allocated during the line and did not free, summed over all times it ran.
-    /// Below 0 if it freed more.
+    /// Memory that this thread allocated during the line and did not free, in bytes. It is the sum
+    /// over all hits, and is negative if the thread freed more.
     pub increment_bytes: i64,
-    /// How often it ended while memory was counted.
+    /// Number of times that the line ended while memory was counted.
     pub occurrences: u64,
 }

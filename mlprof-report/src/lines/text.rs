@@ -1,9 +1,15 @@
-//! Lines with hits and times, as Python's `line_profiler` prints them (version 5, byte for byte).
+//! Line report with hits and times, in the format of Python's `line_profiler` (version 5, byte for
+//! byte).
 //!
-//! Differences: functions stand in the order of files and lines, unless sorted; control characters in
-//! names are escaped; notes follow at the end, if there are any. Times are whole nanoseconds, as
-//! there. Of a function whose source is gone [`MOST_BLANK_LINES`] lines without numbers are listed at
-//! most. What is not listed is said.
+//! The output differs from `line_profiler` in these points:
+//!
+//! - Functions are ordered by file and line, unless sorted by time.
+//! - Control characters in names are escaped.
+//! - Notes follow at the end, if there are any.
+//! - If the source is missing, at most [`MOST_BLANK_LINES`] lines without numbers are listed. A
+//!   line reports the number of omitted lines.
+//!
+//! Times are whole nanoseconds, as in `line_profiler`.
 
 use std::fmt::Write;
 
@@ -12,16 +18,18 @@ use crate::lines::{FunctionLines, LinesReport};
 use crate::number::{general, grouped};
 use mlprof_events::OrderExt;
 
-/// What is printed, and in which unit.
+/// Options for printing the line report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinesOptions {
-    /// What times are printed in, in seconds: 1e-6 for microseconds. kernprof's `--unit`.
+    /// Unit of the printed times, in seconds: 1e-6 for microseconds. Corresponds to kernprof's
+    /// `--unit`.
     pub unit: f64,
-    /// Leaves functions out that never ran. kernprof's `--skip-zero`.
+    /// Omits functions that never ran. Corresponds to kernprof's `--skip-zero`.
     pub skip_zero: bool,
-    /// The longest total last, instead of the order of files and lines. kernprof's `--sort`.
+    /// Orders functions by total time, longest last, instead of by file and line. Corresponds to
+    /// kernprof's `--sort`.
     pub sort: bool,
-    /// A line per function at the end. kernprof's `--summarize`.
+    /// Adds one line per function at the end. Corresponds to kernprof's `--summarize`.
     pub summarize: bool,
 }
 
@@ -31,15 +39,15 @@ impl Default for LinesOptions {
     }
 }
 
-/// How many lines without numbers and without text a table lists in a row.
+/// Maximum number of consecutive lines that a table lists without numbers and without text.
 pub const MOST_BLANK_LINES: u32 = 500;
 
-/// One unit of what `line_profiler` keeps.
+/// Time unit of `line_profiler`, in seconds.
 const NANOSECOND: f64 = 1e-9;
 
-/// `Timer unit`, then a table per function.
+/// Renders the timer unit and a table per function.
 pub fn paint(report: &LinesReport, options: &LinesOptions) -> String {
-    // A unit that makes no sense is the default one.
+    // An invalid unit is replaced by the default.
     let unit = if options.unit.is_normal() && options.unit > 0.0 { options.unit } else { 1e-6 };
     let mut text = format!("Timer unit: {} s\n\n", general(unit, 6));
     let mut functions: Vec<_> = report
@@ -55,7 +63,7 @@ pub fn paint(report: &LinesReport, options: &LinesOptions) -> String {
         paint_function(&mut text, function, *total, unit);
     }
     if options.summarize {
-        // There, functions that ran for no time are left out here too.
+        // As in `line_profiler`, the summary omits functions with zero time.
         let shown = functions.iter().filter(|(_, total)| !options.skip_zero || *total > 0.0);
         for (function, total) in shown {
             let (file, name) = (label::one_line(&function.file), label::one_line(&function.name));
@@ -72,7 +80,7 @@ fn nanoseconds(seconds: f64) -> f64 {
     (seconds * 1e9).round()
 }
 
-/// All lines together, in nanoseconds.
+/// Returns the time of all lines in nanoseconds.
 fn total(function: &FunctionLines) -> f64 {
     function.lines.iter().fold(0.0, |sum, line| sum + nanoseconds(line.seconds))
 }
@@ -93,7 +101,7 @@ fn paint_function(text: &mut String, function: &FunctionLines, total: f64, unit:
     let rows: Vec<_> = function.lines.iter().map(|line| cells(line, total, unit)).collect();
     let mut widths = [9, 12, 8, 8];
     for (_, cells) in &rows {
-        // The last one is not widened.
+        // The last column keeps its width.
         for (width, cell) in widths.iter_mut().zip(cells).take(3) {
             *width = (*width).max(cell.len());
         }
@@ -113,7 +121,7 @@ fn paint_function(text: &mut String, function: &FunctionLines, total: f64, unit:
     text.push('\n');
 }
 
-/// What a table does not list.
+/// Appends lines that count the omitted lines of a table.
 pub(crate) fn append_unlisted(text: &mut String, blank: u64, with_numbers: usize) {
     if blank > 0 {
         let _ = writeln!(text, "{} lines without numbers are not listed.", grouped(blank));
@@ -124,7 +132,8 @@ pub(crate) fn append_unlisted(text: &mut String, blank: u64, with_numbers: usize
     }
 }
 
-/// The function's lines; empty ones, as many as there are numbers for, if their text is gone.
+/// Returns the lines of the function. If the source is missing, the lines are empty and end at the
+/// last line with numbers.
 pub(crate) fn contents(function: &FunctionLines) -> Contents<'_> {
     let last_run = function.lines.last().map_or(function.first_line, |line| line.line);
     let first = u64::from(function.first_line);
@@ -132,27 +141,27 @@ pub(crate) fn contents(function: &FunctionLines) -> Contents<'_> {
         Some(source) => first + source.len() as u64,
         None => u64::from(last_run).max(first) + 1,
     };
-    // Lines are counted in 32 bits.
+    // Line numbers are limited to 32 bits.
     let end = end.min(1 << u32::BITS);
     Contents { function, next: first, end, place: 0, blank: 0, left_out: 0 }
 }
 
-/// The lines of a function as a table lists them: their numbers and their text.
+/// Iterator over the lines that a table lists: their numbers and their text.
 pub(crate) struct Contents<'function> {
     function: &'function FunctionLines,
     next: u64,
-    /// The number after the last one.
+    /// Line number after the last line.
     end: u64,
-    /// The first of the function's numbers that is not passed yet.
+    /// Index of the function's next line with numbers.
     place: usize,
-    /// How many of the lines before this one have neither numbers nor text.
+    /// Count of consecutive lines without numbers and text before the next line.
     blank: u32,
-    /// How many such lines are not listed.
+    /// Count of such lines that are not listed.
     pub(crate) left_out: u64,
 }
 
 impl Contents<'_> {
-    /// Where numbers stand next.
+    /// Returns the line number of the next line with numbers, or the end.
     fn next_run(&mut self) -> u64 {
         let lines = &self.function.lines;
         while lines.get(self.place).is_some_and(|line| u64::from(line.line) < self.next) {
@@ -193,7 +202,7 @@ fn row(line: &str, cells: [&str; 4], widths: [usize; 4], content: &str) -> Strin
     )
 }
 
-/// The line's number with hits, time, time per hit and share.
+/// Returns the line number and the cells: hits, time, time per hit and share.
 fn cells(line: &crate::lines::LineStatistics, total: f64, unit: f64) -> (u32, [String; 4]) {
     let (time, scalar) = (nanoseconds(line.seconds), NANOSECOND / unit);
     let fitting = |value: f64, width: usize| {

@@ -1,5 +1,5 @@
-//! What the profiler of memory found: per action, what was allocated and freed; and who allocated
-//! what was alive when the process had most, and at the end.
+//! Report of the memory profiler: allocations per action, and the call paths that own the live
+//! memory at the peak and at the end.
 
 mod paint;
 
@@ -13,119 +13,121 @@ use super::{OpenAction, ReportHeader, label};
 use mlprof_events::ActionKind;
 use mlprof_events::Tallies;
 
-/// The numbers of one stage. Memory in bytes, as the program asked for them.
+/// Memory report of one stage. Sizes are in bytes, as requested by the program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryReport {
-    /// Which run and stage; wall time; what measuring cost.
+    /// Run, stage, wall time and measurement overhead.
     pub header: ReportHeader,
-    /// The process.
+    /// Memory of the whole process.
     pub process: ProcessMemory,
-    /// All threads together, one row per action, the most allocated first.
+    /// Actions summed over all threads, one row each, in descending order of allocated bytes.
     pub actions: Vec<ActionMemory>,
-    /// The same per thread.
+    /// Actions by thread.
     pub threads: Vec<ThreadMemory>,
-    /// Who had allocated what was alive when the process had most.
+    /// Memory that was live at the peak, by the call path that allocated it.
     pub peak: MemoryTree,
-    /// Who has allocated what is still alive of what this stage allocated. At the end of a program
-    /// that frees what it allocates this is empty.
+    /// Memory that this stage allocated and that is still live, by the call path that allocated it.
+    /// Empty at the end of a program that frees all its memory.
     pub alive: MemoryTree,
-    /// Who copied how much in large copies; a block is one copy. Known only of programs built by
-    /// `mlprof run`, and of those that say so (`allocation::copied`).
+    /// Large copies by the call path that made them. Each block is one copy. Recorded only for
+    /// programs built by `mlprof run`, and for programs that report copies themselves
+    /// (`allocation::copied`).
     pub copies: MemoryTree,
-    /// Actions still running.
+    /// Actions that were still running when the report was made.
     pub open: Vec<OpenAction>,
-    /// What costs time that could be saved; filled in when the report is delivered.
+    /// Findings: detected causes of avoidable cost. Filled in when the report is delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
 
-/// What all threads together allocated, inside of actions and outside.
+/// Memory of all threads, inside and outside of actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ProcessMemory {
-    /// Allocated and freed from the beginning of the stage to its end, or until now.
+    /// Allocations and frees from the start of the stage to its end, or to now if it is running.
     pub total: Tallies,
-    /// Alive at the end, or now, of all that was counted in the process, in bytes. Below 0 if
-    /// counting began after much had been allocated that was freed later.
+    /// Live memory of the process at the end of the stage or now, in bytes. It is negative if
+    /// memory from before the start of counting was freed later.
     pub live_bytes: i64,
-    /// The same at the beginning of the stage.
+    /// Live memory at the start of the stage, in bytes.
     pub live_at_start_bytes: i64,
-    /// The most that was alive at once, in bytes.
+    /// Largest live memory during the stage, in bytes.
     pub peak_bytes: i64,
-    /// By how much the numbers above may be off for every other running thread, in bytes.
+    /// Uncertainty of the live and peak memory, in bytes for each other running thread.
     pub uncertainty_bytes_per_thread: u64,
 }
 
-/// One thread's rows, or those of all threads of one name.
+/// Rows of one thread, or of all threads with one name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ThreadMemory {
-    /// The thread's name, or `thread-N` for one that has none.
+    /// Name of the thread, or `thread-N` if it has none.
     pub thread: String,
-    /// How many threads of this name there were.
+    /// Number of threads with this name.
     pub threads: u64,
-    /// One row per action, the most allocated first.
+    /// One row per action, in descending order of allocated bytes.
     pub actions: Vec<ActionMemory>,
 }
 
-/// One row: what all calls of one action that have ended allocated and freed on their own threads.
+/// Memory of one action: the allocations and frees of all its finished calls, each on its own
+/// thread.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionMemory {
-    /// Its name.
+    /// Name of the action.
     pub action: String,
-    /// What it stands for.
+    /// Kind of the action.
     pub kind: ActionKind,
-    /// The stage inside the reported one that the row belongs to, if any.
+    /// Nested stage that the row belongs to, if any.
     pub sub_stage: Option<mlprof_events::Stage>,
-    /// How many calls have ended.
+    /// Number of finished calls.
     pub calls: u64,
-    /// With the actions inside. Calls inside a call of the same action are counted in `calls` and
-    /// not once more in here. Its net is what the calls left behind: blocks that live on, less
-    /// blocks from before that they freed.
+    /// Allocations and frees including nested actions. A recursive call is counted in `calls` but
+    /// not again here. The net value is the memory that the calls left behind, minus older blocks
+    /// that they freed.
     pub total: Tallies,
-    /// Without the actions inside: these add up.
+    /// Allocations and frees without nested actions. These values add up.
     pub own: Tallies,
-    /// The most that the thread had allocated and not freed during a call, above what it had at the
-    /// start of that call, in bytes: of the call with the highest.
+    /// Largest increase of the thread's live memory above its value at the start of a call, in
+    /// bytes. It is the maximum over all calls.
     pub peak_bytes: u64,
 }
 
 impl ActionMemory {
-    /// The name, with the stage that the row belongs to if that is not the reported one.
+    /// Returns the name, prefixed with the nested stage if there is one.
     pub fn label(&self) -> String {
         label::with_stage(self.sub_stage, &self.action)
     }
 }
 
-/// Blocks by the call path that allocated them: those that were alive at one moment.
+/// Blocks that were live at one moment, by the call path that allocated them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryTree {
-    /// All that was alive in the process at that moment, in bytes, with what is not in the tree; if
-    /// that is not known, `None`.
+    /// Live memory of the whole process at that moment in bytes, including blocks that are not in
+    /// the tree. `None` if it is unknown.
     pub process_bytes: Option<i64>,
-    /// Blocks of this size and larger are in the tree, in bytes.
+    /// Minimum size of the blocks in the tree, in bytes.
     pub least_block_bytes: u64,
-    /// The root, which has no name: what is directly in it was allocated outside of any action.
+    /// Root of the tree, which has no name. Its own blocks were allocated outside of any action.
     pub blocks: PathMemory,
 }
 
-/// What one call path and those inside it allocated of what was alive at one moment.
+/// Live blocks of one call path and the paths below it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct PathMemory {
-    /// The name of the action that the path ends in.
+    /// Name of the last action of the path.
     pub action: String,
-    /// With the paths inside, in bytes.
+    /// Bytes, including the paths below.
     pub bytes: u64,
-    /// With the paths inside, in blocks.
+    /// Number of blocks, including the paths below.
     pub blocks: u64,
-    /// Without the paths inside, in bytes.
+    /// Bytes, without the paths below.
     pub own_bytes: u64,
-    /// Without the paths inside, in blocks.
+    /// Number of blocks, without the paths below.
     pub own_blocks: u64,
-    /// The paths inside, the most bytes first.
+    /// Paths below this one, in descending order of bytes.
     pub inside: Vec<PathMemory>,
 }

@@ -1,4 +1,4 @@
-//! The report as text.
+//! Memory report as text.
 
 use std::fmt::Write;
 
@@ -9,16 +9,16 @@ use crate::simple::lightning::{append_remarks, title};
 use crate::simple::selection::LEAST_SHARE_ON_CONSOLE;
 use crate::table::{Table, bytes as sizes, count, share, table, words};
 
-/// Rows of a tree that are shown; JSON has them all.
+/// Maximum number of rows shown of a tree. JSON contains all rows.
 const PATHS_SHOWN: usize = 40;
 
-/// The report. Rows stand in the order of what they allocated.
+/// Renders the report with its actions in descending order of allocated bytes.
 pub fn paint(report: &MemoryReport) -> String {
     paint_rows_from(report, 0.0)
 }
 
-/// The report for the console: without the actions that allocated less than 0.1 % of all bytes and held less than
-/// 0.1 % of the peak, which a line counts.
+/// Renders the report for the console. It hides actions that allocated less than 0.1 % of all bytes
+/// and held less than 0.1 % of the peak. A line counts the hidden actions.
 pub fn paint_on_console(report: &MemoryReport) -> String {
     paint_rows_from(report, LEAST_SHARE_ON_CONSOLE)
 }
@@ -67,7 +67,8 @@ fn paint_rows_from(report: &MemoryReport, least_share: f64) -> String {
     text
 }
 
-/// Writing into a string cannot fail.
+/// Appends the memory of the process. Writing into a string cannot fail, so the results are
+/// ignored.
 fn paint_process(text: &mut String, report: &MemoryReport) {
     let process = &report.process;
     let _ = writeln!(
@@ -95,8 +96,8 @@ fn paint_process(text: &mut String, report: &MemoryReport) {
     );
 }
 
-/// The actions that allocated at least this share of all bytes, or held it of the peak; all if none
-/// did.
+/// Returns the actions that allocated at least this share of all bytes, or held at least this share
+/// of the peak. Returns all actions if none did.
 fn from_share(report: &MemoryReport, least_share: f64) -> Vec<&ActionMemory> {
     let process = &report.process;
     let allocated = least_share * process.total.allocated_bytes as f64;
@@ -108,7 +109,7 @@ fn from_share(report: &MemoryReport, least_share: f64) -> Vec<&ActionMemory> {
     if large.is_empty() { report.actions.iter().collect() } else { large }
 }
 
-/// Returns a table of what actions allocated and freed.
+/// Returns a table of the allocations and frees of actions.
 pub(crate) fn actions_table(actions: &[&ActionMemory]) -> Table {
     let table = table!("What actions allocated and freed", actions, |row| {
         words("Action", "What ran").key() => row.label(),
@@ -147,7 +148,8 @@ fn paint_tree(text: &mut String, tree: &MemoryTree) {
     };
 }
 
-/// Returns a tree of call paths, of at most so many rows, with the titles of counts.
+/// Returns a table of call paths with at most `most` rows. `titles` are the headings of the count
+/// columns.
 pub(crate) fn tree_table(tree: &MemoryTree, most: usize, titles: [&'static str; 2]) -> Table {
     let mut rows = Vec::new();
     flatten(&tree.blocks, 0, most, &mut rows);
@@ -165,7 +167,8 @@ pub(crate) fn tree_table(tree: &MemoryTree, most: usize, titles: [&'static str; 
     table.depths(depths).tree().rest("{} more rows are only in the JSON report.")
 }
 
-/// Adds the paths from top to bottom. The tree is as deep as calls nest without recursion.
+/// Adds the paths in pre-order. Recursive calls add no levels to the tree, which limits the depth
+/// of this recursion.
 fn flatten<'tree>(
     path: &'tree PathMemory,
     depth: usize,

@@ -1,53 +1,53 @@
-//! The part of a step in which numbers stopped being finite.
+//! Part of a step in which numbers stopped being finite.
 
 use serde::Serialize;
 
 use crate::label;
 
-/// Names that the sentence about an unknown order lists for each side.
+/// Maximum number of names on each side in the sentence about an unknown order.
 const NAMES_SHOWN: usize = 4;
 
-/// The part of a step, in order of execution, in which a tensor stopped being finite, as far as
-/// hooks know it.
+/// Part of a step, in execution order, in which a tensor stopped being finite. Its precision
+/// depends on the hooks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case", tag = "pass")]
 #[non_exhaustive]
 pub enum FaultInterval {
-    /// In the forward pass.
+    /// Interval in the forward pass.
     Forward {
-        /// The last module before whose output was finite.
+        /// Last module with a finite output before the fault.
         after: IntervalEnd,
-        /// The module whose output, or `loss` if the loss, was the first that was not finite.
+        /// Module with the first output that is not finite, or `loss` if it is the loss.
         until: IntervalEnd,
     },
-    /// In the backward pass.
+    /// Interval in the backward pass.
     Backward {
-        /// The last module before, in backward order, whose gradients were all finite. `None`: the
-        /// loss, which was.
+        /// Last module in backward order with only finite gradients before the fault. `None` if it
+        /// is the loss, which was finite.
         after: Option<IntervalEnd>,
-        /// The module that has the first gradient that is not finite, or its parameter where no
-        /// module is known.
+        /// Module with the first gradient that is not finite, or its parameter if the module is
+        /// unknown.
         until: IntervalEnd,
     },
-    /// In the backward pass of modules whose order no hook reports.
+    /// Interval in the backward pass of modules without a known order.
     Unordered {
-        /// The parameters whose gradients are finite.
+        /// Parameters with finite gradients.
         finite: Vec<String>,
-        /// The parameters whose gradients are not.
+        /// Parameters with gradients that are not finite.
         not_finite: Vec<String>,
     },
-    /// In the optimizer's step: the gradient of the parameter was finite.
+    /// Interval in the optimizer's step. The gradient of the parameter was finite.
     Update,
 }
 
-/// A module at one end of a [`FaultInterval`].
+/// Module at one end of a [`FaultInterval`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct IntervalEnd {
-    /// The module's name, such as `[module]Linear: head`.
+    /// Name of the module, such as `[module]Linear: head`.
     pub name: String,
-    /// The line of the program that made the module, as `file:line`, where the hook knows it.
+    /// Source line that created the module, as `file:line`, if the hook knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
@@ -64,7 +64,7 @@ impl IntervalEnd {
 }
 
 impl FaultInterval {
-    /// Returns the sentence that names the interval, without a full stop.
+    /// Returns a sentence that describes the interval, without a full stop.
     pub(super) fn sentence(&self) -> String {
         match self {
             Self::Forward { after, until } => format!(
@@ -100,7 +100,7 @@ impl FaultInterval {
     }
 }
 
-/// The first names, and the number of others.
+/// Lists the first names and counts the others.
 fn names(all: &[String]) -> String {
     let (shown, rest) = all.split_at(all.len().min(NAMES_SHOWN));
     let mut names: Vec<String> = shown.iter().map(|name| label::shown(name)).collect();

@@ -1,4 +1,5 @@
-//! What the numerics profiler found: the numbers in what modules and ops return, in losses, gradients and parameters.
+//! Report of the numerics profiler: statistics of the numbers in module and op outputs, losses,
+//! gradients and parameters.
 
 mod interval;
 mod paint;
@@ -36,74 +37,76 @@ pub use self::trouble::{Trouble, TroubleKind};
 use super::ReportHeader;
 use crate::finding::Finding;
 
-/// The numbers of one stage.
+/// Numerics report of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct NumericsReport {
-    /// Which run and stage; wall time; what measuring cost.
+    /// Run, stage, wall time and measurement overhead.
     pub header: ReportHeader,
-    /// How many steps the stage had.
+    /// Number of steps of the stage.
     pub steps: u64,
-    /// Of how many of them the numbers were recorded.
+    /// Number of steps with recorded numbers.
     pub recorded_steps: u64,
-    /// Whether all tensors of all steps were looked at for NaN and infinity.
+    /// `true` if all tensors of all steps were checked for NaN and infinity.
     pub is_watched: bool,
-    /// The first tensor that was not finite, if there was one.
+    /// First tensor that was not finite, if any.
     pub first_not_finite: Option<RecordedTensor>,
-    /// If that is none of an op: the first op, in the step after it, that made what is not finite of what was.
+    /// First op in the following step with finite inputs and an output that is not finite. Recorded
+    /// if `first_not_finite` is not an op's output.
     #[serde(default)]
     pub first_op_not_finite: Option<Box<RecordedTensor>>,
-    /// How many tensors were not finite; of those of ops only such whose inputs were.
+    /// Number of tensors that were not finite. Outputs of ops count only if the inputs were finite.
     pub not_finite: u64,
-    /// What a second run of that step's batch has shown, where the trainer made one.
+    /// Result of a second run of that step's batch, if the trainer repeated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerun: Option<Box<Rerun>>,
-    /// One row for each place, in the order in which they were first seen.
+    /// One row for each place, in order of first occurrence.
     pub tensors: Vec<TensorRow>,
-    /// What comes before a NaN or keeps a network from learning, the worst first.
+    /// Conditions that can lead to NaN or prevent a network from learning, most serious first.
     pub troubles: Vec<Trouble>,
-    /// How many tensors were left out of the record, because a step had more than it keeps.
+    /// Number of tensors that were left out of the record because a step exceeded its limit.
     pub dropped: u64,
-    /// The record, where it was written, and the first tensor that was not finite, where it was saved.
+    /// Paths of the record and of the first tensor that was not finite, if they were written.
     pub files: Vec<String>,
-    /// What is wrong, as it was found when the report was delivered.
+    /// Findings about invalid numbers. Filled in when the report is delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
 
-/// What was seen when a step's batch was run again, with all of its numbers recorded, from the parameters that it had run with before.
+/// Result of repeating a step's batch from the same parameters, with all of its numbers recorded.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Rerun {
-    /// Which step.
+    /// Number of the step, from 0.
     pub step: u64,
-    /// How many tensors were recorded.
+    /// Number of recorded tensors.
     pub tensors: u64,
-    /// The first of them that was not finite. `None`: all were, as what is random, such as dropout, was different.
+    /// First tensor that was not finite. `None` if all were finite, because random parts such as
+    /// dropout differed.
     pub first_not_finite: Option<RecordedTensor>,
-    /// Why it ended early, if it did.
+    /// Reason if the repeated run ended early.
     pub failure: Option<String>,
 }
 
-/// All tensors of one place, over all recorded steps.
+/// Statistics of all tensors of one place, over all recorded steps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct TensorRow {
-    /// What they are for.
+    /// Role of the tensors.
     pub role: TensorRole,
-    /// The module that returned them, the op [in its module](op_in_module), or the parameter.
+    /// Module that returned the tensors, op [in its module](op_in_module), or parameter.
     pub name: String,
-    /// The type of the elements of the last one.
+    /// Element type of the last tensor.
     pub element_type: String,
-    /// The shape of the last one.
+    /// Shape of the last tensor.
     pub shape: Vec<u64>,
-    /// How many there were.
+    /// Number of tensors.
     pub tensors: u64,
-    /// The numbers of the first one.
+    /// Statistics of the first tensor.
     pub first: TensorStatistics,
-    /// The numbers of the last one.
+    /// Statistics of the last tensor.
     pub last: TensorStatistics,
-    /// The numbers of all of them together.
+    /// Statistics of all tensors together.
     pub all: TensorStatistics,
 }
 

@@ -1,4 +1,4 @@
-//! The report as text.
+//! Numerics report as text.
 
 use std::fmt::Write;
 
@@ -8,10 +8,11 @@ use crate::number::{duration, grouped};
 use crate::simple::lightning::{append_remarks, title};
 use crate::table::{Table, count, share, table, words};
 
-/// Rows of the table that are shown; JSON has them all.
+/// Maximum number of table rows shown. JSON contains all rows.
 const ROWS_SHOWN: usize = 60;
 
-/// The report: the first number that is not finite, a row for each tensor, and what else is wrong.
+/// Renders the report: the first number that is not finite, a row for each tensor, and the other
+/// troubles.
 pub fn paint(report: &NumericsReport) -> String {
     let mut text = format!("{}\n\n", title(&report.header));
     let _ = writeln!(
@@ -67,7 +68,7 @@ fn not_finite(report: &NumericsReport) -> String {
     }
 }
 
-/// What else is known of the place, in a sentence.
+/// Returns further details about the tensor's place as a sentence.
 pub(crate) fn whereabouts(first: &RecordedTensor) -> String {
     let call = match first.call {
         0 => String::new(),
@@ -81,7 +82,7 @@ pub(crate) fn whereabouts(first: &RecordedTensor) -> String {
     format!("It is {element_type} {}, on the thread {thread}{call}.{source}", shape(&first.shape))
 }
 
-/// What a second run of the batch has shown.
+/// Returns the result of a second run of the batch as a sentence.
 pub(crate) fn run_again(rerun: &Rerun) -> String {
     let first = match &rerun.first_not_finite {
         Some(first) => label::one_line(&first.what_is_not_finite()),
@@ -93,7 +94,7 @@ pub(crate) fn run_again(rerun: &Rerun) -> String {
     format!("{first}, of {} tensors{failed}.", grouped(rerun.tensors))
 }
 
-/// Returns a table of tensors, in the order in which they were seen.
+/// Returns a table of tensors in the order in which they were seen.
 pub(crate) fn tensors_table(tensors: &[TensorRow]) -> Table {
     let caption = "Tensors of the recorded steps, in the order in which they were seen";
     let table = table!(caption, tensors, |row| {

@@ -1,7 +1,7 @@
-//! The record of a run's numbers: JSON, one value per line, written while the run goes on.
+//! Record of a run's numbers as JSON lines, written while the program runs.
 //!
-//! The first line is a [`RecordHeader`], each other one a [`RecordedTensor`], in the order in which tensors were seen. A run that
-//! is killed leaves all steps that had ended.
+//! The first line is a [`RecordHeader`]. Each other line is a [`RecordedTensor`], in the order in
+//! which tensors were seen. If a run is killed, the record contains all steps that had ended.
 
 use mlprof_events::{Framework, Stage, TensorRole};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use super::{FaultInterval, TensorStatistics, shown_number};
 use crate::machine::Machine;
 use crate::{Setting, label};
 
-/// The version of the record's layout. Raised when a field changes its meaning or goes away; new
+/// Version of the record's layout. It is raised when a field is removed or changes its meaning. New
 /// fields do not raise it.
 ///
 /// | version | change |
@@ -20,33 +20,33 @@ use crate::{Setting, label};
 /// | 2 | `sample` has infinite numbers as text (`"inf"`, `"-inf"`), and `null` for NaN only; the `hash` of an update is of the update; `sketch` and `not_finite_hash` are new |
 pub const RECORD_VERSION: u32 = 2;
 
-/// What a record begins with.
+/// First line of a record.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct RecordHeader {
-    /// [`RECORD_VERSION`].
+    /// Version of the layout, [`RECORD_VERSION`].
     pub numerics_version: u32,
-    /// The stage, if a trainer said one.
+    /// Stage, if a trainer set one.
     pub stage: Option<Stage>,
-    /// The number of this process among all of the run.
+    /// Rank of this process, from 0.
     pub rank: u32,
-    /// The file name of the program, where it is known.
+    /// File name of the program, if known.
     pub program: Option<String>,
-    /// What it trains with, where hooks have said so.
+    /// Frameworks that the program trains with, if hooks reported them.
     #[serde(default)]
     pub frameworks: Vec<Framework>,
-    /// When the stage began (UTC, RFC 3339).
+    /// Start of the stage (UTC, RFC 3339).
     pub started_at: mlprof_events::UtcTime,
-    /// What random numbers were seeded with, where the trainer or the program has said so.
+    /// Seed of the random numbers, if the trainer or the program reported it.
     #[serde(default)]
     pub seed: Option<u64>,
-    /// The types of elements in the first recorded step, in the order in which they were seen.
+    /// Element types in the first recorded step, in order of first occurrence.
     #[serde(default)]
     pub element_types: Vec<String>,
-    /// What it ran on.
+    /// Machine that the program ran on.
     #[serde(default)]
     pub machine: Option<Machine>,
-    /// What the profiler was told.
+    /// Settings of the profiler.
     #[serde(default)]
     pub settings: Vec<Setting>,
 }
@@ -55,63 +55,67 @@ pub struct RecordHeader {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct RecordedTensor {
-    /// The number of the step, counted from 0 in its stage.
+    /// Number of the step, from 0 in its stage.
     pub step: u64,
-    /// What it is for.
+    /// Role of the tensor.
     pub role: TensorRole,
-    /// The module that has returned it, the op [in its module](op_in_module), or the parameter.
+    /// Module that returned the tensor, op [in its module](op_in_module), or parameter.
     pub name: String,
-    /// Which one of this name and role it is in its step, counted from 0.
+    /// Index among the tensors with this name and role in the step, from 0.
     pub call: u64,
-    /// The thread that told of it.
+    /// Thread that reported the tensor.
     pub thread: String,
-    /// Of one that is not finite: where in the source its module was made, as `file:line`, where that is known.
+    /// Source line that created the module, as `file:line`, if known. Recorded only for a tensor
+    /// that is not finite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The type of its elements, such as `f32`.
+    /// Element type, such as `f32`.
     #[serde(rename = "type")]
     pub element_type: String,
-    /// Its shape; empty for a single number.
+    /// Shape of the tensor. Empty for a single number.
     pub shape: Vec<u64>,
-    /// What is said of its numbers.
+    /// Statistics of the numbers.
     #[serde(flatten)]
     pub statistics: TensorStatistics,
-    /// What is said of the numbers that it was computed from, where that is known: a module's input.
+    /// Statistics of the input from which the tensor was computed, if known. For a module, this is
+    /// its input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<TensorStatistics>,
-    /// Some of its numbers, evenly spread. NaN is `None`, in JSON `null`; infinite numbers are
-    /// `"inf"` and `"-inf"` in JSON. In records of version 1 `null` is any number that is not
+    /// Evenly spaced sample of the numbers. NaN is `None`, and `null` in JSON. Infinite numbers are
+    /// `"inf"` and `"-inf"` in JSON. In records of version 1, `null` is any number that is not
     /// finite.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "sample")]
     pub sample: Vec<Option<f64>>,
-    /// A [sketch](super::Sketcher) of all its numbers, by which the distance of whole tensors is
-    /// estimated. It is empty where the sample has all numbers, where no hash is recorded, and of
-    /// a tensor on a device.
+    /// [Sketch](super::Sketcher) of all numbers, for estimating the distance between whole tensors.
+    /// It is empty if the sample contains all numbers, if no hash is recorded, or if the tensor is
+    /// on a device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sketch: Vec<f64>,
-    /// The part of the step in which it stopped being finite: of the first tensor that is not
-    /// finite, where hooks know it.
+    /// Part of the step in which the numbers stopped being finite, if hooks know it. Recorded only
+    /// for the first tensor that is not finite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Box<FaultInterval>>,
-    /// The innermost line of the program that led to it, as `file:line`: of the first tensor that
-    /// is not finite, where debug information has it. It is never a line of mlprof or of another
-    /// package.
+    /// Innermost line of the program that led to the tensor, as `file:line`, if debug information
+    /// contains it. It is never a line of mlprof or of another package. Recorded only for the first
+    /// tensor that is not finite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    /// XXH3 of all its numbers, of 64 bits in hexadecimal digits. Each number is hashed as an `f64`
-    /// in little-endian order, in the order of its position, all NaN alike; so the hash depends
-    /// neither on the machine and its threads nor on the framework and its types. Integers above
-    /// 2⁵³ lose digits before. `None` where equality with another tensor cannot be proven: of a
-    /// tensor on a device, unless it is a batch or the profiler was configured to copy it, and
-    /// where hashing is switched off.
+    /// XXH3 hash of all numbers, 64 bits in hexadecimal digits. Each number is hashed as a
+    /// little-endian `f64` in the order of its position, and all NaN values are equal. The hash
+    /// therefore does not depend on the machine, its threads, the framework or the element type.
+    /// Integers above 2⁵³ lose digits before hashing.
+    ///
+    /// `None` if equality with another tensor cannot be proven. This applies to a tensor on a
+    /// device, unless it is a batch or the profiler was configured to copy it. It also applies if
+    /// hashing is disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// Of a tensor with NaN or infinite numbers: XXH3 of their positions and kinds, of 64 bits in
-    /// hexadecimal digits. Each such number is hashed as its position (`u64`, little-endian) and a
-    /// byte: 0 for NaN, 1 for +∞, 2 for -∞. `None` where `hash` is `None`.
+    /// XXH3 hash of the positions and kinds of NaN and infinite numbers, 64 bits in hexadecimal
+    /// digits. Each such number is hashed as its position (little-endian `u64`) and one byte: 0 for
+    /// NaN, 1 for +∞, 2 for -∞. `None` if the tensor is finite or if `hash` is `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_finite_hash: Option<String>,
-    /// Whether it is of a second run of the step's batch, in search of what is not finite.
+    /// `true` if the tensor comes from a second run of the step's batch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_rerun: bool,
 }
@@ -120,7 +124,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Numbers of a sample as JSON, which has no infinite numbers.
+/// JSON form of the sample's numbers. JSON has no infinite numbers.
 mod sample {
     #[cfg(feature = "read")]
     use serde::{Deserialize, Deserializer};
@@ -168,15 +172,16 @@ mod sample {
     }
 }
 
-/// What stands between a module and an op in it.
+/// Separator between the names of a module and an op in it.
 const IN_MODULE: &str = " > ";
 
-/// The name of an op's output where the op was called inside of a module: `[module]Linear: head > aten::addmm`.
+/// Returns the name of an op's output if the op was called inside a module: `[module]Linear: head >
+/// aten::addmm`.
 pub fn op_in_module(op: &str, module: &str) -> String {
     format!("{module}{IN_MODULE}{op}")
 }
 
-/// The op, and the module that it is in, of [such a name](op_in_module).
+/// Splits [such a name](op_in_module) into the op and the text about its module.
 fn op_and_module(name: &str) -> (String, String) {
     match name.rsplit_once(IN_MODULE) {
         Some((module, op)) => (label::shown(op), format!(" in {}", label::shown(module))),
@@ -185,20 +190,20 @@ fn op_and_module(name: &str) -> (String, String) {
 }
 
 impl RecordHeader {
-    /// As a line of a record, with its end.
+    /// Returns the header as a line of a record, including the line break.
     ///
     /// # Errors
     ///
-    /// None that a header of ours can cause; the error is the serializer's.
+    /// Returns the serializer's error. No header of mlprof can cause one.
     pub fn to_line(&self) -> Result<String> {
         Ok(serde_json::to_string(self)? + "\n")
     }
 
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
     ///
-    /// When it is not JSON, or lacks a field.
+    /// Returns an error if the line is invalid JSON or lacks a field.
     #[cfg(feature = "read")]
     pub fn from_line(line: &str) -> Result<Self> {
         serde_json::from_str(line)
@@ -206,7 +211,8 @@ impl RecordHeader {
 }
 
 impl RecordedTensor {
-    /// Whether it is not finite though what it was computed from is, as far as that is known; or has NaN, which that has not.
+    /// Returns `true` if the tensor is not finite although its input is finite or unknown. Also
+    /// returns `true` if the tensor has NaN and its input has none.
     pub fn makes_not_finite(&self) -> bool {
         !self.statistics.is_finite()
             && self.input.is_none_or(|input| {
@@ -214,7 +220,8 @@ impl RecordedTensor {
             })
     }
 
-    /// What is not finite in it, and whether it was so before, in a sentence; for one that has NaN or infinite numbers.
+    /// Describes the numbers that are not finite and the state of the input, as a sentence. The
+    /// tensor must contain NaN or infinite numbers.
     pub fn what_is_not_finite(&self) -> String {
         let statistics = &self.statistics;
         let name = label::shown(&self.name);
@@ -241,7 +248,7 @@ impl RecordedTensor {
         let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
         let input = match &self.input {
             None => String::new(),
-            // A device has only counted.
+            // For a tensor on a device, only the counts are known.
             Some(input) if input.is_finite() && input.minimum.is_none() => {
                 ". Its input was finite".to_owned()
             }
@@ -253,7 +260,7 @@ impl RecordedTensor {
             Some(input) if input.nans == 0 && statistics.nans > 0 => {
                 ". Its input was infinite in places, and NaN nowhere".to_owned()
             }
-            // The interval says where.
+            // The interval already names the place.
             Some(_) if self.interval.is_some() => ". Its input was not finite before".to_owned(),
             Some(_) => ". Its input was not finite before: look at what computes that".to_owned(),
         };
@@ -278,20 +285,20 @@ impl RecordedTensor {
         )
     }
 
-    /// As a line of a record, with its end.
+    /// Returns the tensor as a line of a record, including the line break.
     ///
     /// # Errors
     ///
-    /// None that a tensor of ours can cause; the error is the serializer's.
+    /// Returns the serializer's error. No tensor of mlprof can cause one.
     pub fn to_line(&self) -> Result<String> {
         Ok(serde_json::to_string(self)? + "\n")
     }
 
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
     ///
-    /// When it is not JSON, or lacks a field.
+    /// Returns an error if the line is invalid JSON or lacks a field.
     #[cfg(feature = "read")]
     pub fn from_line(line: &str) -> Result<Self> {
         serde_json::from_str(line)

@@ -1,8 +1,8 @@
-//! Numbers of tensors, in words.
+//! Text form of tensor values.
 
 use super::TensorStatistics;
 
-/// Four digits, or nothing where there is no number.
+/// Formats a number with four significant digits, or returns `-` for `None`.
 pub(crate) fn shown_number(number: Option<f64>) -> String {
     number.map_or_else(
         || "-".to_owned(),
@@ -17,7 +17,8 @@ pub(crate) fn shown_number(number: Option<f64>) -> String {
     )
 }
 
-/// The L2 norm of a tensor's finite numbers; of a tensor that has none, what its numbers are.
+/// Returns the L2 norm of a tensor's finite numbers. Returns `NaN` or `inf` if the tensor has no
+/// finite number.
 pub(crate) fn shown_norm(statistics: &TensorStatistics) -> String {
     match statistics.finite() {
         0 if statistics.nans > 0 => "NaN".to_owned(),

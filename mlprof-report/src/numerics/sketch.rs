@@ -1,18 +1,20 @@
-//! A few sums that stand for all numbers of a tensor, by which the distance of two whole tensors is
-//! estimated.
+//! Count sketch: a few sums over all numbers of a tensor, for estimating the distance between two
+//! whole tensors.
 
 /// Number of sums in a sketch.
 pub const SKETCH: usize = 16;
 
-/// Numbers that share one word of signs.
+/// Number of positions that share one word of signs.
 const BLOCK: usize = 64;
 
-/// Sums up all numbers of a tensor in [`SKETCH`] sums with pseudo-random signs (a count sketch).
+/// Sums all numbers of a tensor into [`SKETCH`] sums with pseudorandom signs (a count sketch).
 ///
 /// The number at position `i` of the flat tensor is added to sum `i % 16`. It is subtracted instead
-/// where bit `i % 64` of `splitmix64(i / 64)` is set. A number that is not finite counts as 0. The
-/// squared distance of two sketches is an unbiased estimate of the squared distance of the
-/// tensors, so a difference at any position shows, whether a sample has that position or not.
+/// if bit `i % 64` of `splitmix64(i / 64)` is set. A number that is not finite counts as 0.
+///
+/// The squared distance of two sketches is an unbiased estimate of the squared distance of the
+/// tensors. A difference is therefore visible at every position, including positions outside the
+/// sample.
 ///
 /// *Cost*: about half a nanosecond per number.
 ///
@@ -65,7 +67,7 @@ impl Sketcher {
         }
     }
 
-    /// Adds a block that begins at a multiple of its length.
+    /// Adds a block that starts at a multiple of its length.
     fn add_block(&mut self, block: &[f64; BLOCK]) {
         let signs = splitmix64(self.position / BLOCK as u64);
         for (part, numbers) in block.as_chunks::<SKETCH>().0.iter().enumerate() {
@@ -78,7 +80,7 @@ impl Sketcher {
     }
 }
 
-/// Returns the number, negated where the lowest bit is set, and 0 for a number that is not finite.
+/// Returns the number, negated if the lowest bit is set. Returns 0 for a number that is not finite.
 #[inline(always)]
 fn signed(number: f64, bit: u64) -> f64 {
     let finite = if number.abs() < f64::INFINITY { number } else { 0.0 };
@@ -129,7 +131,8 @@ mod tests {
         assert_eq!(sketch(&spoilt), sketch(&without));
     }
 
-    /// The estimate has a standard error of about a third.
+    /// Checks that the estimate is close to the exact distance. Its standard error is about a
+    /// third.
     #[test]
     fn sketches_are_about_as_far_apart_as_tensors() {
         for seed in 1..20_u32 {
@@ -142,7 +145,8 @@ mod tests {
         }
     }
 
-    /// The words of SplitMix64 with the seed 0: records of different versions must agree.
+    /// Compares the words with SplitMix64 for the seed 0, because records of different versions
+    /// must match.
     #[test]
     fn signs_are_those_of_splitmix64() {
         let words = [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f];

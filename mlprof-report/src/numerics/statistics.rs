@@ -1,49 +1,50 @@
-//! What is said of the numbers in a tensor.
+//! Statistics of the numbers in a tensor.
 
 use mlprof_events::Reduced;
 use serde::Serialize;
 #[cfg(feature = "read")]
 use serde::{Deserialize, Deserializer};
 
-/// How many numbers of a tensor a sample has at most.
+/// Maximum number of values in the sample of a tensor.
 pub const SAMPLE: usize = 32;
 
-/// Of so many numbers of a tensor one is in the sample of it, beginning with the first.
+/// Returns the sampling interval for a tensor of `count` numbers. The sample begins with the first
+/// number.
 pub fn sample_every(count: u64) -> u64 {
     count.div_ceil(SAMPLE as u64).max(1)
 }
 
-/// What is said of the numbers in a tensor. Of those that are finite, but for counts.
+/// Statistics of the numbers in a tensor. All fields except counts refer to finite numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct TensorStatistics {
-    /// How many there are.
+    /// Number of elements.
     pub count: u64,
-    /// How many are NaN.
+    /// Number of NaN values.
     pub nans: u64,
-    /// How many are infinite, positive or negative.
+    /// Number of infinite values, positive or negative.
     pub infinities: u64,
-    /// How many are 0.
+    /// Number of zeros.
     pub zeros: u64,
-    /// How many are not 0 and smaller than the smallest normal number of their type.
+    /// Number of nonzero values below the smallest normal number of their type.
     pub subnormals: u64,
-    /// The smallest; `None` where nothing is finite.
+    /// Smallest value. `None` if no value is finite.
     pub minimum: Option<f64>,
-    /// The largest.
+    /// Largest value. `None` if no value is finite.
     pub maximum: Option<f64>,
-    /// Their mean; `None` also where it or its deviations are above the largest `f64`.
-    pub mean: Option<f64>,
-    /// Their standard deviation, of all of them and not of a sample.
-    pub standard_deviation: Option<f64>,
-    /// The sum of their absolute values; infinite, in JSON `null`, where that is above the largest
+    /// Mean. `None` if no value is finite, or if the mean or its deviations exceed the largest
     /// `f64`.
+    pub mean: Option<f64>,
+    /// Population standard deviation, computed from all values.
+    pub standard_deviation: Option<f64>,
+    /// Sum of the absolute values. Infinite, and `null` in JSON, if it exceeds the largest `f64`.
     #[serde(deserialize_with = "null_as_infinity")]
     pub l1_norm: f64,
-    /// The root of the sum of their squares; infinite, in JSON `null`, where that sum is above the
+    /// Square root of the sum of the squares. Infinite, and `null` in JSON, if that sum exceeds the
     /// largest `f64`.
     #[serde(deserialize_with = "null_as_infinity")]
     pub l2_norm: f64,
-    /// The smallest absolute value that is not 0.
+    /// Smallest nonzero absolute value.
     pub least_magnitude: Option<f64>,
 }
 
@@ -53,17 +54,17 @@ fn null_as_infinity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D
 }
 
 impl TensorStatistics {
-    /// Whether no number is NaN or infinite.
+    /// Returns `true` if no value is NaN or infinite.
     pub const fn is_finite(&self) -> bool {
         self.nans == 0 && self.infinities == 0
     }
 
-    /// How many are neither NaN nor infinite.
+    /// Returns the number of finite values.
     pub const fn finite(&self) -> u64 {
         self.count - self.nans - self.infinities
     }
 
-    /// The root of the mean of the squares.
+    /// Returns the root mean square of the finite values.
     pub fn root_mean_square(&self) -> f64 {
         match self.finite() {
             0 => 0.0,
@@ -71,14 +72,14 @@ impl TensorStatistics {
         }
     }
 
-    /// The quotient of the largest and the smallest absolute value that is not 0, in powers of two; `None` where all
-    /// are 0.
+    /// Returns the ratio of the largest to the smallest nonzero absolute value, in powers of two.
+    /// Returns `None` if all values are 0.
     pub fn dynamic_range(&self) -> Option<f64> {
         let largest = self.maximum?.abs().max(self.minimum?.abs());
         Some((largest / self.least_magnitude?).log2())
     }
 
-    /// Of a tensor of so many numbers, which the device that it is on has reduced.
+    /// Creates the statistics of a tensor of `count` numbers that its device has reduced.
     pub fn of_reduced(count: u64, reduced: &Reduced) -> Self {
         let finite = count.saturating_sub(reduced.nans + reduced.infinities);
         let is_any_finite = finite > 0;
@@ -104,7 +105,7 @@ impl TensorStatistics {
         }
     }
 
-    /// Those of both together.
+    /// Returns the combined statistics of both tensors.
     #[must_use]
     pub fn merged(&self, other: &Self) -> Self {
         let both =
@@ -131,14 +132,14 @@ impl TensorStatistics {
     }
 }
 
-/// Sums over finite numbers by which mean and standard deviation are known. The deviations are from
-/// a number near the mean: the difference of a mean of squares and a squared mean has no digit left
-/// where the numbers vary little.
+/// Sums over finite numbers for computing mean and standard deviation. Deviations are relative to a
+/// number near the mean. The difference between a mean of squares and a squared mean loses all
+/// digits if the numbers vary little.
 #[derive(Clone, Copy)]
 pub(super) struct Moments {
     /// Count of the numbers.
     pub(super) finite: u64,
-    /// The number that deviations are from.
+    /// Reference value of the deviations.
     pub(super) shift: f64,
     /// Sum of the deviations.
     pub(super) deviation: f64,
@@ -169,7 +170,7 @@ impl Moments {
         variance.is_finite().then(|| variance.max(0.0).sqrt())
     }
 
-    /// Returns the sums over both, as deviations from the mean of the larger side.
+    /// Returns the sums over both sides, as deviations from the reference value of the larger side.
     fn merged(self, other: Self) -> Self {
         if other.finite > self.finite {
             return other.merged(self);
@@ -188,7 +189,7 @@ impl Moments {
     }
 }
 
-/// Returns numbers as a record has them: NaN is `None`.
+/// Returns numbers as a record stores them. NaN becomes `None`.
 pub fn sampled_numbers(numbers: &[f64]) -> Vec<Option<f64>> {
     numbers.iter().map(|number| Some(*number).filter(|number| !number.is_nan())).collect()
 }

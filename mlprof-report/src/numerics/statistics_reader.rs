@@ -1,24 +1,24 @@
-//! Reads the numbers of a tensor, once, into statistics and a sample of them.
+//! Single-pass computation of a tensor's statistics and sample.
 
 use mlprof_events::NumberReader;
 
 use super::statistics::{Moments, TensorStatistics, sample_every, sampled_numbers};
 
-/// Makes [`TensorStatistics`] of a tensor's numbers, and a sample of them.
+/// Computes [`TensorStatistics`] and a sample of a tensor's numbers.
 #[derive(Debug, Clone)]
 pub struct StatisticsReader {
     lanes: Lanes,
     counts: Counts,
-    /// The first finite number, which deviations are from.
+    /// First finite number, the reference value of the deviations.
     shift: Option<f64>,
-    /// Of every so many numbers one is in the sample.
+    /// Sampling interval: one of this many numbers is in the sample.
     every: u64,
-    /// How many numbers there are until the next one of the sample.
+    /// Count of numbers to skip before the next one of the sample.
     until_next: u64,
     sample: Vec<f64>,
 }
 
-/// Sums that do not wait for each other.
+/// Number of independent partial sums, which the processor can compute in parallel.
 const LANES: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +59,7 @@ impl Default for Lanes {
 }
 
 impl Lanes {
-    /// Takes a number that is finite.
+    /// Adds a finite number.
     #[inline(always)]
     fn take(&mut self, lane: usize, number: f64, shift: f64) {
         let magnitude = number.abs();
@@ -77,7 +77,7 @@ impl Lanes {
 }
 
 impl StatisticsReader {
-    /// For a tensor of so many numbers, which the sample is spread over.
+    /// Creates a reader for a tensor of `count` numbers, which determines the sampling interval.
     pub fn new(count: u64) -> Self {
         Self {
             lanes: Lanes::default(),
@@ -89,12 +89,12 @@ impl StatisticsReader {
         }
     }
 
-    /// For a tensor of this shape.
+    /// Creates a reader for a tensor of this shape.
     pub fn of_shape(shape: &[u64]) -> Self {
         Self::new(shape.iter().product())
     }
 
-    /// What was read.
+    /// Returns the statistics of the numbers read.
     pub fn statistics(&self) -> TensorStatistics {
         let Counts { all, nans, infinities, zeros, subnormals } = self.counts;
         let lanes = &self.lanes;
@@ -125,13 +125,14 @@ impl StatisticsReader {
         }
     }
 
-    /// Numbers of the tensor that are as far from each other as they can be,
-    /// [`SAMPLE`](super::SAMPLE) of them or all. NaN is `None`.
+    /// Returns the evenly spaced sample of at most [`SAMPLE`](super::SAMPLE) numbers. NaN is
+    /// `None`.
     pub fn sample(&self) -> Vec<Option<f64>> {
         sampled_numbers(&self.sample)
     }
 
-    /// Reads numbers that were of a narrower type before, whose smallest normal number is `least_normal`.
+    /// Reads numbers that were widened from a narrower type with the smallest normal number
+    /// `least_normal`.
     pub fn read_widened(&mut self, numbers: &[f64], least_normal: f64) {
         self.read(numbers, least_normal, |number| number);
     }
@@ -144,13 +145,19 @@ impl StatisticsReader {
         self.counts.all += numbers.len() as u64;
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has AVX2.
+            // SAFETY: `read_by_avx2` requires only AVX2. The check above shows that the processor
+            // supports it.
             return unsafe { self.read_by_avx2(numbers, least_normal, wide) };
         }
         self.read_in_lanes(numbers, least_normal, wide);
     }
 
-    /// The same numbers in the same order, four of them by an instruction instead of two, whatever the program was compiled for.
+    /// Reads the same numbers in the same order with AVX2. It processes four numbers per
+    /// instruction instead of two, independent of the program's target features.
+    ///
+    /// # Safety
+    ///
+    /// The processor must support AVX2.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     unsafe fn read_by_avx2<T: Copy>(
@@ -173,8 +180,8 @@ impl StatisticsReader {
         let mut chunks = numbers.chunks_exact(LANES);
         for chunk in &mut chunks {
             let chunk: [f64; LANES] = std::array::from_fn(|lane| wide(chunk[lane]));
-            // A sum of numbers that are finite is so, too, or so large that they are looked at one by one. In pairs, which do not
-            // wait for each other.
+            // If the sum is finite, all its numbers are finite. A sum that overflows only leads to
+            // the slower path. The additions are paired so that they do not depend on each other.
             let pairs: [f64; LANES / 2] =
                 std::array::from_fn(|lane| chunk[lane] + chunk[lane + LANES / 2]);
             let [one, two, three, four] = pairs;
@@ -266,10 +273,11 @@ mod tests {
         );
     }
 
-    /// Returns mean and standard deviation of numbers around 1 by their definition, in two passes.
+    /// Returns the mean and standard deviation of numbers around 1 by their definition, in two
+    /// passes.
     fn by_definition(numbers: &[f32]) -> (f64, f64) {
         let count = numbers.len() as f64;
-        // The deviations from 1 have no rounding.
+        // The deviations from 1 have no rounding errors.
         let deviation = numbers.iter().map(|number| f64::from(*number) - 1.0).sum::<f64>() / count;
         let squares = numbers.iter().map(|it| (f64::from(*it) - 1.0 - deviation).powi(2));
         (1.0 + deviation, (squares.sum::<f64>() / count).sqrt())

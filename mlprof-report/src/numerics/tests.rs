@@ -23,7 +23,7 @@ pub(crate) fn row(role: TensorRole, name: &str, tensors: &[&[f32]]) -> TensorRow
     }
 }
 
-/// What a module has returned in step 12.
+/// Builds the record of a module's output in step 12.
 pub(crate) fn recorded(name: &str, numbers: &[f32]) -> RecordedTensor {
     RecordedTensor {
         step: 12,
@@ -60,7 +60,7 @@ fn statistics_are_those_of_the_numbers_however_they_are_split() {
     let mean = finite.iter().sum::<f64>() / finite.len() as f64;
     let deviation = finite.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / finite.len() as f64;
     assert_eq!((whole.count, whole.nans, whole.infinities), (1003, 1, 2));
-    // The sine of 0 is one, too.
+    // The sine of 0 is also zero.
     assert_eq!((whole.zeros, whole.subnormals), (2, 1));
     assert_eq!(whole.least_magnitude, Some(f64::from(1e-40_f32)));
     let close = |one: f64, other: f64| assert!((one - other).abs() < 1e-9, "{one}, {other}");
@@ -109,7 +109,8 @@ fn a_sample_is_spread_over_all_pieces() {
     assert_eq!(few.sample(), [Some(1.0), None, Some(3.0)]);
 }
 
-/// An update is a difference, which no 16 bits hold: small ones are no loss.
+/// Checks that small updates of 16-bit parameters are not reported. An update is a difference and
+/// is not stored with 16 bits.
 #[test]
 fn small_updates_of_16_bit_parameters_lose_no_digits() {
     let small = |role| {
@@ -165,13 +166,14 @@ fn troubles_are_found_and_healthy_tensors_have_none() {
         let [trouble] = &found[..] else { panic!("{kind:?}: {found:?}") };
         assert_eq!((trouble.kind, &trouble.name), (kind, &row.name));
     }
-    // What is not finite is told of elsewhere, and what is left of it is no small number.
+    // Other rules report values that are not finite. The remaining finite values must not count as
+    // small.
     for (role, name) in [(TensorRole::Gradient, "a"), (TensorRole::Update, "a")] {
         let spoilt = row(role, name, &[&[1e-3; 4], &[f32::NAN; 4]]);
         let rows = [&healthy[2..4], &[spoilt]].concat();
         assert_eq!(troubles(&rows), []);
     }
-    // What one step was like is how training begins.
+    // A single step only shows the initial state of the training.
     assert_eq!(troubles(&[row(TensorRole::Output, "dead", &[&[0.0; 32]])]), []);
 }
 
@@ -260,7 +262,7 @@ fn an_op_is_told_with_its_module_and_direction_and_what_it_was_given() {
     assert!(!told(TensorRole::OpOutput, "a", &[f32::NAN]).makes_not_finite());
 }
 
-/// The norm is that of the finite numbers, of which there may be none.
+/// Checks the norm of tensors without finite numbers.
 #[test]
 fn a_tensor_without_a_finite_number_has_no_norm_of_0() {
     let rows = [("nan", &[f32::NAN; 4]), ("inf", &[f32::INFINITY; 4]), ("zero", &[0.0; 4])];

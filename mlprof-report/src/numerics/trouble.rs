@@ -1,4 +1,4 @@
-//! What comes before a NaN, or keeps a network from learning.
+//! Troubles: conditions that can lead to NaN or prevent a network from learning.
 
 use mlprof_events::TensorRole;
 use serde::Serialize;
@@ -9,63 +9,63 @@ use crate::label;
 use crate::number::grouped;
 use mlprof_events::OrderExt;
 
-/// What is wrong.
+/// Kind of a trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TroubleKind {
-    /// A gradient has grown a hundredfold over the recorded steps, and is large.
+    /// A gradient has grown by a factor of 100 over the recorded steps, and is large.
     ExplodingGradient,
-    /// A gradient is a ten-thousandth of the others', or all of the last one is 0.
+    /// A gradient is below a ten-thousandth of the usual gradient, or the last one is all zeros.
     VanishingGradient,
-    /// Of what a module returns nearly all is 0, or all is the same.
+    /// Nearly all values that a module returns are 0, or all are equal.
     DeadActivation,
-    /// A step changes a parameter by more than a tenth of it.
+    /// A step changes more than a tenth of a parameter, by norm.
     LargeUpdate,
-    /// Steps change a parameter by less than a millionth of it.
+    /// Steps change less than a millionth of a parameter, by norm.
     SmallUpdate,
-    /// Numbers of 16 bits are so small that they lose digits, or nearly as large as can be.
+    /// 16-bit numbers are so small that they lose digits, or are close to the largest value.
     LostPrecision,
 }
 
-/// Something that is wrong at one place.
+/// A trouble at one place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Trouble {
-    /// What it is.
+    /// Kind of the trouble.
     pub kind: TroubleKind,
-    /// The module or parameter.
+    /// Name of the module or parameter.
     pub name: String,
-    /// What is wrong, with its numbers, and what to do.
+    /// Description with its numbers, and the recommended action.
     pub sentence: String,
 }
 
-/// From where on something is a trouble.
+/// Limits beyond which a value is reported as a trouble.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TroubleLimits {
-    /// So many times as large as at first a gradient must be.
+    /// Minimum growth factor of an exploding gradient since the first step.
     pub(crate) growth: f64,
-    /// And so large the norm of it.
+    /// Minimum norm of an exploding gradient.
     pub(crate) gradient_norm: f64,
-    /// Such a part of the others' a gradient must be below.
+    /// Ratio to the usual gradient below which a gradient counts as vanishing.
     pub(crate) part_of_others: f64,
-    /// And below that by itself.
+    /// Root mean square below which a gradient counts as vanishing. Both limits must hold.
     pub(crate) least_gradient: f64,
-    /// Such a part of what a module returns must be 0.
+    /// Minimum share of zeros in a dead activation.
     pub(crate) zeros: f64,
-    /// More than such a part of a matrix a step must change.
+    /// Maximum change of a matrix per step, as a share of its norm.
     pub(crate) largest_update: f64,
-    /// Or less than that.
+    /// Minimum change of a matrix per step, as a share of its norm.
     pub(crate) smallest_update: f64,
-    /// More than such a part of 16-bit numbers must be subnormal.
+    /// Maximum share of subnormal values among 16-bit numbers.
     pub(crate) subnormals: f64,
-    /// Or the largest above such a part of what an `f16` can hold.
+    /// Maximum magnitude of `f16` values, as a share of the largest `f16`.
     pub(crate) part_of_largest: f64,
 }
 
 impl TroubleLimits {
-    /// What holds unless something else is said.
+    /// Default limits.
     pub(crate) const DEFAULT: Self = Self {
         growth: 100.0,
         gradient_norm: 100.0,
@@ -79,21 +79,22 @@ impl TroubleLimits {
     };
 }
 
-/// The largest number that an `f16` can be.
+/// Largest finite `f16` value.
 const LARGEST_F16: f64 = 65_504.0;
 
-/// A trouble with what it was found by.
+/// A trouble with its evidence.
 pub(crate) struct FoundTrouble<'rows> {
     pub(crate) kind: TroubleKind,
     pub(crate) row: &'rows TensorRow,
-    /// What is wrong, without an end.
+    /// Description without a full stop.
     pub(crate) what: String,
-    /// What that means, or what to do.
+    /// Consequence or recommended action.
     pub(crate) advice: &'static str,
     pub(crate) evidence: Vec<Evidence>,
 }
 
-/// All troubles in these rows, by their kinds. Of a single tensor nothing is said: what training begins with is no trouble.
+/// Returns all troubles in these rows, ordered by kind. Rows with a single tensor are ignored,
+/// because initial values are not a trouble.
 pub fn troubles(rows: &[TensorRow]) -> Vec<Trouble> {
     let of = |found: FoundTrouble<'_>| Trouble {
         kind: found.kind,
@@ -103,7 +104,7 @@ pub fn troubles(rows: &[TensorRow]) -> Vec<Trouble> {
     troubles_by(rows, &TroubleLimits::DEFAULT).into_iter().map(of).collect()
 }
 
-/// The same by other limits, with what they were found by.
+/// Returns the troubles for other limits, with their evidence.
 pub(crate) fn troubles_by<'rows>(
     rows: &'rows [TensorRow],
     limits: &TroubleLimits,
@@ -117,7 +118,7 @@ pub(crate) fn troubles_by<'rows>(
             TensorRole::Update => found.extend(of_update(row, rows, limits)),
             _ => {}
         }
-        // An update is a difference, and no number that is stored with 16 bits.
+        // An update is a difference and is not stored with 16 bits.
         if row.role != TensorRole::Update {
             found.extend(of_precision(row, limits));
         }
@@ -126,12 +127,12 @@ pub(crate) fn troubles_by<'rows>(
     found
 }
 
-/// Whether a row has the numbers of more than one step.
+/// Returns `true` if a row has finite numbers of more than one step.
 pub(crate) fn has_enough(row: &TensorRow) -> bool {
     row.tensors > 1 && row.all.finite() > 0
 }
 
-/// The median of what gradients are like.
+/// Returns the median root mean square of the last gradients.
 fn usual_gradient(rows: &[TensorRow]) -> f64 {
     let gradients = rows.iter().filter(|row| row.role == TensorRole::Gradient);
     let mut sizes: Vec<f64> = gradients.map(|row| row.last.root_mean_square()).collect();
@@ -144,7 +145,7 @@ fn of_gradient<'rows>(
     usual: f64,
     limits: &TroubleLimits,
 ) -> Option<FoundTrouble<'rows>> {
-    // Of one that is not finite the norm is that of what is left, which may be nothing.
+    // If a gradient is not finite, its norm covers only the remaining finite values, possibly none.
     if !row.last.is_finite() {
         return None;
     }
@@ -185,7 +186,7 @@ fn of_gradient<'rows>(
 
 fn of_output<'rows>(row: &'rows TensorRow, limits: &TroubleLimits) -> Option<FoundTrouble<'rows>> {
     let numbers = &row.all;
-    // A few numbers may well be all the same.
+    // A small output can be constant without being dead.
     if row.last.count < 16 {
         return None;
     }
@@ -216,7 +217,7 @@ fn of_update<'rows>(
     rows: &[TensorRow],
     limits: &TroubleLimits,
 ) -> Option<FoundTrouble<'rows>> {
-    // Biases begin with 0, of which any step is a multiple.
+    // Biases often begin at 0, so their relative change has no meaning.
     if row.shape.len() < 2 {
         return None;
     }

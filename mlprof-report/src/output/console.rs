@@ -1,11 +1,11 @@
-//! The console: standard output for reports, standard error for what went wrong.
+//! Console output: standard output for reports, standard error for warnings.
 
 use std::io::{ErrorKind, Write};
 
 use mlprof_events::files::{self, StandardStream};
 use mlprof_events::forking::apart_from_forks;
 
-/// Where a program's output goes; in tests, into memory.
+/// Output streams of the program. Tests write into memory instead.
 pub(super) struct Console<'streams> {
     stdout: Box<dyn Write + 'streams>,
     stderr: Box<dyn Write + 'streams>,
@@ -16,7 +16,7 @@ impl Console<'static> {
         Self { stdout: Box::new(StandardStream::Output), stderr: Box::new(StandardStream::Error) }
     }
 
-    /// Everything to standard error.
+    /// Creates a console that writes everything to standard error.
     pub(super) fn standard_error() -> Self {
         Self { stdout: Box::new(StandardStream::Error), ..Self::standard() }
     }
@@ -28,11 +28,11 @@ impl<'streams> Console<'streams> {
         Self { stdout: Box::new(stdout), stderr: Box::new(stderr) }
     }
 
-    /// Prints a report. `print!` would panic where this does not: on a pipe that nobody reads any
-    /// more, and on a full disk behind a redirection. Of the latter standard error hears, and gets
-    /// the report.
+    /// Prints a report. `print!` would panic on a closed pipe or if a redirection hits a full disk.
+    /// This method ignores a closed pipe. For other errors, it prints a warning and the report on
+    /// standard error.
     pub(super) fn print(&mut self, report: &str) {
-        // The standard library's lock of the stream is free in a forked child.
+        // No fork can happen during the write, so the stream's lock is free in a forked child.
         let printed = apart_from_forks(|| {
             self.stdout.write_all(report.as_bytes()).and_then(|()| self.stdout.flush())
         });
@@ -45,13 +45,13 @@ impl<'streams> Console<'streams> {
         }
     }
 
-    /// One line on standard error.
+    /// Prints one line on standard error.
     pub(super) fn warn(&mut self, warning: &str) {
         self.complain(&format!("warning: {warning}\n"));
     }
 
     fn complain(&mut self, text: &str) {
-        // If not even standard error works there is nobody left to tell.
+        // If standard error also fails, no output stream is left, so errors are ignored.
         apart_from_forks(|| {
             let _ = self.stderr.write_all(text.as_bytes());
             let _ = self.stderr.flush();
@@ -59,10 +59,10 @@ impl<'streams> Console<'streams> {
     }
 }
 
-/// A line on standard error, as `eprintln!` writes it; but where that is full or closed, nobody is left
-/// to tell, which is no reason to panic, nor to end the process by a signal.
+/// Prints a line on standard error like `eprintln!`. If standard error is full or closed, the error
+/// is ignored. It neither panics nor ends the process by a signal.
 pub fn say(line: impl std::fmt::Display) {
-    // In one write, so that lines of several processes do not mix.
+    // A single write keeps the lines of several processes apart.
     let line = format!("{line}\n");
     apart_from_forks(|| {
         let _ = files::print(StandardStream::Error, line.as_bytes());

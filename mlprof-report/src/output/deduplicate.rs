@@ -1,4 +1,4 @@
-//! Reports that are delivered together: what several of them found is said once.
+//! Deduplication of findings when several reports are delivered together.
 
 use std::cell::{Cell, RefCell};
 
@@ -8,28 +8,29 @@ use crate::findings::text;
 use mlprof_events::OrderExt;
 
 thread_local! {
-    /// What the reports that this thread delivers together would have said on the console.
+    /// Findings of the reports that this thread delivers together. `None` if no such delivery is in
+    /// progress.
     static HELD_BACK: RefCell<Option<Vec<HeldBack>>> = const { RefCell::new(None) };
 
-    /// Whether one of them has said what all ranks say together.
+    /// `true` if one of these reports has already printed the summary of all ranks.
     static RANKS_ARE_TOLD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A finding that is said when all reports are delivered.
+/// A finding that is printed after all reports are delivered.
 struct HeldBack {
     finding: Finding,
     goes_to_stderr: bool,
 }
 
-/// Has `deliver` deliver several reports of one run. What they find is said below the last one, what saves
-/// most first, and what more than one of them found is said by the one with the better evidence. Files
-/// have all findings of their own report.
+/// Runs `deliver`, which delivers several reports of one run. The findings are printed below the
+/// last report, in descending order of savings. If several reports contain the same finding, the
+/// one with the better evidence is printed. Files contain all findings of their own report.
 pub fn deliver_together(deliver: impl FnOnce()) {
-    // Where the thread's own values are gone already, each report says its own.
+    // If the thread-local values are already destroyed, each report prints its own findings.
     if with_held_back(|held_back| held_back.is_some()).unwrap_or(true) {
         return deliver();
     }
-    /// Also if a profiler of the user's panics.
+    /// Drop guard that prints the pending findings, even if a user's profiler panics.
     struct Whole;
     impl Drop for Whole {
         fn drop(&mut self) {
@@ -46,14 +47,14 @@ pub fn deliver_together(deliver: impl FnOnce()) {
     deliver();
 }
 
-/// `None` in a thread whose own values are gone: reports of a whole run are delivered when the main thread has
-/// ended.
+/// Accesses the pending findings. Returns `None` if the thread-local value is already destroyed.
+/// Reports of a whole run are delivered after the end of the main thread.
 fn with_held_back<R>(access: impl FnOnce(&mut Option<Vec<HeldBack>>) -> R) -> Option<R> {
     HELD_BACK.try_with(|held_back| access(&mut held_back.borrow_mut())).ok()
 }
 
-/// Has `tell` say what all ranks say together; of several reports that are delivered together below the first one
-/// of which there is something to say.
+/// Runs `tell` to print the summary of all ranks. Among reports that are delivered together, only
+/// the first one with a summary prints it.
 pub(super) fn tell_ranks(tell: impl FnOnce() -> bool) {
     if RANKS_ARE_TOLD.try_with(Cell::get).unwrap_or(false) {
         return;
@@ -62,7 +63,8 @@ pub(super) fn tell_ranks(tell: impl FnOnce() -> bool) {
     let _ = RANKS_ARE_TOLD.try_with(|told| told.set(are_told));
 }
 
-/// The lines that are to be printed below a report now: none while they are held back.
+/// Returns the finding lines to print below a report. Returns an empty string while findings are
+/// deferred.
 pub(super) fn lines(findings: &[Finding], goes_to_stderr: bool) -> String {
     let hold = |held_back: &mut Option<Vec<HeldBack>>| {
         let held_back = held_back.as_mut()?;
@@ -73,8 +75,8 @@ pub(super) fn lines(findings: &[Finding], goes_to_stderr: bool) -> String {
     with_held_back(hold).flatten().unwrap_or_else(|| text::brief(findings))
 }
 
-/// Returns the line above a report on the console where several profilers report together, whose
-/// titles are the same; else nothing.
+/// Returns the heading above a report on the console if several profilers report together, because
+/// their titles are equal. Otherwise returns an empty string.
 pub(super) fn heading(kind: Option<&str>) -> String {
     let are_several = with_held_back(|held_back| held_back.is_some()).unwrap_or(false);
     match kind.filter(|_| are_several) {
@@ -95,7 +97,8 @@ fn tell<'streams>(held_back: Vec<HeldBack>, console: impl Fn(bool) -> Console<'s
     }
 }
 
-/// Each finding once. Reports cover different parts of a run, so that shares say what saves most.
+/// Removes duplicate findings and orders the others by their share. Reports cover different parts
+/// of a run, so shares are comparable and seconds are not.
 fn once(held_back: Vec<HeldBack>) -> Vec<HeldBack> {
     let mut told: Vec<HeldBack> = Vec::new();
     for held in held_back {
@@ -110,8 +113,8 @@ fn once(held_back: Vec<HeldBack>) -> Vec<HeldBack> {
     told
 }
 
-/// Whether both rules found the same thing in different numbers: of hooks of one type, which of them is
-/// the longest may differ.
+/// Returns `true` if two findings of one rule refer to the same type of hook. The longest hook of
+/// the type may differ between reports.
 fn is_same(one: &Finding, other: &Finding) -> bool {
     let owner = |finding: &Finding| {
         let action = finding.place.action.clone()?;
@@ -120,7 +123,7 @@ fn is_same(one: &Finding, other: &Finding) -> bool {
     one.rule == other.rule && owner(one) == owner(other)
 }
 
-/// How good it is: how sure, and then of how much time.
+/// Returns the quality of the evidence: the confidence, and then the covered time in seconds.
 fn evidence(finding: &Finding) -> (Confidence, f64) {
     let cost = &finding.cost;
     let covered = if cost.share > 0.0 { cost.seconds / cost.share } else { 0.0 };
@@ -134,7 +137,7 @@ mod tests {
     use crate::findings::{Rules, samples};
     use crate::output::{Output, RenderedReport};
 
-    /// A run of so many steps, in each of which a hook of a type took so long.
+    /// Builds a report with `steps` steps, in which a hook takes `seconds` per step.
     fn hooked(steps: u64, hook: &str, seconds: f64) -> RenderedReport {
         let mut report = samples::steps(steps, 0.02);
         report.header.wall_seconds += seconds * steps as f64;
@@ -146,7 +149,7 @@ mod tests {
         rendered.report().map_or_else(Vec::new, |report| Rules::new().apply(report))
     }
 
-    /// What is said of several reports.
+    /// Returns the console output for several reports.
     fn said(reports: &[RenderedReport]) -> String {
         let held_back = reports.iter().flat_map(findings);
         let held_back = held_back.map(|finding| HeldBack { finding, goes_to_stderr: false });
@@ -175,7 +178,7 @@ mod tests {
         for reports in [[few.clone(), many.clone()], [many, few]] {
             let said = said(&reports);
             assert_eq!(said.lines().count(), 1, "{said}");
-            // Of the 100 steps.
+            // The value comes from the report with 100 steps.
             assert!(said.contains("[Callback]A held training up for 1.00 s (33.33 %)"), "{said}");
         }
     }
@@ -201,7 +204,8 @@ mod tests {
                 report().deliver(Some(&output(name).always_print(true)));
             }
             held_back = HELD_BACK.with_borrow(|held_back| held_back.as_ref().map_or(0, Vec::len));
-            // The test's own output stays as it is.
+            // The pending findings are dropped, so that they do not appear in the test's own
+            // output.
             HELD_BACK.set(Some(Vec::new()));
         });
         assert_eq!(held_back, 2);
@@ -209,12 +213,12 @@ mod tests {
             let text = std::fs::read_to_string(directory.path().join(name)).expect("a file");
             assert!(text.contains("1. Hooks of [Callback]A"), "{text}");
         }
-        // Later ones are said at once.
+        // Findings of later reports are printed immediately.
         let lines = lines(&findings(&report()), false);
         assert!(lines.starts_with("Finding: "), "{lines}");
     }
 
-    /// As at the end of a program that `mlprof run` measures.
+    /// Checks the state at the end of a program that `mlprof run` measures.
     #[test]
     fn a_thread_whose_own_values_are_gone_says_everything_at_once() {
         struct AtTheEnd(std::sync::mpsc::Sender<(bool, String)>);

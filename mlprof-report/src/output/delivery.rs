@@ -1,5 +1,4 @@
-//! Delivery of a report: to its file, the console, JSON and a page, and what all ranks have
-//! together.
+//! Delivery of a report to its file, the console, JSON, HTML and the summary of all ranks.
 
 use mlprof_events::{RunContext, files};
 
@@ -14,9 +13,9 @@ use crate::{Report, label};
 /// A report as text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Texts<'text> {
-    /// For files.
+    /// Full text for files.
     pub(super) whole: &'text str,
-    /// For the console.
+    /// Shortened text for the console.
     pub(super) console: &'text str,
 }
 
@@ -26,16 +25,16 @@ impl<'text> From<&'text str> for Texts<'text> {
     }
 }
 
-/// Writes `report` to the file of `output`, or to the console on rank 0. An empty report is not
-/// written at all.
+/// Writes `report` to the file of `output`, or prints it on rank 0. An empty report is ignored.
 ///
-/// Where the file cannot be written, standard error hears of it once and the report goes to the
-/// console, whatever the rank.
+/// If the file cannot be written, one warning appears on standard error. The report is then printed
+/// on the console, regardless of the rank.
 pub fn deliver(output: Option<&Output>, report: &str) {
     deliver_with(output, report.into(), &[]);
 }
 
-/// The same, with findings below: a few lines on the console, all that is known of them in a file.
+/// Delivers a report with its findings. The console shows a few lines about them, and the file
+/// contains all details.
 pub(super) fn deliver_with(output: Option<&Output>, report: Texts<'_>, findings: &[Finding]) {
     let console = &mut output.map_or_else(Console::standard, Output::console);
     deliver_to(output, report, findings, console);
@@ -55,7 +54,7 @@ pub(super) fn deliver_to<'text>(
     let goes_to_stderr = output.is_some_and(|output| output.prints_to_stderr);
     let heading = deduplicate::heading(output.and_then(Output::kind));
     let printed = |is_in_a_file| {
-        // All rows of a report that its file could not take.
+        // If the file could not be written, the console shows all rows.
         let text = if is_in_a_file == Some(false) { report.whole } else { report.console };
         format!("{heading}{text}{noted}{}", deduplicate::lines(findings, goes_to_stderr))
     };
@@ -63,8 +62,8 @@ pub(super) fn deliver_to<'text>(
     put(output, whole, printed, console);
 }
 
-/// Appends `whole` to the file of `output`, or prints `printed` on rank 0. That one's argument is
-/// whether the file was written; `None` where there is none to write.
+/// Appends `whole` to the file of `output`, or prints `printed` on rank 0. The argument of
+/// `printed` is `true` if the file was written and `None` without a file.
 fn put(
     output: Option<&Output>,
     whole: impl FnOnce() -> String,
@@ -89,7 +88,7 @@ fn put(
     }
 }
 
-/// Writes `report` as JSON and as a page beside the text, if `output` is to have these.
+/// Writes `report` as JSON and as HTML next to the text file, if `output` is configured to do so.
 pub fn deliver_value(output: Option<&Output>, report: impl FnOnce() -> Option<Report>) {
     let Some(output) = output.filter(|output| output.writes_values()) else {
         return;
@@ -114,7 +113,7 @@ pub(super) fn write_value(output: &Output, report: &mut Report) {
 }
 
 impl Output {
-    /// Returns whether reports are written as values, beside the text.
+    /// Returns `true` if `output` writes reports as JSON or HTML in addition to the text.
     fn writes_values(&self) -> bool {
         #[cfg(feature = "html")]
         if self.writes_html {
@@ -124,8 +123,8 @@ impl Output {
     }
 }
 
-/// Says, below the report of rank 0, how the reports of all ranks are put together, where this
-/// program cannot read them.
+/// Prints, below the report of rank 0, how to combine the reports of all ranks. This version cannot
+/// read them.
 #[cfg(not(feature = "read"))]
 pub(super) fn deliver_ranks(output: &Output, report: &Report) {
     deduplicate::tell_ranks(|| {
@@ -140,7 +139,7 @@ pub(super) fn deliver_ranks(output: &Output, report: &Report) {
     });
 }
 
-/// What all ranks say together, below the report of rank 0, which is there already.
+/// Prints the summary of all ranks below the report of rank 0.
 #[cfg(feature = "read")]
 pub(super) fn deliver_ranks(output: &Output, report: &Report) {
     deduplicate::tell_ranks(|| {

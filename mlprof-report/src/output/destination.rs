@@ -1,4 +1,4 @@
-//! Which files reports go to.
+//! Paths of the report files.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,8 @@ use super::name::{self, Part};
 use mlprof_events::environment::Environment;
 use mlprof_events::{RunContext, Stage};
 
-/// Has the names of files differ that would be the same: those of profilers with one directory and one
-/// file name get a word each.
+/// Makes file names unique. Profilers with the same directory and file name get an additional word
+/// in their names.
 pub fn tell_apart<'all>(outputs: impl IntoIterator<Item = &'all Output>) {
     let outputs: Vec<&Output> = outputs.into_iter().collect();
     let destination = |output: &Output| {
@@ -32,8 +32,9 @@ pub fn tell_apart<'all>(outputs: impl IntoIterator<Item = &'all Output>) {
 }
 
 impl Output {
-    /// The file of something that is known of a part of a stage: `{stage}-{filename}[-{rank}].{ending}`
-    /// in the directory of this output, else the trainer's; `None` where there is neither.
+    /// Returns the path of a file for a part of a stage: `{stage}-{filename}[-{rank}].{ending}`.
+    /// The file is in the directory of this output, or else in the trainer's directory. Returns
+    /// `None` if there is no directory.
     pub fn part_path(
         &self,
         stage: Option<Stage>,
@@ -44,12 +45,12 @@ impl Output {
         Some(self.directory()?.join(name))
     }
 
-    /// The file of this output that ends so, if it has a directory.
+    /// Returns the path of this output's file with the given extension, if it has a directory.
     pub fn own_path(&self, extension: &str) -> Option<PathBuf> {
         Some(self.directory()?.join(self.own_file_name(None, extension)))
     }
 
-    /// The report's file, if it goes to one.
+    /// Returns the path of the report's file, if it goes to a file.
     pub(super) fn report_path(&self) -> Option<PathBuf> {
         self.filename_by(self.state().environment)?;
         let directory = self.directory()?;
@@ -76,7 +77,7 @@ impl Output {
         said.or(self.filename.as_ref()).filter(|name| !name.is_empty()).cloned()
     }
 
-    /// Calls `make` with the parts of a file name.
+    /// Passes the parts of a file name to `make` and returns its result.
     fn with_parts<T>(
         &self,
         stage: Option<Stage>,
@@ -101,21 +102,21 @@ impl Output {
         make(&parts)
     }
 
-    /// A file name that no other action of this output has.
+    /// Returns a file name that no other action of this output uses.
     pub(super) fn own_file_name(&self, action: Option<&str>, extension: &str) -> String {
         let name = |copy: usize| {
             let (stage, run) = (self.stage(), self.run());
             self.with_parts(stage, &run, action, |parts| name::file_name(parts, copy, extension))
         };
         let mut is_free = |name: &String| {
-            // File systems of macOS and Windows take `A` and `a` for the same file.
+            // File systems of macOS and Windows treat `A` and `a` as the same file.
             let folds_case = cfg!(any(windows, target_os = "macos"));
             let key = if folds_case { name.to_lowercase() } else { name.clone() };
             let owners = &mut self.state().owners;
             let owner = owners.entry(key).or_insert_with(|| action.map(str::to_owned));
             owner.as_deref() == action
         };
-        // There are fewer actions than numbers.
+        // The loop always ends, because there are fewer actions than numbers.
         (1..).map(name).find(&mut is_free).unwrap_or_default()
     }
 }

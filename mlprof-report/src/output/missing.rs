@@ -1,4 +1,4 @@
-//! What is missing in a report, said where it is delivered.
+//! Warnings about missing data when a report is delivered.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -8,8 +8,8 @@ use crate::missing::Missing;
 use mlprof_events::forking::Mutex;
 use mlprof_events::uncounted;
 
-/// Says on standard error what is missing in a report that is delivered now. Each reason once in a
-/// process, and of several processes of a run only the first one says it.
+/// Prints warnings about the missing data of a report on standard error. Each reason appears once
+/// per process, and only on rank 0.
 pub fn tell_missing(output: &Output, missing: &[Missing]) {
     static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if missing.is_empty() || output.run().rank != 0 {

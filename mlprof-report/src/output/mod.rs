@@ -1,7 +1,7 @@
-//! Where reports go: the console, or a file per stage, rank and action.
+//! Output of reports to the console, or to one file per stage, rank and action.
 //!
-//! Nothing in here fails or panics: where a file cannot be written, standard error hears of it
-//! once and the report goes to the console.
+//! The functions in this module do not fail or panic. If a file cannot be written, one warning
+//! appears on standard error and the report is printed on the console.
 
 mod console;
 mod deduplicate;
@@ -39,18 +39,20 @@ pub use name::shortened;
 #[doc(hidden)]
 pub use rendered::RenderedReport;
 
-/// Where the reports of one profiler go.
+/// Destination of one profiler's reports.
 ///
-/// With a directory and a file name reports are appended to
-/// `{dirpath}/{stage}-{filename}[-{rank}].txt`, the rank only when the run has more than one
-/// process; otherwise rank 0 prints them to standard output. Without a directory of its own it
-/// takes the trainer's.
+/// With a directory and a file name, reports are appended to
+/// `{dirpath}/{stage}-{filename}[-{rank}].txt`. The rank appears only if the run has more than one
+/// process. Without a file name, rank 0 prints the reports to standard output. Without its own
+/// directory, the output uses the trainer's directory.
 ///
-/// Characters that file systems refuse become `_`. A name of more than 255 bytes is made shorter:
-/// the file name and the action are cut and end in a hash of what they were, while stage, rank and
-/// extension stay. Before a trainer says otherwise, rank and world size are those of the
-/// environment ([`RunContext::from_environment`]). In stages, `MLPROF_DIRPATH` and
-/// `MLPROF_FILENAME` take the place of directory and file name.
+/// Characters that file systems reject become `_`. A name of more than 255 bytes is shortened. The
+/// file name and the action are then truncated and end in a hash of the full text. Stage, rank and
+/// extension are kept.
+///
+/// Before a trainer sets rank and world size, they come from the environment
+/// ([`RunContext::from_environment`]). In stages, `MLPROF_DIRPATH` and `MLPROF_FILENAME` override
+/// the directory and the file name.
 #[derive(Debug, Default)]
 pub struct Output {
     dirpath: Option<PathBuf>,
@@ -60,14 +62,14 @@ pub struct Output {
     writes_html: bool,
     always_prints: bool,
     prints_to_stderr: bool,
-    /// Of which kind of profiler, in one word.
+    /// Kind of the profiler in one word.
     kind: Option<&'static str>,
     ignores_environment: bool,
     #[cfg(feature = "findings")]
     omits_findings: bool,
-    /// Whether the console shows all rows.
+    /// Shows all rows on the console.
     prints_all_rows: bool,
-    /// How long to wait for other ranks, if it was said.
+    /// Time to wait for other ranks, if it was set.
     patience: Option<std::time::Duration>,
     state: Mutex<State>,
 }
@@ -75,19 +77,20 @@ pub struct Output {
 #[derive(Debug, Default)]
 struct State {
     running: Stages<Stage>,
-    /// The stage of the last report, for one that comes later.
+    /// Stage of the last report, for reports that follow after its end.
     reported: Option<Stage>,
-    /// Whether nothing is printed that a file has.
+    /// Suppresses printing of reports that are written to a file.
     is_silent: bool,
     run: Option<RunContext>,
-    /// What is said over its own directory and file name, from the first stage on.
+    /// Environment variables that override the directory and file name. Set when the first stage
+    /// begins.
     environment: Option<&'static Environment>,
-    /// What tells its files from those of another profiler.
+    /// Word in the file names that distinguishes them from those of another profiler.
     word: Option<String>,
     has_warned: bool,
-    /// What has to be said besides the report's own notes.
+    /// Notes to add to the report's own notes.
     notes: Vec<String>,
-    /// Which action each file name of [`Output::write_file`] was given to.
+    /// Action that owns each file name of [`Output::write_file`].
     owners: HashMap<String, Option<String>>,
 }
 
@@ -98,13 +101,12 @@ impl State {
 }
 
 impl Output {
-    /// To the console.
+    /// Creates an output that prints to the console.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says in one word what kind of profiler this is of: see
-    /// [`MultiProfiler`](crate::MultiProfiler).
+    /// Sets the kind of the profiler in one word. See [`MultiProfiler`](crate::MultiProfiler).
     #[doc(hidden)]
     #[must_use]
     pub fn of_kind(mut self, kind: &'static str) -> Self {
@@ -112,13 +114,14 @@ impl Output {
         self
     }
 
-    /// The word that it was said in.
+    /// Returns the kind of the profiler, if it was set.
     #[doc(hidden)]
     pub fn kind(&self) -> Option<&'static str> {
         self.kind
     }
 
-    /// Has no variable of the environment say where its files go: for those of `mlprof run`.
+    /// Ignores environment variables for the destination of files. Used for the files of `mlprof
+    /// run`.
     #[doc(hidden)]
     #[must_use]
     pub fn ignore_environment(mut self) -> Self {
@@ -126,13 +129,13 @@ impl Output {
         self
     }
 
-    /// What the environment says, if it is asked.
+    /// Returns the environment's settings, unless this output ignores them.
     #[doc(hidden)]
     pub fn environment(&self) -> Option<&'static Environment> {
         (!self.ignores_environment).then(Environment::get)
     }
 
-    /// Sets the directory of report files; it is created when the first report is written.
+    /// Sets the directory of report files. It is created when the first report is written.
     #[must_use]
     pub fn dirpath(mut self, dirpath: impl Into<PathBuf>) -> Self {
         self.dirpath = Some(dirpath.into());
@@ -146,16 +149,17 @@ impl Output {
         self
     }
 
-    /// Whether every report is written as JSON, too: `{stage}-{filename}[-{rank}].json` in the same
-    /// directory.
+    /// Enables or disables JSON files. If enabled, every report is also written to
+    /// `{stage}-{filename}[-{rank}].json` in the same directory.
     #[must_use]
     pub fn json(mut self, writes: bool) -> Self {
         self.writes_json = writes;
         self
     }
 
-    /// Whether every report is written as an HTML page, too: `{stage}-{filename}[-{rank}].html` in the
-    /// same directory. See [`page`](crate::page). Needs the feature `html`.
+    /// Enables or disables HTML files. If enabled, every report is also written to
+    /// `{stage}-{filename}[-{rank}].html` in the same directory. See [`page`](crate::page).
+    /// Requires the feature `html`.
     #[cfg(feature = "html")]
     #[must_use]
     pub fn html(mut self, writes: bool) -> Self {
@@ -163,23 +167,24 @@ impl Output {
         self
     }
 
-    /// Whether reports that go to a file are printed, too, on rank 0.
+    /// Enables or disables printing on rank 0 for reports that are written to a file.
     #[must_use]
     pub fn always_print(mut self, prints: bool) -> Self {
         self.always_prints = prints;
         self
     }
 
-    /// Whether what is printed goes to standard error, so that standard output is the program's alone.
+    /// Redirects printed reports to standard error, so that standard output contains only the
+    /// program's own output.
     #[must_use]
     pub fn print_to_stderr(mut self, goes_there: bool) -> Self {
         self.prints_to_stderr = goes_there;
         self
     }
 
-    /// Whether what costs time that could be saved is looked for when a report is delivered, and
-    /// told: up to three lines on the console, all of it in files. It is, unless this says `false`.
-    /// Needs the feature `findings`.
+    /// Enables or disables findings. They are enabled by default. Each delivered report is then
+    /// examined for avoidable costs. The console shows up to three lines, and files contain all
+    /// findings. Requires the feature `findings`.
     #[cfg(feature = "findings")]
     #[must_use]
     pub fn findings(mut self, looks_for_them: bool) -> Self {
@@ -187,9 +192,9 @@ impl Output {
         self
     }
 
-    /// Whether the console shows all rows of a table. By default, and with `false`, it leaves out
-    /// the actions that took less than 0.1 % of the wall time, and counts them. Text files, JSON
-    /// and pages always have all rows.
+    /// Enables or disables showing all table rows on the console. It is disabled by default, so the
+    /// console hides actions below 0.1 % of the wall time and counts them. Text files, JSON and
+    /// HTML always contain all rows.
     ///
     /// `MLPROF_ALL_ROWS=1` or `0` in the environment takes precedence.
     #[must_use]
@@ -198,7 +203,7 @@ impl Output {
         self
     }
 
-    /// Returns whether the console shows all rows of a table: see [`all_rows`](Self::all_rows).
+    /// Returns `true` if the console shows all rows of a table. See [`all_rows`](Self::all_rows).
     #[doc(hidden)]
     pub fn prints_all_rows(&self) -> bool {
         match Environment::get().all_rows {
@@ -207,7 +212,7 @@ impl Output {
         }
     }
 
-    /// Adds a note to the reports that are delivered from here on, below their own.
+    /// Adds a note to all reports that are delivered from now on, below their own notes.
     pub fn note(&self, note: impl Into<String>) {
         self.state().notes.push(note.into());
     }
@@ -223,8 +228,8 @@ impl Output {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers the stage, which is part of file names, and the rank. A stage that begins while
-    /// another runs is inside it; the same one again starts anew.
+    /// Sets the stage and the rank, which are parts of file names. A stage that begins while
+    /// another one runs is nested in it. If the same stage is already running, it starts again.
     pub fn setup(&self, stage: Stage, run: &RunContext) {
         let environment = self.environment();
         let mut state = self.state();
@@ -233,9 +238,9 @@ impl Output {
         state.run = Some(run.clone());
     }
 
-    /// Ends `stage`, or with `None` the one that [`stage`](Self::stage) gives; the one around it
-    /// goes on. There is no file to close: every report is written and closed at once. Stage and
-    /// rank stay known for a report that comes later.
+    /// Ends `stage`, or for `None` the stage that [`stage`](Self::stage) returns. The enclosing
+    /// stage continues. No file needs closing, because every report is written and closed at once.
+    /// Stage and rank are kept for a report that follows.
     pub fn teardown(&self, stage: Option<Stage>) {
         let mut state = self.state();
         if let Some(ended) = state.running.end(stage)
@@ -245,43 +250,45 @@ impl Output {
         }
     }
 
-    /// The stage that a report made now belongs to: the innermost that runs and has a report of
-    /// its own (a sanity check is part of fit's), or the one that ended last.
+    /// Returns the stage of a report that is made now. This is the innermost running stage with its
+    /// own report, or the stage that ended last. A sanity check has no report and belongs to the
+    /// fit.
     pub fn stage(&self) -> Option<Stage> {
         let state = self.state();
         state.running_with_report().or(state.reported)
     }
 
-    /// Whether a stage that has a report of its own runs.
+    /// Returns `true` if a stage with its own report is running.
     pub fn is_in_a_stage(&self) -> bool {
         self.state().running_with_report().is_some()
     }
 
-    /// What is reported from here on goes to files alone.
+    /// Suppresses printing from now on, so that reports go only to files.
     pub fn stop_printing(&self) {
         self.state().is_silent = true;
     }
 
-    /// What is reported from here on was recorded outside of any stage, unless one runs.
+    /// Assigns reports from now on to no stage, unless a stage is running.
     pub fn leave_stages(&self) {
         self.state().reported = None;
     }
 
-    /// Rank, world size and directory that [`setup`](Self::setup) gave last; those of the
-    /// environment before.
+    /// Returns the rank, world size and directory that were last set by [`setup`](Self::setup).
+    /// Before the first call, they come from the environment.
     pub fn run(&self) -> RunContext {
         self.state().run.clone().unwrap_or_else(RunContext::from_environment)
     }
 
-    /// Writes a file beside the text reports: `{stage}-{filename}[-{rank}][-{action}].{extension}`
-    /// in the directory of this output, else the trainer's, else the current one. An older file of
-    /// that name is replaced in one step, so that a killed process leaves a readable one.
+    /// Writes a file next to the text reports:
+    /// `{stage}-{filename}[-{rank}][-{action}].{extension}`. The file is in the directory of this
+    /// output, or else in the trainer's directory, or else in the current one. An older file with
+    /// this name is replaced atomically, so that a killed process leaves a readable file.
     ///
-    /// Two actions whose names make the same file name get one file each: the second is called
-    /// `…-2.{extension}`, and keeps that name.
+    /// Two actions with the same resulting file name get separate files. The second file is named
+    /// `…-2.{extension}` and keeps this name.
     ///
-    /// Returns the path, or `None` where the file could not be written; standard error then hears
-    /// of the first such failure of this output.
+    /// Returns the path, or `None` if the file could not be written. The first such failure of this
+    /// output causes a warning on standard error.
     pub fn write_file(
         &self,
         action: Option<&str>,
@@ -308,7 +315,8 @@ impl Output {
         }
     }
 
-    /// Tells standard error that a file could not be written, unless it has heard of one before.
+    /// Prints a warning on standard error that a file could not be written, unless this output
+    /// already printed one.
     pub fn warn_of_missing(&self, path: &Path, error: &io::Error) {
         self.warn_once(path, error, "The file is missing", &mut Console::standard());
     }
@@ -330,30 +338,30 @@ impl Output {
     }
 }
 
-/// `{stem}.{ending}` as a file name that every file system takes. A stem that is too long for one
-/// is cut and ends in a hash of all of it.
+/// Returns `{stem}.{ending}` as a file name that is valid on every file system. A stem that is too
+/// long is truncated and ends in a hash of the full stem.
 pub fn safe_file_name(stem: &str, ending: &str) -> String {
     name::file_name(&[name::Part::Free(stem)], 1, ending)
 }
 
-/// Has `write` write a file that has its name only when it is whole: until then a reader finds what
-/// was there before, also if this process is killed. Directories are made if need be. A file that is
-/// replaced hands its permissions on: `rwx` bits, and only if it belongs to the effective user.
+/// Writes a file atomically through `write`. Until the file is complete, readers see the previous
+/// content, even if this process is killed. Missing directories are created. A replaced file passes
+/// its `rwx` permissions on, if it belongs to the effective user.
 ///
-/// Until then it has a name that no other process takes, also not one in another container or on
-/// another machine: `.mlprof-….tmp` in the same folder. What a killed process has left of that kind is
-/// removed by the next one that writes into the folder: after a minute, where the system knows that
-/// nobody is at work on it, else after a day.
+/// While it is being written, the file has a temporary name in the same folder: `.mlprof-….tmp`. No
+/// other process uses this name, including processes in other containers or on other machines. The
+/// next process that writes into the folder removes temporary files of killed processes. It does so
+/// after a minute if the system shows that the file is unused, and otherwise after a day.
 ///
-/// A device or a pipe is written as one goes. One that nobody reads from is an error: at once, or
-/// five seconds after its last reader has read. A limit on the size of files (`ulimit -f`) is an
-/// error, too, and not the end of the process. A symbolic link is replaced, unless it belongs to
-/// the effective user or root and leads to a device or a pipe.
+/// A device or a pipe is written directly. A pipe without a reader is an error, either at once or
+/// five seconds after its last reader has read. A file size limit (`ulimit -f`) is also an error
+/// and does not end the process. A symbolic link is replaced, unless it belongs to the effective
+/// user or root and points to a device or a pipe.
 ///
 /// # Errors
 ///
-/// What `write` says, or if the file cannot be made or flushed to the disk; then nothing has
-/// changed.
+/// Returns the error of `write`, or an error if the file cannot be created or flushed to disk. In
+/// these cases the existing file is unchanged.
 pub fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,

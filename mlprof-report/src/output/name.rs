@@ -1,28 +1,33 @@
-//! File names: `{stage}-{filename}[-{rank}][-{action}].{extension}`.
+//! File names of the form `{stage}-{filename}[-{rank}][-{action}].{extension}`.
 
 use std::hash::Hasher;
 
 use crate::label::is_mark;
 use mlprof_events::OrderExt;
 
-/// What file systems allow for one name, in bytes.
+/// Maximum length of a file name, in bytes.
 const LONGEST: usize = 255;
 
 /// A part of a file name.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part<'text> {
-    /// Kept as it is: a stage, a rank, the word for a profiler.
+    /// Part that is never shortened: a stage, a rank or the word for a profiler.
     Fixed(&'text str),
-    /// A name that somebody else chose, which is cut where the file name would be too long.
+    /// Name chosen by the user, which is truncated if the file name would be too long.
     Free(&'text str),
 }
 
-/// `{parts}[-{copy}].{extension}`, the parts joined by `-` and made safe for every common file
-/// system: `\ / : * ? " < > |`, control characters (line breaks and tabs among them) and marks of
-/// direction become `_`, runs of `_` become one, spaces at both ends go. `profile` if nothing is
-/// left. `copy` tells apart what would otherwise have one name; the first has none.
+/// Returns `{parts}[-{copy}].{extension}`, with the parts joined by `-` and made safe for every
+/// common file system. The first copy has no number. The name is changed as follows:
 ///
-/// The name is at most 255 bytes long: the longest [`Part::Free`] are [`shortened`].
+/// - The characters `\ / : * ? " < > |`, control characters and bidirectional control characters
+///   become `_`.
+/// - Consecutive `_` become one.
+/// - Spaces at both ends are removed.
+/// - An empty name becomes `profile`.
+///
+/// The name has at most 255 bytes. To achieve this, the longest [`Part::Free`] parts are
+/// [`shortened`].
 pub(super) fn file_name(parts: &[Part<'_>], copy: usize, extension: &str) -> String {
     let copy = if copy > 1 { format!("-{copy}") } else { String::new() };
     let ending = format!("{copy}.{extension}");
@@ -42,7 +47,7 @@ pub(super) fn file_name(parts: &[Part<'_>], copy: usize, extension: &str) -> Str
     let free: usize = (0..parts.len()).filter(is_free).map(|index| safe[index].len()).sum();
     let room = LONGEST.saturating_sub(joined.len() - free + ending.len());
     let mut free: Vec<usize> = (0..parts.len()).filter(is_free).collect();
-    // The shortest first: what it does not need is left for the others.
+    // The shortest part comes first, so that the longer parts can use its remaining space.
     free.order_by_key(|index| safe[*index].len());
     let (mut short, mut room, mut left) = (safe.clone(), room, free.len());
     for index in free {
@@ -68,8 +73,8 @@ fn is_unsafe(character: char) -> bool {
     character.is_control() || is_mark(character) || r#"\/:*?"<>|"#.contains(character)
 }
 
-/// `text`, or its beginning and a hash of all of it where it has more than `most` bytes: different
-/// texts stay different.
+/// Returns `text` if it has at most `most` bytes. Otherwise returns its beginning and a hash of the
+/// full text, so that different texts stay different.
 pub fn shortened(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! What all processes of a run say together, below the report of rank 0.
+//! Summary of all ranks of a run, printed below the report of rank 0.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,31 +13,32 @@ use crate::ranks::{held_up, numbers, stages_of_reports, stragglers};
 use mlprof_events::clock::{self, Stopwatch};
 use mlprof_events::{Stage, files};
 
-/// So long rank 0 waits for the others' reports unless it is told otherwise.
+/// Default time that rank 0 waits for the reports of the other ranks.
 const PATIENCE: Duration = Duration::from_secs(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
-/// A report of a rank is at most this long, in bytes.
+/// Maximum size of a rank's report, in bytes.
 const LONGEST_REPORT: u64 = 64 << 20;
-/// So long reading reports that are there may take beyond the wait for them.
+/// Maximum time for reading existing reports, in addition to the waiting time.
 const READING: Duration = Duration::from_secs(4);
-/// Of more ranks reading the reports takes too long at the end of a run.
+/// Maximum number of ranks. Reading more reports would take too long at the end of a run.
 const MOST_RANKS: u32 = 256;
 
 impl Output {
-    /// How long rank 0 waits for the other processes' reports when that of its training is delivered; one second unless
-    /// this says otherwise, and [`Duration::ZERO`] for not at all. With [`json`](Self::json), a directory that
-    /// all of them share and steps in the report, it then says what of each step holds all ranks up, and which
-    /// rank the others wait for.
+    /// Sets the time that rank 0 waits for the reports of the other ranks when its training report
+    /// is delivered. The default is one second, and [`Duration::ZERO`] disables the summary. The
+    /// summary shows the delays in each step and the rank that the others wait for. It requires
+    /// [`json`](Self::json), a directory that all ranks share, and steps in the report.
     ///
-    /// Where none of them has a report after that, which is so if only rank 0 is profiled, nothing is said
-    /// unless this was called.
+    /// If no other rank has written a report by then, the summary appears only if this method was
+    /// called. For example, this applies if only rank 0 is profiled.
     #[must_use]
     pub fn wait_for_ranks(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
         self
     }
 
-    /// What is to stand below `own`, the report of rank 0, once the others' are there.
+    /// Waits for the reports of the other ranks and returns the summary to print below `own`, the
+    /// report of rank 0.
     pub(super) fn ranks_text(&self, own: &Report) -> Option<String> {
         let run = self.run();
         let patience = self.patience.unwrap_or(PATIENCE);
@@ -51,7 +52,8 @@ impl Output {
             return None;
         }
         own.step_series().first()?;
-        // Tests and predictions are often one rank's alone, which would wait for the others in vain.
+        // Tests and predictions often run on one rank only, which would wait for the others in
+        // vain.
         if !matches!(own.header().stage, None | Some(Stage::Fit)) {
             return None;
         }
@@ -59,7 +61,7 @@ impl Output {
             let more = format!("\nMore than {MOST_RANKS} ranks are not put together here: ");
             return self.patience.map(|_| more + "`mlprof report` does it.\n");
         }
-        // What was no report of this run is read again when it has been written again.
+        // A file that was not a report of this run is read again after it changes.
         let mut written: BTreeMap<u32, Option<SystemTime>> = BTreeMap::new();
         let mut missing: Vec<u32> = (1..run.world_size).collect();
         let mut others = Vec::new();
@@ -94,13 +96,13 @@ impl Output {
     }
 }
 
-/// The report of a rank, if it is there and of the run that `own` is of.
+/// Returns the report of a rank, if the file exists and belongs to the same run as `own`.
 fn report_of(path: &Path, rank: u32, own: &Report) -> Option<Report> {
     let report = Report::from_json(&files::read_text(path, LONGEST_REPORT).ok()?).ok()?;
     let (header, own) = (report.header(), own.header());
     let is_same =
         (header.rank, header.world_size, header.stage) == (rank, own.world_size, own.stage);
-    // What an earlier run has left was over when this one began.
+    // A report of an earlier run ended before this run began.
     let ran = Duration::try_from_secs_f64(header.wall_seconds).ok()?;
     let ended = header.started_at.checked_add(ran)?;
     let is_of_this_run = ended >= own.started_at;
@@ -184,7 +186,7 @@ mod tests {
         );
     }
 
-    /// One that comes while rank 0 waits is there; one that never comes is named.
+    /// Checks that a report that arrives during the wait is used, and that a missing rank is named.
     #[test]
     fn rank_0_waits_for_the_others_and_says_who_is_missing() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -222,7 +224,8 @@ mod tests {
         );
     }
 
-    /// Another user, or a run that broke, may have left anything under the name of a rank's report.
+    /// Checks that arbitrary files in place of a rank's report are ignored. Another user or a
+    /// failed run may have left them.
     #[test]
     fn files_that_are_not_reports_neither_stop_nor_end_the_run() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -238,7 +241,7 @@ mod tests {
         deliver(&output(folder.path(), 0).wait_for_ranks(patience), report(0, 0.001));
         let said = text(folder.path(), 0);
         assert!(said.contains("A table") && said.contains("no report of ranks 1, 2"), "{said}");
-        // Longer than any report is.
+        // This file exceeds the maximum size of a report.
         fs::remove_file(&pipe).or_else(|_| fs::remove_dir(&pipe)).expect("removed");
         fs::File::create(&pipe).and_then(|it| it.set_len(LONGEST_REPORT + 1)).expect("made");
         deliver(&output(folder.path(), 0).wait_for_ranks(patience), report(0, 0.001));

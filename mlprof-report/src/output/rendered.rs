@@ -1,4 +1,4 @@
-//! One measurement in all the forms in which it is delivered.
+//! One measurement in all its output formats.
 
 use super::delivery::{Texts, deliver_ranks, deliver_with, write_value};
 use super::{Output, tell_missing};
@@ -7,9 +7,9 @@ use crate::Report;
 use crate::findings::Rules;
 use crate::missing::Missing;
 
-/// A report in all its forms: the text, the value that becomes JSON, and files beside them. They
-/// are made of one measurement, so that they say the same while threads go on. What
-/// `ProfilerExt::render` gives and `Profiler::describe` delivers.
+/// A report in all its forms: the text, the value for JSON, and additional files. They come from
+/// one measurement, so they are consistent even while threads continue. `ProfilerExt::render`
+/// returns this type, and `Profiler::describe` delivers it.
 ///
 /// ```
 /// use mlprof_core::output::RenderedReport;
@@ -25,7 +25,7 @@ use crate::missing::Missing;
 #[must_use = "nobody has seen it until it is delivered"]
 pub struct RenderedReport {
     text: String,
-    /// The text for the console, if it is another one.
+    /// Text for the console, if it differs from `text`.
     console_text: Option<String>,
     report: Option<Report>,
     files: Vec<File>,
@@ -41,39 +41,40 @@ struct File {
 }
 
 impl RenderedReport {
-    /// `report` as a value, and `text`, which is made of it.
+    /// Creates a report from its value and from the text made of it.
     pub fn new(text: impl Into<String>, report: Option<Report>) -> Self {
         Self { text: text.into(), report, ..Self::default() }
     }
 
-    /// Sets the text for the console, which leaves rows out that the [text](Self::text) of files
-    /// has. The output decides whether the console gets it: see [`Output::all_rows`].
+    /// Sets the text for the console, which has fewer rows than the [text](Self::text) of files.
+    /// [`Output::all_rows`] decides if the console shows it.
     pub fn with_console_text(mut self, text: impl Into<String>) -> Self {
         self.console_text = Some(text.into());
         self
     }
 
-    /// Replaces the text, also that for the console, and the value.
+    /// Replaces the text, the console text and the value.
     #[doc(hidden)]
     pub fn with_text(self, text: String, report: Option<Report>) -> Self {
         Self { text, console_text: None, report, ..self }
     }
 
-    /// What was asked for and is not in it: said on standard error when it is delivered.
+    /// Sets the missing data. Warnings about it appear on standard error when the report is
+    /// delivered.
     #[doc(hidden)]
     pub fn with_missing(mut self, missing: Vec<Missing>) -> Self {
         self.missing = missing;
         self
     }
 
-    /// Adds a file of an action, to be written beside it.
+    /// Adds a file of an action, which is written next to the report.
     #[doc(hidden)]
     pub fn with_file(mut self, action: String, extension: &'static str, content: Vec<u8>) -> Self {
         self.files.push(File { action, extension, content });
         self
     }
 
-    /// Several as one: the texts one after the other, and the first value that there is.
+    /// Combines several reports. The texts are joined, and the first existing value is used.
     pub fn joined(parts: impl IntoIterator<Item = Self>) -> Self {
         let parts: Vec<_> = parts.into_iter().collect();
         let join = |text: fn(&Self) -> &str| {
@@ -92,27 +93,28 @@ impl RenderedReport {
         joined
     }
 
-    /// The report as text.
+    /// Returns the report as text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The report as the console shows it, unless the output prints [all rows](Output::all_rows).
+    /// Returns the text for the console. It is used unless the output prints [all
+    /// rows](Output::all_rows).
     pub fn console_text(&self) -> &str {
         self.console_text.as_deref().unwrap_or(&self.text)
     }
 
-    /// The report as a value, if the profiler has one.
+    /// Returns the report as a value, if the profiler has one.
     pub fn report(&self) -> Option<&Report> {
         self.report.as_ref()
     }
 
-    /// Delivers it to the file of `output`, or to the console on rank 0, as JSON and as a page if the
-    /// output says so, and with the files beside it. With the feature `findings`, what rules
-    /// find in the value is told, too, unless the output [says otherwise](Output::findings).
+    /// Writes the report to the file of `output`, or prints it on rank 0. It also writes JSON, HTML
+    /// and additional files, depending on the output. With the feature `findings`, the findings of
+    /// the rules are added unless [disabled](Output::findings).
     ///
-    /// Never fails: where a file cannot be written it says so once on standard error, and the report
-    /// goes to the console.
+    /// Never fails. If a file cannot be written, one warning appears on standard error and the
+    /// report is printed on the console.
     pub fn deliver(self, output: Option<&Output>) {
         if let Some(output) = output {
             tell_missing(output, &self.missing);

@@ -12,7 +12,7 @@ fn run() -> RunContext {
     RunContext::default()
 }
 
-/// Delivers, and returns what standard output and standard error got.
+/// Delivers a report and returns the content of standard output and standard error.
 fn delivered(output: Option<&Output>, report: &str) -> (String, String) {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     deliver_to(output, report, &[], &mut Console::new(&mut stdout, &mut stderr));
@@ -74,7 +74,7 @@ fn without_a_file_name_rank_0_prints() {
     }
 }
 
-/// What each launcher says ends up in names by global rank, and on the console of rank 0 alone.
+/// Checks that file names contain the global rank with each launcher, and that only rank 0 prints.
 #[test]
 fn every_launchers_ranks_have_files_of_their_own_and_rank_0_the_console() {
     let launchers: [[&str; 3]; 4] = [
@@ -86,7 +86,8 @@ fn every_launchers_ranks_have_files_of_their_own_and_rank_0_the_console() {
     for [rank_name, local_name, size_name] in launchers {
         let directory = directory();
         for rank in 0..4 {
-            // Two nodes: the local rank is no name for a file, and no reason to print.
+            // Two nodes have processes with the same local rank, so it must not affect file names
+            // or printing.
             let (text, local) = (rank.to_string(), (rank % 2).to_string());
             let run = RunContext::from_variables(&[
                 (rank_name, &text),
@@ -123,7 +124,7 @@ fn a_file_in_the_way_of_the_directory_is_said_once_and_every_report_is_printed()
     let in_the_way = directory.path().join("logs");
     fs::write(&in_the_way, "not a directory").expect("a file");
     let output = Output::new().dirpath(&in_the_way).filename("run");
-    // Rank 1, which would print nothing otherwise.
+    // Rank 1 would normally print no report.
     output.setup(Stage::Fit, &run().with_rank(1, 2));
     let (stdout, stderr) = delivered(Some(&output), REPORT);
     assert_eq!(stdout, REPORT);
@@ -158,7 +159,7 @@ fn a_console_on_a_full_disk_gets_the_report_to_standard_error() {
     let stderr = String::from_utf8(stderr).expect("text");
     assert!(stderr.contains("No space left on device"), "{stderr}");
     assert!(stderr.ends_with(REPORT), "{stderr}");
-    // Neither stream works: nothing to be done, and no panic.
+    // If both streams fail, the delivery must not panic.
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     deliver_to(None, REPORT, &[], &mut Console::new(full(), full()));
 }
@@ -265,14 +266,14 @@ fn a_stage_inside_another_leaves_the_outer_ones_name() {
     assert_eq!(output.stage(), Some(Stage::Predict));
 }
 
-/// Two seconds of training, of which saving checkpoints took so many.
+/// Builds the report of two seconds of training in which saving checkpoints took `saving_seconds`.
 fn rendered(saving_seconds: f64) -> RenderedReport {
     let mut report = samples::steps(100, 0.02);
     report.actions.push(samples::row("save_checkpoint", 20, saving_seconds));
     RenderedReport::new(REPORT, Some(Report::Simple(report)))
 }
 
-/// The text and the JSON that are written of it.
+/// Delivers a report and returns the written text and JSON report.
 fn written(rendered: RenderedReport, setting: impl Fn(Output) -> Output) -> (String, Report) {
     let directory = directory();
     let output = Output::new().dirpath(directory.path()).filename("run").json(true);
@@ -361,7 +362,7 @@ fn files_have_the_rows_that_the_console_leaves_out() {
     assert_eq!(printed(Some(&output)), "most rows\n");
     let file = directory.path().join("run.txt");
     assert_eq!(fs::read_to_string(&file).expect("the report"), "all rows\n");
-    // A file that cannot be written: its rows would be lost.
+    // If the file cannot be written, its rows would be lost, so the console shows all of them.
     let output = Output::new().dirpath(&file).filename("run");
     assert_eq!(printed(Some(&output)), "all rows\n");
 }

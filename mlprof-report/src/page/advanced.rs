@@ -1,4 +1,4 @@
-//! Calls: as an icicle, as one table of all functions, and as tables per action.
+//! HTML of an Advanced report: an icicle chart, one table of all functions, and tables per action.
 
 use std::fmt::Write;
 
@@ -12,10 +12,10 @@ use crate::label::word;
 use crate::table::{Cell, Table, Unit, count, seconds, share, table, words};
 use mlprof_events::ActionKind;
 
-/// Tables per action are many: the first of them are enough, and the JSON has all.
+/// Maximum number of actions with their own table. JSON contains all actions.
 const ACTIONS: usize = 24;
 
-/// Everything that an Advanced report has.
+/// Writes all parts of an Advanced report.
 pub(super) fn write(html: &mut String, report: &AdvancedReport, part: &Part) {
     if report.threads.iter().any(|thread| !thread.roots.is_empty()) {
         part.heading(html, "calls", "Calls");
@@ -35,8 +35,8 @@ pub(super) fn write(html: &mut String, report: &AdvancedReport, part: &Part) {
     write_regions(html, &report.device_regions, part);
 }
 
-/// All threads and actions together. A function stands at most once on each way down a tree, so that
-/// its times add up.
+/// Writes a table of the functions, summed over all threads and actions. A function appears at most
+/// once on each path of a tree, so its times add up.
 fn write_functions(html: &mut String, report: &AdvancedReport, part: &Part) {
     let mut functions: FxHashMap<(&FunctionKey, ActionKind), CallStatistics> = FxHashMap::default();
     for (_, node) in report.threads.iter().flat_map(|thread| thread.nodes()) {
@@ -61,7 +61,7 @@ fn write_functions(html: &mut String, report: &AdvancedReport, part: &Part) {
 
 fn write_profiles(html: &mut String, report: &AdvancedReport, part: &Part) {
     let rows = (part.limits.rows / 20).max(1);
-    // An action with nothing below it is a row of the table of all functions.
+    // An action without nested calls already has a row in the table of all functions.
     let profiles: Vec<_> =
         report.actions.iter().filter(|profile| profile.functions.len() > 1).collect();
     if profiles.is_empty() {
@@ -97,7 +97,8 @@ fn write_profile(html: &mut String, profile: &ActionProfile, rows: usize, part: 
         .write(html, part.limits);
 }
 
-/// Returns a table of functions with their kinds and calls, of whose self times `all` is the sum.
+/// Returns a table of functions with their kinds and calls. `all` is the sum of the self times in
+/// seconds.
 fn functions_table<'rows>(
     caption: &str,
     functions: impl Iterator<Item = (&'rows FunctionKey, String, CallStatistics)>,

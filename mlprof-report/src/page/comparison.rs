@@ -1,4 +1,4 @@
-//! What got slower or faster, as a page.
+//! HTML page of a comparison.
 
 use std::fmt::Write;
 
@@ -7,8 +7,9 @@ use super::{SCRIPT, text, within_size, write_head};
 use crate::comparison::{ComparedReports, Comparison, LEAST_SHARE};
 use crate::number::grouped;
 
-/// A [`Comparison`] as one HTML file, what got worse on top. It has at most [`LARGEST`](super::LARGEST) bytes; rows that
-/// are left out to get there are those that changed least, and are counted in the page.
+/// Renders a [`Comparison`] as one HTML file, with the rows that got worse first. It has at most
+/// [`LARGEST`](super::LARGEST) bytes. If it would be larger, the rows with the smallest changes are
+/// left out and counted in the page.
 pub fn comparison(comparison: &Comparison) -> String {
     within_size(|limits| with_limits(comparison, limits))
 }
@@ -21,7 +22,7 @@ fn with_limits(comparison: &Comparison, limits: Limits) -> String {
     write_summary(&mut html, comparison, limits);
     let mut left_out = 0;
     for (index, part) in comparison.parts.iter().enumerate() {
-        // Writing into a string cannot fail, here and below.
+        // Writing into a string cannot fail, so these results are ignored.
         let title = &titles[index];
         let _ = writeln!(html, "<section class=report id=r{index}><h2>{title}</h2>");
         write_part(&mut html, part, limits, &mut left_out);
@@ -34,7 +35,7 @@ fn with_limits(comparison: &Comparison, limits: Limits) -> String {
             grouped(left_out as u64)
         );
     }
-    // The script asks for the reports of a page: this one has none.
+    // The script reads the reports of a page. A comparison has none, so the list is empty.
     let _ = write!(
         html,
         "</main>\n<script type=\"application/json\" id=reports>[]</script>\n<script>{SCRIPT}</script>\n"
@@ -42,7 +43,7 @@ fn with_limits(comparison: &Comparison, limits: Limits) -> String {
     html
 }
 
-/// What got worse, whatever it is, in words; and what a reader must know.
+/// Writes a list of all regressions, and the notes that are needed to interpret the numbers.
 fn write_summary(html: &mut String, comparison: &Comparison, limits: Limits) {
     const SHOWN: usize = 10;
     html.push_str("<section id=summary><h2>What got worse</h2>");

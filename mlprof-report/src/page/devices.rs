@@ -1,11 +1,11 @@
-//! What devices' counters showed.
+//! HTML of device counters and idle times.
 
 use super::Part;
 use super::limits::Limits;
 use crate::number::{duration, grouped};
 use crate::tensor::{DeviceCounterStatistics, DeviceIdle, device_counters, device_idle};
 
-/// A table per device: a row per action, a column per counter.
+/// Writes a table per device, with a row per action and a column per counter.
 pub(super) fn write(html: &mut String, devices: &[DeviceCounterStatistics], part: &Part) {
     for device in devices {
         if device.samples == 0 {
@@ -22,7 +22,7 @@ pub(super) fn write(html: &mut String, devices: &[DeviceCounterStatistics], part
     }
 }
 
-/// Writes a table of what devices waited for.
+/// Writes a table of the busy and idle times of devices, by cause.
 pub(super) fn write_idle(html: &mut String, devices: &[DeviceIdle], part: &Part) {
     if !devices.is_empty() {
         part.heading(html, "idle", "Devices: busy, and idle by cause");

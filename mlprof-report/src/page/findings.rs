@@ -1,4 +1,4 @@
-//! What to do: the findings that reports bring along, and below them those that are worth a look.
+//! HTML of the findings in the reports: advice first, then hints.
 
 use std::fmt::Write;
 
@@ -8,8 +8,9 @@ use super::text;
 use crate::finding::Finding;
 use crate::table::Unit;
 
-/// All findings of the reports, the largest saving first, each with the title of its report if there are several.
-/// `of_ranks`: what is found by looking at several of them, and which one it is of. Nothing without any.
+/// Writes all findings of the reports in descending order of savings. Each finding has the title of
+/// its report if there are several reports. `of_ranks` contains findings from the comparison of
+/// ranks, each with the index of its report. Writes no HTML without findings.
 pub(super) fn write(
     html: &mut String,
     reports: &[Value],
@@ -50,8 +51,8 @@ pub(super) fn write(
     }
 }
 
-/// Each finding once, with all reports that have it: profilers of one run find the same. The first
-/// one costs the most.
+/// Merges equal findings and returns each one with all its reports. Several profilers of one run
+/// find the same problems. The input is ordered, so the instance with the highest cost is kept.
 fn once(findings: Vec<(usize, &Value)>) -> Vec<(Vec<usize>, &Value)> {
     let mut once: Vec<(Vec<usize>, &Value)> = Vec::new();
     for (report, finding) in findings {
@@ -68,7 +69,8 @@ fn once(findings: Vec<(usize, &Value)>) -> Vec<(Vec<usize>, &Value)> {
     once
 }
 
-/// Time, or memory where it costs that; nothing where it costs what is learned.
+/// Returns the costs as text: time or memory. The list is empty if the finding affects only the
+/// training result.
 fn costs(finding: &Value) -> Vec<String> {
     if finding.pointer("/cost/is_of_learning").and_then(Value::as_bool) == Some(true) {
         return Vec::new();
@@ -89,7 +91,7 @@ fn costs(finding: &Value) -> Vec<String> {
     costs
 }
 
-/// Writing into a string cannot fail, here and below.
+/// Writes one finding. Writing into a string cannot fail, so the results are ignored.
 fn write_one(html: &mut String, reports: &[usize], finding: &Value, titles: &[String]) {
     let report = reports.first().copied().unwrap_or_default();
     let words = |field: &str| match finding.get(field) {

@@ -1,4 +1,4 @@
-//! Ops told apart by all that was recorded, where the table's rows are told apart by less.
+//! Rows of ops in the finest grouping, if the table uses a coarser one.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use super::tensor::shown_rows;
 use crate::TensorReport;
 use crate::tensor::{FinestRow, KeyAverage};
 
-/// A row of the table that is told apart already, but for these.
+/// Row of the finest grouping that equals a row of the table, except for the fields here.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct SameRow {
-    /// Which one, as the table stands at first.
+    /// Index of the table row in its initial order.
     row: usize,
     #[serde(skip_serializing_if = "String::is_empty")]
     shapes: String,
@@ -23,7 +23,8 @@ pub(super) struct SameRow {
     phase: Option<Phase>,
 }
 
-/// Takes those out of the page's `finest_rows` that are rows of its table: most are, and their numbers stand there.
+/// Removes rows from the page's `finest_rows` that equal a row of its table, and returns references
+/// to these table rows. Most rows are equal, so this avoids storing their numbers twice.
 pub(super) fn take_same_rows(
     report: &TensorReport,
     finest: &mut Vec<FinestRow>,
@@ -41,7 +42,7 @@ pub(super) fn take_same_rows(
         });
         same.extend(found.map(|(index, _)| SameRow {
             row: *index,
-            // The table says them, if it tells rows apart by them.
+            // The shapes are omitted if the table already groups by them.
             shapes: match rows[*index].input_shapes {
                 Some(_) => String::new(),
                 None => row.shapes.clone(),
@@ -54,7 +55,8 @@ pub(super) fn take_same_rows(
     same
 }
 
-/// Whether a row is this one of the table, `known` in the same form: all of its calls, with the same numbers.
+/// Returns `true` if a row equals the table row `known`, with all of its calls and numbers. Fields
+/// that the table does not group by are ignored.
 fn is_told_apart(row: &FinestRow, known: &FinestRow, of_table: &KeyAverage) -> bool {
     let told = FinestRow {
         shapes: match of_table.input_shapes {
@@ -93,7 +95,7 @@ mod tests {
         report.finest_rows = finest_rows(&KeyAverages { rows, ..KeyAverages::default() });
         let mut finest = report.finest_rows.clone();
         let same = take_same_rows(&report, &mut finest, Limits::FIRST);
-        // What takes longest stands first.
+        // The table is ordered by time, longest first.
         let (module, phase) = ("b: Linear".to_owned(), Some(Phase::Forward));
         assert_eq!(same, [SameRow { row: 0, shapes: String::new(), module, phase }]);
         assert_eq!(finest, report.finest_rows[..2]);

@@ -1,4 +1,4 @@
-//! How much of a report a page takes, and what it leaves out.
+//! Size limits of a page, and the reduction of reports to these limits.
 
 use std::mem;
 
@@ -11,32 +11,32 @@ use crate::steps::StepSeries;
 use crate::tensor::ModuleStatistics;
 use crate::tensor::finest::at_most;
 
-/// How deep trees are shown; a script that follows them does so by recursion.
+/// Maximum depth of trees in a page. The page's script traverses trees by recursion.
 const DEEPEST: usize = 200;
 
-/// The most that a page takes of each of its reports.
+/// Maximum amount of data that a page takes from each report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Rows of a table.
+    /// Maximum number of rows of a table.
     pub(super) rows: usize,
-    /// Places of a tree.
+    /// Maximum number of nodes of a tree.
     pub(super) places: usize,
-    /// Lines of source.
+    /// Maximum number of source lines.
     pub(super) lines: usize,
-    /// Bars in the strip of steps.
+    /// Maximum number of bars in the step chart.
     pub(super) steps: usize,
-    /// Moments of memory over time.
+    /// Maximum number of points of memory over time.
     pub(super) moments: usize,
-    /// Characters of a name.
+    /// Maximum length of a name, in characters.
     pub(super) name: usize,
 }
 
 impl Limits {
-    /// What a page tries first.
+    /// Initial limits of a page.
     pub(super) const FIRST: Self =
         Self { rows: 1_000, places: 6_000, lines: 4_000, steps: 240, moments: 240, name: 160 };
 
-    /// Half as much of everything.
+    /// Returns limits with half of each value, down to a minimum.
     pub(super) fn half(self) -> Self {
         let half = |number: usize, least: usize| (number / 2).max(least);
         Self {
@@ -50,7 +50,7 @@ impl Limits {
     }
 }
 
-/// What a page leaves out of its reports.
+/// Amount of data that a page leaves out of its reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LeftOut {
     pub(super) rows: usize,
@@ -64,8 +64,8 @@ impl LeftOut {
     }
 }
 
-/// The report as the page has it: the rows that cost the most, in their order, and trees down to what
-/// is large enough.
+/// Reduces a report to the page's limits. Tables keep the rows with the highest costs in their
+/// order, and trees keep the nodes that are large enough.
 pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> Report {
     let mut pruner = Pruner { limits, left_out };
     match report {
@@ -74,7 +74,7 @@ pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> 
             report.step_series = shortened(&report.step_series, limits);
             pruner.truncate(&mut report.actions);
             if report.threads.len() == 1 {
-                // What the only thread did is what all of them did.
+                // A single thread has the same rows as the whole process.
                 report.threads.clear();
             }
             report.threads.truncate(limits.rows);
@@ -163,7 +163,8 @@ pub(super) fn prune(report: &Report, limits: Limits, left_out: &mut LeftOut) -> 
     }
 }
 
-/// What the strip of steps has bars for. What is merged is no less: the tables below it are of all steps.
+/// Merges steps to the number of bars in the step chart. The tables below the chart still cover all
+/// steps, so this does not count as left out.
 fn shortened(series: &[StepSeries], limits: Limits) -> Vec<StepSeries> {
     series.iter().map(|series| series.shortened(limits.steps)).collect()
 }
@@ -174,25 +175,26 @@ struct Pruner<'page> {
 }
 
 impl Pruner<'_> {
-    /// The first rows, where the largest stand first.
+    /// Keeps the first rows. The rows must be in descending order.
     fn truncate<T>(&mut self, rows: &mut Vec<T>) {
         self.left_out.rows += rows.len().saturating_sub(self.limits.rows);
         rows.truncate(self.limits.rows);
     }
 
-    /// The largest rows, in the order in which they stand.
+    /// Returns the largest rows in their original order.
     fn largest<T: Clone>(&mut self, rows: &[T], size: impl Fn(&T) -> f64) -> Vec<T> {
         self.left_out.rows += rows.len().saturating_sub(self.limits.rows);
         largest(rows, self.limits.rows, size).cloned().collect()
     }
 
     fn profile(&mut self, action: &ActionProfile) -> ActionProfile {
-        // A page has such a table per action, and one of all: the rows of these are few.
+        // A page has one such table per action and one table of all functions, so each of these has
+        // few rows.
         let rows = (self.limits.rows / 20).max(1);
         self.left_out.rows += action.functions.len().saturating_sub(rows);
         let mut functions: Vec<_> = action.functions.iter().take(rows).cloned().collect();
         for function in &mut functions {
-            // The tree says who called.
+            // The call tree already contains the callers.
             function.callers = Vec::new();
         }
         ActionProfile { action: action.action.clone(), functions, ..*action }
@@ -206,7 +208,7 @@ impl Pruner<'_> {
         threads.iter().map(|thread| self.call_tree(thread, least, &mut places)).collect()
     }
 
-    /// Without recursion: a tree is as deep as calls are nested.
+    /// Reduces a call tree without recursion, because a tree can be as deep as calls are nested.
     fn call_tree(
         &mut self,
         thread: &ThreadCallTree,
@@ -218,14 +220,14 @@ impl Pruner<'_> {
             threads: thread.threads,
             roots: Vec::new(),
         };
-        // Nodes around the next one, not yet in their parents.
+        // Ancestors of the next node that are not yet added to their parents.
         let mut open: Vec<CallTreeNode> = Vec::new();
         for (depth, node) in thread.nodes() {
             while open.len() > depth {
                 close(&mut open, &mut pruned.roots);
             }
             let is_large = node.calls.cumulative_seconds >= least && *places > 0;
-            // One that is left out leaves out what is below it.
+            // If a node is left out, its descendants are also left out.
             if open.len() < depth || depth >= DEEPEST || !is_large {
                 self.left_out.places += 1;
                 continue;
@@ -245,7 +247,7 @@ impl Pruner<'_> {
         for action in &mut pruned.actions {
             self.truncate(&mut action.functions);
         }
-        // Ticks with those below: what is below stands behind.
+        // Each node's ticks include those of its descendants, which follow it in the list.
         let mut ticks: Vec<u64> =
             samples.stacks.iter().map(|node| node.working_ticks + node.waiting_ticks).collect();
         for index in (0..samples.stacks.len()).rev() {
@@ -273,7 +275,7 @@ impl Pruner<'_> {
         pruned
     }
 
-    /// Only the functions that something refers to.
+    /// Keeps only functions that a row or a stack refers to, and updates their indices.
     fn functions_of(&mut self, samples: &Samples, pruned: &mut Samples) {
         let mut places: Vec<Option<u32>> = vec![None; samples.functions.len()];
         let functions = &mut pruned.functions;
@@ -346,7 +348,7 @@ impl Pruner<'_> {
         }
     }
 
-    /// Functions that took the longest, until there are enough lines.
+    /// Keeps the functions with the longest times until the limit of lines is reached.
     fn lines(&mut self, functions: &mut Vec<FunctionLines>) {
         const LONGEST: usize = 400;
         let mut order: Vec<usize> = (0..functions.len()).collect();
@@ -377,7 +379,7 @@ impl Pruner<'_> {
     }
 }
 
-/// The rows of which `size` is largest, at most so many, in the order in which they stand.
+/// Returns at most `limit` rows with the largest `size`, in their original order.
 pub(super) fn largest<T>(
     rows: &[T],
     limit: usize,
@@ -387,7 +389,8 @@ pub(super) fn largest<T>(
     rows.iter().filter(move |row| size(row) >= least).take(limit)
 }
 
-/// The size that so many are at least as large as.
+/// Returns the size of the `limit`-th largest element, or negative infinity if there are not more
+/// elements than that.
 fn least_of_largest(mut sizes: Vec<f64>, limit: usize) -> f64 {
     if sizes.len() <= limit || limit == 0 {
         return f64::NEG_INFINITY;
@@ -396,7 +399,7 @@ fn least_of_largest(mut sizes: Vec<f64>, limit: usize) -> f64 {
     *least
 }
 
-/// Hands the innermost node to the one around it.
+/// Moves the innermost open node to its parent, or to the roots.
 fn close(open: &mut Vec<CallTreeNode>, roots: &mut Vec<CallTreeNode>) {
     let Some(node) = open.pop() else { return };
     match open.last_mut() {
@@ -405,8 +408,8 @@ fn close(open: &mut Vec<CallTreeNode>, roots: &mut Vec<CallTreeNode>) {
     }
 }
 
-/// What a module and those below cost at the most: a part of a path need not be larger than what is
-/// below it.
+/// Returns the largest cost in seconds of a module and its descendants. A module without its own
+/// cost can have children with a larger one.
 fn module_size(module: &ModuleStatistics) -> f64 {
     let own = module.total.cpu_seconds().max(module.total.device_seconds());
     module.children.iter().map(module_size).fold(own, f64::max)

@@ -1,4 +1,4 @@
-//! Lines of source, with a column of heat.
+//! HTML of a line report: source lines with a heat column.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use super::text;
 use crate::lines::{FunctionLines, LinesReport};
 use crate::number::{bytes, duration, grouped};
 
-/// Shades of heat that the style sheet has, 0 left out.
+/// Number of heat shades in the style sheet, except 0.
 const SHADES: f64 = 9.0;
 
-/// A table per function, in the order of their times.
+/// Writes a table per function, ordered by time.
 pub(super) fn write(html: &mut String, report: &LinesReport, part: &Part) {
     if report.functions.is_empty() {
         return;
@@ -25,7 +25,8 @@ pub(super) fn write(html: &mut String, report: &LinesReport, part: &Part) {
     }
 }
 
-/// `hottest`: what the line took that took longest, of all functions: the heat of a quick function is none.
+/// Writes the lines of one function. `hottest` is the time in seconds of the slowest line of all
+/// functions, so lines of a fast function show no heat.
 fn write_function(
     html: &mut String,
     function: &FunctionLines,
@@ -94,7 +95,8 @@ fn write_function(
     html.push_str("</table></div></details>\n");
 }
 
-/// A line as it is in the file, but for what would turn the direction of writing around, and its end.
+/// Returns a source line as HTML. Bidirectional control characters are escaped, and a long line is
+/// truncated.
 fn source_line(line: &str) -> String {
     const LONGEST: usize = 400;
     let mut shown = String::new();

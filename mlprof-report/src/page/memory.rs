@@ -1,4 +1,4 @@
-//! What was allocated, and who had it.
+//! HTML of a Memory report: allocations, and the owners of live memory.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::Part;
 use crate::memory::{MemoryReport, MemoryTree, actions_table, tree_table};
 use crate::table::Unit;
 
-/// Everything that a report of memory has.
+/// Writes all parts of a Memory report.
 pub(super) fn write(html: &mut String, report: &MemoryReport, part: &Part) {
     let process = &report.process;
     let bytes = |bytes: i64| Unit::Bytes.write(bytes as f64);

@@ -1,4 +1,4 @@
-//! Memory over time by category, and what was there at the peak.
+//! HTML of memory over time by category, and of the memory at the peak.
 
 use std::fmt::Write;
 
@@ -12,14 +12,15 @@ use crate::table::{Cell, Unit, bytes as sizes, count, share, table, words};
 use crate::tensor::MemoryOverTime;
 use crate::tensor::memory_over_time::PeakMemory;
 
-/// Of the picture, in pixels. There is room above for the mark of the peak and the numbers of steps.
+/// Size of the chart in pixels. The space above the chart holds the peak marker and the step
+/// numbers.
 const WIDTH: f64 = 1100.0;
 const HEIGHT: f64 = 170.0;
 const TOP: f64 = 16.0;
-/// The numbers of more steps would be a grey wall.
+/// Maximum number of steps with a number in the chart. More numbers would overlap.
 const MOST_STEPS: usize = 40;
 
-/// A picture and two tables for each memory.
+/// Writes a chart and two tables for each memory.
 pub(super) fn write(html: &mut String, memory: &[MemoryOverTime], cycles: u64, part: &Part) {
     for (index, memory) in memory.iter().enumerate() {
         let (id, title) = match memory.device {
@@ -29,7 +30,7 @@ pub(super) fn write(html: &mut String, memory: &[MemoryOverTime], cycles: u64, p
             }
         };
         part.heading(html, &id, &title);
-        // Writing into a string cannot fail, here and below.
+        // Writing into a string cannot fail, so these results are ignored.
         let _ = writeln!(html, "<p>{}</p>", explained(memory, cycles, part));
         Picture::of(memory).write(html, index, part);
         write_categories(html, memory, part);
@@ -37,7 +38,8 @@ pub(super) fn write(html: &mut String, memory: &[MemoryOverTime], cycles: u64, p
     }
 }
 
-/// The class of its colour: those of the strip of steps, where the two have to do with each other.
+/// Returns the CSS class of a category's colour. Categories use the colour of the corresponding
+/// part in the step chart.
 fn class_of(category: MemoryCategory) -> &'static str {
     match category {
         MemoryCategory::Input => "p0",
@@ -50,7 +52,8 @@ fn class_of(category: MemoryCategory) -> &'static str {
     }
 }
 
-/// `The most was 12.0 MiB, 1.20 s after …, in step 3: activations 61.2 %, …. The largest part, …`
+/// Returns a summary such as `The most was 12.0 MiB, 1.20 s after …, in step 3: activations 61.2 %,
+/// …. The largest part, …`
 fn explained(memory: &MemoryOverTime, cycles: u64, part: &Part) -> String {
     let peak = &memory.peak;
     let step = peak.step.map_or_else(String::new, |step| format!(", in step {}", grouped(step)));
@@ -97,7 +100,7 @@ fn explained(memory: &MemoryOverTime, cycles: u64, part: &Part) -> String {
     text
 }
 
-/// Who made it, safe in a page.
+/// Returns the op and the module or action that allocated the memory, escaped for HTML.
 fn allocated_by(row: &PeakMemory, part: &Part) -> String {
     let name = |name: &String| text::name(name, part.limits.name);
     match (&row.op, &row.inside) {
@@ -108,7 +111,7 @@ fn allocated_by(row: &PeakMemory, part: &Part) -> String {
     }
 }
 
-/// Where things are in the picture.
+/// Coordinate system of the chart.
 struct Picture<'memory> {
     memory: &'memory MemoryOverTime,
     start: f64,
@@ -152,7 +155,8 @@ impl<'memory> Picture<'memory> {
              aria-label=\"{about}\"><g>",
             duration(self.end - self.start)
         );
-        // From the top: each one covers what is below it of those before.
+        // The areas are drawn from the largest sum to the smallest, so each one covers the lower
+        // part of the previous one.
         for (place, category) in memory.categories.iter().enumerate().rev() {
             let class = class_of(category.category);
             let _ = write!(html, "<path class={class} d=\"{}\"/>", self.area(place));
@@ -167,8 +171,8 @@ impl<'memory> Picture<'memory> {
         );
     }
 
-    /// Down to the ground, up to all categories from the first to this one. A level holds until the next
-    /// moment.
+    /// Returns the SVG path of the area between 0 and the sum of all categories up to `last`. Each
+    /// level holds until the next point in time.
     fn area(&self, last: usize) -> String {
         let categories = &self.memory.categories[..=last];
         let bottom = TOP + HEIGHT;
@@ -188,7 +192,7 @@ impl<'memory> Picture<'memory> {
         path
     }
 
-    /// Where each step begins.
+    /// Draws the start of each step.
     fn write_steps(&self, html: &mut String) {
         if self.memory.steps.len() > MOST_STEPS {
             return;
@@ -304,7 +308,8 @@ mod tests {
                      aten::conv2d in conv&lt;1&gt;: 2.00 KiB for activations. Of 3 recordings this is \
                      the fullest, number 1.";
         assert!(html.contains(words), "{html}");
-        // Half of the way from the left all the way up, then down to a quarter, which parameters are.
+        // In the first half the path is at a quarter of the height, the level of parameters. At the
+        // middle it reaches the full height.
         assert!(html.contains("class=p5 d=\"M0.0 186V143.5H550.0V16.0H1100.0V143.5H1100V186Z\""));
         assert!(html.contains("class=p1 d=\"M0.0 186V143.5H1100V186Z\""), "{html}");
         assert!(html.contains("class=mark d=\"M550.0 15.0l"), "{html}");

@@ -1,13 +1,19 @@
-//! A page: reports as one HTML file that needs nothing else.
+//! HTML page: one self-contained file with all reports.
 //!
-//! All of it is in the file: tables that are whole without scripts, one script that sorts, searches and
-//! groups them and draws icicles, one style sheet, and the values themselves as JSON. The page's policy
-//! allows that script and that style sheet, by their hashes, and no request to anywhere.
+//! The file contains everything that the page needs:
 //!
-//! The script is bundled from `page/` by `cargo xtask page`; the bundle is checked in. It has no library
-//! of charts: d3-flame-graph brings 279 KB, which is as much as a whole page may have, and asks for
-//! styles that the policy forbids; uPlot draws with a script alone, and the strip of steps and memory over
-//! time are to be seen without one, and in print.
+//! - Tables that are complete without scripts.
+//! - One script that sorts, searches and groups them and draws icicle charts.
+//! - One style sheet.
+//! - The values as JSON.
+//!
+//! The page's content security policy allows only this script and this style sheet, identified by
+//! their hashes. It allows no network requests.
+//!
+//! `cargo xtask page` bundles the script from `page/`, and the bundle is part of the repository.
+//! The script uses no chart library. d3-flame-graph adds 279 KB, as much as a whole page may have,
+//! and requires styles that the policy forbids. uPlot draws only with a script, while the step
+//! chart and memory over time must also be visible without one and in print.
 
 mod advanced;
 #[cfg(feature = "comparison")]
@@ -48,17 +54,19 @@ use crate::number::grouped;
 
 const SCRIPT: &str = include_str!("bundle/page.js");
 const STYLE: &str = include_str!("bundle/page.css");
-/// With the hashes of the two.
+/// Content security policy with the hashes of the script and the style sheet.
 const POLICY: &str = include_str!("bundle/policy.txt");
 
-/// No page is larger, in bytes, however long the run, but for what no limit cuts: notes.
+/// Maximum size of a page in bytes, independent of the length of the run. Notes have no limit and
+/// can exceed it.
 pub const LARGEST: usize = 3_000_000;
 
-/// Several reports of one run as one HTML file: kinds, stages, ranks.
+/// Renders several reports of one run as one HTML file. They can be of different kinds, stages and
+/// ranks.
 ///
-/// It has at most [`LARGEST`] bytes; what is left out to get there is counted in the page. Numbers in its
-/// JSON are rounded to six digits. Reports that
-/// have findings in their JSON (an array `findings`) have them on top.
+/// The page has at most [`LARGEST`] bytes, and it counts the data that was left out. Numbers in its
+/// JSON are rounded to six digits. Findings in the reports (JSON array `findings`) appear at the
+/// top.
 ///
 /// ```
 /// use mlprof_core::report::page;
@@ -73,34 +81,35 @@ pub fn html(reports: &[Report]) -> String {
     html_by(reports, &Rules::new())
 }
 
-/// The same, with thresholds of one's own for what is found by looking at several ranks side by side, which stands on
-/// top with the findings that the reports have.
+/// Renders the reports with custom thresholds for the rules that compare ranks. Their findings
+/// appear at the top, together with the findings of the reports.
 pub fn html_by(reports: &[Report], rules: &Rules) -> String {
     with_sections(reports, &[], rules)
 }
 
-/// The same with sections below.
+/// Renders the reports with additional sections below them.
 fn with_sections(reports: &[Report], sections: &[Section], rules: &Rules) -> String {
     let of_ranks = rules.found_in_ranks(reports);
     within_size(|limits| with_limits(reports, sections, &of_ranks, limits))
 }
 
-/// The reports that a page has, as it has them: rounded, and without what it has left out. `None` if it is no page of
-/// reports, or of a version that wrote them in another way.
+/// Returns the reports in a page, rounded and without the data that was left out. Returns `None` if
+/// it is not a page of reports, or if its version uses another format.
 #[cfg(feature = "read")]
 pub fn reports_in(html: &str) -> Option<Vec<Report>> {
     let (_, rest) = html.split_once(REPORTS)?;
     let (json, _) = rest.split_once("</script>")?;
     let mut values = packed::unpacked(serde_json::from_str(json).ok()?)?;
-    // Sections have values there, too.
+    // The list also contains the values of sections, which are not reports.
     values.as_array_mut()?.retain(|value| value["profiler"] != sections::PROFILER);
     serde_json::from_value(values).ok()
 }
 
-/// What stands before the reports, and nowhere else: text has no such tags.
+/// Tag before the reports. It is unique, because tags in text are escaped.
 const REPORTS: &str = "<script type=\"application/json\" id=reports>";
 
-/// The first page of at most [`LARGEST`] bytes, each with half of the one before, or the least that there is.
+/// Returns the first page with at most [`LARGEST`] bytes. Each attempt halves the limits, down to
+/// their minimum.
 fn within_size(page: impl Fn(Limits) -> String) -> String {
     let mut limits = Limits::FIRST;
     loop {
@@ -113,20 +122,21 @@ fn within_size(page: impl Fn(Limits) -> String) -> String {
     }
 }
 
-/// One report's place in the page.
+/// Position of one report in the page, and its limits.
 struct Part {
-    /// Which of the page's reports, from 0.
+    /// Index of the report in the page, from 0.
     index: usize,
     limits: Limits,
 }
 
 impl Part {
-    /// A heading with an anchor. Writing into a string cannot fail, here and below.
+    /// Writes a heading with an anchor. Writing into a string cannot fail, so the results are
+    /// ignored here and below.
     fn heading(&self, html: &mut String, id: &str, title: &str) {
         let _ = writeln!(html, "<h3 id=r{}-{id}>{title}</h3>", self.index);
     }
 
-    /// Room for a chart of one of the report's trees.
+    /// Writes a placeholder for an icicle chart of one of the report's trees.
     fn icicle(&self, html: &mut String, tree: &str, about: &str) {
         let _ = writeln!(
             html,
@@ -190,7 +200,8 @@ fn with_limits(
     html
 }
 
-/// What scripts read of a report: it, and of its table of ops which of its rows each is, and what else is known of them.
+/// Returns the JSON value of a report for the page's script. For the op table it also contains the
+/// indices of the shown rows, and the data that completes these rows.
 fn value(report: &Report, pruned: &mut Report, limits: Limits) -> Value {
     let mut of_table: Vec<(&str, Value)> = Vec::new();
     if let (Report::Tensor(report), Report::Tensor(pruned)) = (report, &mut *pruned) {
@@ -206,7 +217,8 @@ fn value(report: &Report, pruned: &mut Report, limits: Limits) -> Value {
     value
 }
 
-/// Six digits are more than anybody measures, and a third of the text.
+/// Rounds all numbers to six significant digits, which exceeds the measurement precision and
+/// reduces the text to a third.
 fn round(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -221,7 +233,8 @@ fn round(value: &mut Value) {
     }
 }
 
-/// In rows of ops, of which there are many, what is 0, empty or not known is left out: whoever reads them, knows.
+/// Removes fields that are 0, `false`, empty or null from op rows, because there are many rows.
+/// Readers use the same defaults.
 fn leave_out_nothing(report: &mut Value) {
     let rows = report.pointer_mut("/key_averages/rows").and_then(Value::as_array_mut);
     for row in rows.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -238,7 +251,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// `titles`: of the sections to go to.
+/// Writes the head of the page. `titles` are the titles of the sections in the navigation.
 fn write_head(html: &mut String, title: &str, titles: &[String]) {
     let _ = write!(
         html,
@@ -274,8 +287,9 @@ fn write_left_out(html: &mut String, left_out: &LeftOut) {
     );
 }
 
-/// `pruned`: the report as the page has it. Tables are of the whole one, where they sum up.
-/// `same_steps`: the report above, by its place and title, that shows the steps of this one.
+/// Writes one report. `pruned` is the report as reduced for the page. Tables with sums use the
+/// whole report. `same_steps` is the index and title of an earlier report that already shows the
+/// same steps.
 fn write_report(
     html: &mut String,
     report: &Report,

@@ -1,11 +1,11 @@
-//! Actions below those that they were made inside of.
+//! Order of actions by nesting.
 
 use std::collections::HashMap;
 
 use crate::simple::ActionStatistics;
 
-/// The rows with how deep each one stands, what is inside of a row right behind it, and rows beside each
-/// other in the order in which they came. What is inside of something that has no row stands at the top.
+/// Returns the rows with their depth in pre-order. Rows with the same parent keep their order. A
+/// row has depth 0 if its parent has no row.
 pub(super) fn nested<'rows>(
     rows: &[&'rows ActionStatistics],
 ) -> Vec<(usize, &'rows ActionStatistics)> {
@@ -25,7 +25,8 @@ pub(super) fn nested<'rows>(
     }
     let mut is_placed = vec![false; rows.len()];
     let mut ordered = Vec::with_capacity(rows.len());
-    // Threads may have called two actions inside of each other: then neither is below a top.
+    // With several threads, two actions may have called each other. Such rows are not below a
+    // top-level row, so they are added here.
     for top in tops.into_iter().chain(0..rows.len()) {
         let mut next = vec![(0, top)];
         while let Some((depth, place)) = next.pop() {
@@ -79,7 +80,7 @@ mod tests {
             sub_stage: Some(mlprof_events::Stage::Validate),
             ..row(action, inside)
         };
-        // Stages inside the reported one have rows of their own.
+        // Rows of nested stages are separate from rows of the reported stage.
         let rows = [row("step", None), validation("loss", Some("step")), validation("step", None)];
         assert_eq!(order(&rows), [(0, "step"), (0, "step"), (1, "loss")]);
     }

@@ -1,4 +1,4 @@
-//! What the numerics profiler found.
+//! HTML of a Numerics report.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::NumericsReport;
 use crate::number::grouped;
 use crate::numerics::{run_again, tensors_table, whereabouts};
 
-/// What is not finite, what else is wrong, and a row for each place.
+/// Writes the tensors that are not finite, the troubles, and a row for each place.
 pub(super) fn write(html: &mut String, report: &NumericsReport, part: &Part) {
     part.heading(html, "numerics", "Numbers");
     let (recorded, steps) = (grouped(report.recorded_steps), grouped(report.steps));

@@ -1,28 +1,35 @@
-//! Values as a page has them: many objects of one kind stand there as columns, so that the names of their fields, and
-//! what many of them have in common, are written once.
+//! Compact JSON of a page: many objects of one kind are stored as columns. Field names and repeated
+//! values are then written once.
 //!
-//! `[{"name": "mm", "calls": 4}, {"name": "mm", "calls": 7}, …]` becomes
-//! `{"#": 2, "calls": [4, 7], "name": {"=": ["mm"], "@": [0, 0]}}`: `#` is how many there are, and of a column with
-//! few values `=` has each of them once, and `@` which one a row has. Of what a row does not have its column has
-//! `null`. Objects inside of objects are columns inside of columns. `page/src/unpack.ts` is the way back.
+//! `[{"name": "mm", "calls": 4}, {"name": "mm", "calls": 7}, …]` becomes `{"#": 2, "calls": [4, 7],
+//! "name": {"=": ["mm"], "@": [0, 0]}}`.
+//!
+//! - `#` is the number of objects.
+//! - `=` lists the distinct values of a column with few of them. `@` contains the index of each
+//!   row's value.
+//! - A missing field is `null` in its column.
+//! - Nested objects become nested columns.
+//!
+//! `page/src/unpack.ts` reverses the conversion.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 
-/// Fewer objects stand as they are.
+/// Minimum number of objects for columns.
 const LEAST: usize = 4;
-// No report has fields of these names.
+// These names do not occur as fields of a report.
 const COUNT: &str = "#";
 const VALUES: &str = "=";
 const WHICH: &str = "@";
-/// What is nested deeper, or has more parts, is not looked for twice.
+/// Limits on nesting and size, beyond which values are not checked for duplicates.
 const DEEPEST: usize = 3;
 const LARGEST: usize = 64;
 
 type Object = Map<String, Value>;
 
-/// The same, with columns for objects wherever there are many. A field that is `null` is as one that is not there.
+/// Converts arrays of many objects into columns. A field that is `null` is equivalent to a missing
+/// field.
 pub(super) fn packed(value: Value) -> Value {
     match value {
         Value::Array(values) if values.len() >= LEAST && values.iter().all(is_row) => {
@@ -40,7 +47,8 @@ pub(super) fn packed(value: Value) -> Value {
     }
 }
 
-/// An object that has anything: one without would be as one that is not there.
+/// Returns `true` for an object with at least one value that is not null. Any other object could
+/// not be restored.
 fn is_row(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.values().any(|value| !value.is_null()),
@@ -77,7 +85,7 @@ fn column(values: Vec<Value>) -> Value {
     Value::Array(values.into_iter().map(packed).collect())
 }
 
-/// Of how many numbers and texts a value is made; `None` where it is nested deeper.
+/// Returns the number of numbers and texts in a value, or `None` if it is nested too deeply.
 fn parts(value: &Value, deepest: usize) -> Option<usize> {
     let inner: Vec<&Value> = match value {
         Value::Array(values) => values.iter().collect(),
@@ -88,7 +96,7 @@ fn parts(value: &Value, deepest: usize) -> Option<usize> {
     inner.into_iter().try_fold(1, |sum, value| Some(sum + parts(value, deepest)?))
 }
 
-/// Each value once, where that is shorter.
+/// Stores each distinct value once, if this is shorter.
 fn distinct(values: Vec<Value>) -> Value {
     let texts: Vec<String> = values.iter().map(Value::to_string).collect();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -101,7 +109,7 @@ fn distinct(values: Vec<Value>) -> Value {
         });
         which.push(place);
     }
-    // With a comma each; and the two names.
+    // The sum includes a comma for each value and the two names.
     let digits = |place: &usize| place.checked_ilog10().unwrap_or(0) as usize + 2;
     let once = each.iter().map(|index| texts[*index].len() + 1).sum::<usize>();
     let short = once + which.iter().map(digits).sum::<usize>() + 14;
@@ -116,7 +124,7 @@ fn distinct(values: Vec<Value>) -> Value {
     ]))
 }
 
-/// The way back; `None` of what no page has.
+/// Reverses [`packed`]. Returns `None` if the value is not in this format.
 pub(super) fn unpacked(value: Value) -> Option<Value> {
     match value {
         Value::Array(values) => values.into_iter().map(unpacked).collect(),
@@ -173,7 +181,7 @@ mod tests {
         let rows = json!([row("mm", 4), row("mm", 5), row("exp", 6), row("mm", 7), row("mm", 8)]);
         let columns = json!({ "#": 5, "calls": [4, 5, 6, 7, 8],
                               "name": { "=": ["mm", "exp"], "@": [0, 0, 1, 0, 0] } });
-        // So short that names are not worth it.
+        // These names are too short for a list of distinct values.
         let plain =
             json!({ "#": 5, "calls": [4, 5, 6, 7, 8], "name": ["mm", "mm", "exp", "mm", "mm"] });
         assert_eq!(packed(rows.clone()), plain);

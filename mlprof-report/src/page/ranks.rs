@@ -1,4 +1,4 @@
-//! Several ranks of one run side by side.
+//! HTML that compares several ranks of one run.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use crate::simple::SimpleReport;
 use crate::table::{Cell, Table, seconds, words};
 use mlprof_events::Stage;
 
-/// More ranks than these are not shown beside each other.
+/// Maximum number of ranks shown next to each other.
 const RANKS: usize = 16;
 
-/// Simple reports of one stage and of different ranks, where there are several.
+/// Returns groups of at least two Simple reports with the same stage and different ranks.
 pub(super) fn groups(reports: &[Report]) -> Vec<Vec<&SimpleReport>> {
     let mut groups: Vec<(Option<Stage>, Vec<&SimpleReport>)> = Vec::new();
     for report in reports {
@@ -33,8 +33,8 @@ pub(super) fn groups(reports: &[Report]) -> Vec<Vec<&SimpleReport>> {
     groups
 }
 
-/// What of the steps holds all ranks up, and who is slow; nothing where it is not known when ranks wait for each
-/// other.
+/// Writes the exposed time of each part of the steps, and the slow ranks. Writes no HTML if the
+/// time that ranks wait for each other is unknown.
 pub(super) fn write_held_up(html: &mut String, ranks: &[&SimpleReport], part: &Part) {
     let series = ranks.iter().map(|report| (report.header.rank, report.step_series.as_slice()));
     let Some(stages) = stages_of_ranks(series).filter(StageTable::has_waits) else { return };
@@ -48,7 +48,8 @@ pub(super) fn write_held_up(html: &mut String, ranks: &[&SimpleReport], part: &P
     }
 }
 
-/// A row per action, a column per rank, and how far the slowest is behind the fastest.
+/// Writes a table with a row per action and a column per rank. Each row also shows the difference
+/// between the slowest and the fastest rank.
 pub(super) fn write(html: &mut String, ranks: &[&SimpleReport], part: &Part) {
     const TITLES: [&str; RANKS] = [
         "Rank 0", "Rank 1", "Rank 2", "Rank 3", "Rank 4", "Rank 5", "Rank 6", "Rank 7", "Rank 8",
@@ -64,7 +65,7 @@ pub(super) fn write(html: &mut String, ranks: &[&SimpleReport], part: &Part) {
     columns.push(seconds("Slowest − fastest", "Between the ranks").bar());
     columns.push(words("Slowest rank", "Which rank took the longest"));
     let mut table = Table::new(columns);
-    // What takes some rank the longest comes first.
+    // Actions are ordered by the longest time on any rank.
     let mut labels: Vec<(String, f64)> = Vec::new();
     for row in shown.iter().flat_map(|report| &report.actions) {
         let label = row.label();

@@ -1,4 +1,4 @@
-//! What run a report is of: the head of its part of the page.
+//! HTML of the run's properties at the head of a report.
 
 use std::fmt::Write;
 
@@ -7,8 +7,8 @@ use crate::frameworks;
 use crate::number::{bytes, duration, grouped, share};
 use crate::{Machine, MachineDevice, Report, Setting};
 
-/// The titles of a page's reports: with the program where there are several, and with when the
-/// report began, or its number, where that still does not tell two of them apart.
+/// Returns the titles of a page's reports. The program is added if there are several programs. The
+/// start time is added to equal titles, or a number if these are also equal.
 pub(super) fn titles(reports: &[Report]) -> Vec<String> {
     let program = |report: &Report| report.header().program.clone();
     let has_several = reports.iter().any(|report| program(report) != program(&reports[0]));
@@ -31,12 +31,12 @@ pub(super) fn titles(reports: &[Report]) -> Vec<String> {
     titles
 }
 
-/// `Simple · fit`, with the rank where there are several.
+/// Returns a title such as `Simple · fit`, with the rank if there are several.
 pub(super) fn title(report: &Report) -> String {
     let header = report.header();
     let mut title = report.kind().to_owned();
     if let Some(stage) = header.stage {
-        // Writing into a string cannot fail, here and below.
+        // Writing into a string cannot fail, so these results are ignored.
         let _ = write!(title, " · {stage}");
     }
     if let Some(rank) = header.rank_of_several() {
@@ -45,7 +45,7 @@ pub(super) fn title(report: &Report) -> String {
     title
 }
 
-/// The run in a list of facts, and the notes.
+/// Writes the run's properties as a list, and the notes.
 pub(super) fn write(html: &mut String, report: &Report) {
     let header = report.header();
     html.push_str("<dl class=facts>");
@@ -147,7 +147,8 @@ pub(super) fn write(html: &mut String, report: &Report) {
     }
 }
 
-/// `0: NVIDIA H100 80GB HBM3, 79.1 GiB`; without its number where there is but one.
+/// Formats the devices, such as `0: NVIDIA H100 80GB HBM3, 79.1 GiB`. The number is omitted for a
+/// single device.
 fn devices(machine: &Machine) -> String {
     let device = |device: &MachineDevice| {
         let number = match machine.devices.len() {
@@ -159,7 +160,8 @@ fn devices(machine: &Machine) -> String {
     machine.devices.iter().take(16).map(device).collect::<Vec<_>>().join("; ")
 }
 
-/// `Some CPU, 8 cores, 16.0 GiB, linux x86_64`: what is known of it.
+/// Formats the known properties of the machine, such as `Some CPU, 8 cores, 16.0 GiB, linux
+/// x86_64`.
 fn written(machine: &Machine) -> String {
     let cpu = machine.cpu.as_deref().map(|cpu| text::name(cpu, 80));
     let cores = machine.cores.map(|cores| match cores {

@@ -1,4 +1,4 @@
-//! What sampling found.
+//! HTML of sampling results.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use super::text;
 use crate::samples::{ActionSamples, Samples};
 use crate::table::{Unit, count, seconds, share, table, words};
 
-/// Tables per action are many: the first of them are enough, and the JSON has all.
+/// Maximum number of actions with their own table. JSON contains all actions.
 const ACTIONS: usize = 24;
 
-/// The stacks as an icicle, threads, and a table per action.
+/// Writes an icicle chart of the stacks, a table per action, and the threads.
 pub(super) fn write(html: &mut String, samples: &Samples, part: &Part) {
     part.heading(html, "samples", "Samples");
     let _ = write!(

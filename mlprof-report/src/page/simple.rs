@@ -1,4 +1,4 @@
-//! Actions and how long they took.
+//! HTML of a Simple report: actions and their durations.
 
 use std::fmt::Write;
 
@@ -10,11 +10,11 @@ use crate::regions::{self, DeviceRegion, DeviceTime};
 use crate::simple::{ActionStatistics, DurationStatistics, SimpleReport};
 use crate::table::{Cell, bytes, count, markup, number, seconds, share, table, words};
 
-/// Stands in the caption of tables with a column First.
+/// Note in the caption of tables with a column `First`.
 pub(super) const FIRST_APART: &str =
     "Mean to Max: all calls except the first, which stands under First.";
 
-/// Everything that a Simple report has.
+/// Writes all parts of a Simple report.
 pub(super) fn write(html: &mut String, report: &SimpleReport, part: &Part) {
     let wall = report.header.wall_seconds;
     part.heading(html, "actions", "Actions");
@@ -90,7 +90,7 @@ fn write_actions(
     table.sorted_by("Total").nested(is_nested).depths(depths).write(html, part.limits);
 }
 
-/// Writes the device time of actions, for reports whose table of actions has no columns for it.
+/// Writes the device time of actions, for reports without such columns in their table of actions.
 pub(super) fn write_device_times<'rows>(
     html: &mut String,
     actions: impl Iterator<Item = (String, Option<&'rows DeviceTime>)>,
@@ -103,7 +103,7 @@ pub(super) fn write_device_times<'rows>(
     }
 }
 
-/// Writes regions of devices.
+/// Writes the device regions.
 pub(super) fn write_regions(html: &mut String, regions: &[DeviceRegion], part: &Part) {
     if !regions.is_empty() {
         part.heading(html, "regions", "Device regions");
@@ -111,7 +111,7 @@ pub(super) fn write_regions(html: &mut String, regions: &[DeviceRegion], part: &
     }
 }
 
-/// From the shortest to the longest of all calls except the first, by powers.
+/// Logarithmic scale from the shortest to the longest call, without first calls.
 struct Scale {
     least: f64,
     most: f64,
@@ -133,7 +133,8 @@ impl Scale {
         1.0 + if place.is_finite() { (Self::WIDTH - 2.0) * place } else { 0.0 }
     }
 
-    /// A line from the shortest to the longest, a box from the median to the 95th percentile.
+    /// Draws a line from the shortest to the longest call, and a box from the median to the 95th
+    /// percentile.
     fn picture(&self, rest: &DurationStatistics) -> String {
         let [min, p50, p95, max] =
             [rest.min_seconds, rest.p50_seconds, rest.p95_seconds, rest.max_seconds]

@@ -1,4 +1,5 @@
-//! Tables of a page: whole without scripts, and with what a script needs to sort and group them.
+//! HTML tables that are complete without scripts and contain the attributes that the script needs
+//! for sorting and grouping.
 
 use std::fmt::Write;
 
@@ -6,14 +7,14 @@ use super::limits::Limits;
 use super::text;
 use crate::table::{Cell, Column, Merge, Row, Table};
 
-/// The number of colours of bars.
+/// Number of colours of bars.
 pub const COLOURS: usize = 7;
-/// The width of the widest bar of a column of bars, in pixels.
+/// Width of the widest bar in a column, in pixels.
 const BAR: f64 = 160.0;
 
 impl Table {
-    /// Writes the table with as many rows as a page has room for; nothing without rows. Writing
-    /// into a string cannot fail, here and below.
+    /// Writes the table with at most `limits.rows` rows. Writes no HTML without rows. Writing into
+    /// a string cannot fail, so the results are ignored here and below.
     pub(super) fn write(&self, html: &mut String, limits: Limits) {
         if self.rows.is_empty() {
             return;
@@ -59,7 +60,7 @@ impl Table {
         }
     }
 
-    /// Returns the columns that are not blank, and those that a script may fill.
+    /// Returns the columns with content, and the columns that the script may fill.
     fn shown(&self) -> Vec<usize> {
         let is_shown = |place: &usize| {
             let is_empty = || !self.hidden.contains(place) && self.is_blank(*place);
@@ -106,7 +107,7 @@ impl Table {
         let _ = write!(html, ">{title}");
     }
 
-    /// `scale`: the largest number of the column.
+    /// Writes a cell. `scale` is the largest number of the column.
     fn write_cell(&self, html: &mut String, row: &Row, place: usize, scale: f64, limits: Limits) {
         let column = &self.columns[place];
         let words = match &row.cells[place] {
@@ -127,7 +128,8 @@ impl Table {
                     _ => write!(html, "<td class=\"n b{bar}\""),
                 };
                 let (value, text) = (plain(*number), column.unit.write(*number));
-                // Scripts read the text where it says all: of zeros there are many.
+                // The script reads the cell's text if it is exact. Zeros are frequent, so they have
+                // no attribute.
                 if !self.has_numbers_in_report && *number != 0.0 && value != text {
                     let _ = write!(html, " data-v={value}");
                 }
@@ -144,7 +146,7 @@ impl Table {
         };
     }
 
-    /// Returns the rows that there is room for, in their order.
+    /// Returns the rows within the limit, in their order.
     fn kept(&self, most: usize) -> Vec<&Row> {
         let column = self.kept_by.and_then(|title| self.place_of(title));
         let Some(column) = column.filter(|_| self.rows.len() > most) else {
@@ -159,7 +161,7 @@ impl Table {
         rows.into_iter().map(|row| &self.rows[row]).collect()
     }
 
-    /// Returns the sum of the longest bar of a column.
+    /// Returns the sum of the longest bar in a column.
     fn widest(&self, column: usize) -> f64 {
         let sum = |row: &Row| match &row.cells[column] {
             Cell::Bar(parts) => parts.iter().map(|part| part.1).sum(),
@@ -168,7 +170,7 @@ impl Table {
         self.rows.iter().map(sum).fold(0.0, f64::max)
     }
 
-    /// Returns which colours its bars have.
+    /// Returns the colours that the bars use.
     fn colours(&self) -> [bool; COLOURS] {
         let mut colours = [false; COLOURS];
         for cell in self.rows.iter().flat_map(|row| &row.cells) {
@@ -181,7 +183,7 @@ impl Table {
     }
 }
 
-/// Writes the names of the colours that are there.
+/// Writes the legend of the colours in use.
 pub(super) fn write_legend(html: &mut String, legend: &[&str], colours: [bool; COLOURS]) {
     if !colours.contains(&true) {
         return;
@@ -195,7 +197,7 @@ pub(super) fn write_legend(html: &mut String, legend: &[&str], colours: [bool; C
     html.push_str("</p>\n");
 }
 
-/// Returns a bar of its parts, of which one of `widest` has the whole width.
+/// Returns a bar of several parts as SVG. A bar with the sum `widest` has the full width.
 fn bar_of(parts: &[(usize, f64)], widest: f64) -> String {
     let scale = BAR / widest.max(f64::MIN_POSITIVE);
     let mut svg = format!("<svg class=parts width={BAR:.0} height=11 aria-hidden=true>");
@@ -211,15 +213,15 @@ fn bar_of(parts: &[(usize, f64)], widest: f64) -> String {
     svg + "</svg>"
 }
 
-/// The style sheet has a class for so many levels.
+/// Number of nesting levels with a class in the style sheet.
 const DEEPEST: usize = 24;
 
-/// The style sheet has a bar for every second percent.
+/// Returns the number of a bar class. The style sheet has one class for every two percent.
 fn bar(share: f64) -> u32 {
     (share.clamp(0.0, 1.0) * 50.0).round() as u32
 }
 
-/// Six digits, which is what sorting and adding up need.
+/// Formats a number with six digits, which is enough for sorting and summing.
 fn plain(number: f64) -> String {
     if number == number.trunc() && number.abs() < 1e15 {
         return format!("{number:.0}");

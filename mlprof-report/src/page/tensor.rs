@@ -1,4 +1,4 @@
-//! Ops, modules and cycles.
+//! HTML of a Tensor report: ops, modules and cycles.
 
 use super::Part;
 use super::devices;
@@ -13,14 +13,14 @@ use crate::tensor::modules::modules_table;
 use crate::tensor::table::shapes_text;
 use crate::tensor::{KeyAverage, MemoryOverTime, TensorReport};
 
-/// The places of columns that a script may fill.
+/// Indices of the columns that the script may fill.
 const SHAPES: usize = 1;
 const MODULE: usize = 2;
 const PHASE: usize = 3;
 
-/// Everything that a Tensor report has.
+/// Writes all parts of a Tensor report.
 ///
-/// `memory`: that of the report, in as many moments as the page has.
+/// `memory` is the report's memory over time, reduced to the page's number of points.
 pub(super) fn write(
     html: &mut String,
     report: &TensorReport,
@@ -38,7 +38,7 @@ pub(super) fn write(
     write_regions(html, &report.device_regions, part);
 }
 
-/// The rows of the table of ops, at most so many, as it stands at first.
+/// Returns at most `most` rows of the op table in their initial order.
 pub(super) fn shown_rows(report: &TensorReport, most: usize) -> Vec<&KeyAverage> {
     let averages = &report.key_averages;
     let has_device = averages.has_device_time();
@@ -51,11 +51,11 @@ pub(super) fn shown_rows(report: &TensorReport, most: usize) -> Vec<&KeyAverage>
     rows
 }
 
-/// Where each row of that table stands among those that the page's report has kept.
+/// Returns, for each shown row, its index among the rows that the page's report keeps.
 pub(super) fn places_of_shown(report: &TensorReport, most: usize) -> Vec<usize> {
     let shown = shown_rows(report, most);
     let mut places: Vec<usize> = (0..shown.len()).collect();
-    // Those that are kept are the same, in the order in which they stand in the report.
+    // The page keeps the same rows in the order of the report, so the addresses give the indices.
     places.sort_by_key(|place| std::ptr::from_ref(shown[*place]));
     let mut of_shown = vec![0; shown.len()];
     for (place, shown) in places.into_iter().enumerate() {
@@ -138,7 +138,7 @@ fn write_ops(html: &mut String, report: &TensorReport, part: &Part) {
         .write(html, part.limits);
 }
 
-/// FLOPs are known of some ops only.
+/// Returns the FLOPs as a cell. They are known only for some ops.
 fn known(flops: u64) -> Cell {
     Cell::Number((flops > 0).then_some(flops as f64))
 }

@@ -72,7 +72,7 @@ fn advanced(roots: Vec<CallTreeNode>) -> Report {
     })
 }
 
-/// What the page has in its element of JSON.
+/// Returns the values in the page's JSON element.
 fn values(html: &str) -> Value {
     let (_, rest) = html.split_once("id=reports>").expect("the element");
     let (json, _) = rest.split_once("</script>").expect("its end");
@@ -101,7 +101,7 @@ fn names_are_harmless() {
         advanced(vec![node(hostile.to_owned(), 1.0, Vec::new())]),
     ]);
     assert_eq!(html.matches("</script>").count(), 2, "those of the page");
-    // JSON has names as they are, but for what could end its element.
+    // JSON contains unmodified names, except for characters that could end its element.
     let (before, json) = html.split_once("id=reports>").expect("the element");
     assert!(!before.contains("<img") && !before.contains('\u{202e}') && !json.contains("<img"));
     assert_eq!(values(&html)[0]["actions"][0]["action"], hostile);
@@ -117,7 +117,7 @@ fn a_page_is_bounded_and_counts_what_it_leaves_out() {
     let cut = html(&[simple(0, rows(1_500))]);
     assert!(cut.contains("is left out: 500 rows of tables."), "by the limit of rows");
     assert!(cut.contains(">action 1499<") && !cut.contains(">action 7<"), "the largest stay");
-    // Many ranks, each with more than there is room for.
+    // Each of these ranks has more rows than a page can hold.
     let ranks: Vec<_> = (0..12).map(|rank| simple(rank, rows(2_000))).collect();
     let all = html(&ranks);
     assert!(all.len() <= LARGEST, "{}", all.len());
@@ -167,7 +167,8 @@ fn ranks_that_wait_for_each_other_say_who_is_slow() {
     assert!(table.contains("<p>Rank 1 is slow: its own work takes 41.0 ms of a step"), "{table}");
 }
 
-/// What is found by looking at all of them stands with what each of them has, and leads to the slowest.
+/// Checks that the finding from the comparison of ranks appears with those of the reports and links
+/// to the slowest rank.
 #[test]
 fn the_slowest_rank_is_something_to_do_about() {
     let waits = |number: u32, seconds: f64| {
@@ -267,13 +268,13 @@ fn a_device_is_a_bar_of_what_it_did_and_waited_for() {
     assert!(html.contains("key p0\">host late") && !html.contains("key p5\">launch"), "{html}");
 }
 
-/// The reports in the page's JSON, as text.
+/// Returns the page's JSON text.
 fn json_in(html: &str) -> &str {
     let (_, json) = html.split_once("id=reports>").expect("the reports");
     json.split_once("</script>").expect("their end").0
 }
 
-/// Zeros are most of what rows of ops have, in three places of the page.
+/// Checks that zeros, which are most values of op rows, take no space in the page.
 #[test]
 fn what_rows_do_not_have_takes_no_room_and_is_read_back() {
     let row = |index: u64| crate::tensor::KeyAverage {
@@ -289,7 +290,7 @@ fn what_rows_do_not_have_takes_no_room_and_is_read_back() {
     }
     assert_eq!(reports_in(&page), Some(vec![report]));
     assert_eq!(reports_in("<!doctype html>"), None);
-    // Many rows are columns.
+    // Many rows are stored as columns.
     let many = Report::Tensor(crate::findings::samples::recorded((0..30).map(row).collect()));
     let page = html(std::slice::from_ref(&many));
     assert_eq!(json_in(&page).matches("\"self_cpu_seconds\"").count(), 1);
@@ -303,7 +304,7 @@ fn which_steps_are_long_is_decided_once() {
         number,
         count: 1,
         start_seconds: number as f64,
-        // Twenty are long, more than are listed.
+        // Twenty steps are long, which is more than the list shows.
         seconds: if number % 5 == 1 { 0.151 } else { 0.1 },
         ..crate::steps::StepEntry::default()
     };
@@ -338,7 +339,7 @@ fn reports_of_several_programs_are_titled_by_them() {
     assert_eq!(links(&several), ["digits · Simple · fit", "text · Simple · fit", "text · Simple"]);
     let one = [of_program("digits", fit), of_program("digits", None)];
     assert_eq!(links(&one), ["Simple · fit", "Simple"]);
-    // Two runs of one program, and two reports that nothing tells apart.
+    // The list contains two runs of one program and two reports with equal properties.
     let mut later = of_program("digits", fit);
     later.header_mut().started_at += std::time::Duration::from_secs(61);
     let runs = [of_program("digits", fit), of_program("digits", fit), later];
@@ -365,7 +366,7 @@ fn with_steps(seconds: &[f64]) -> Report {
     report
 }
 
-/// As several profilers report them.
+/// Checks that the steps of several profilers of one run appear once.
 #[test]
 fn the_steps_of_a_run_are_shown_once() {
     let steps = [0.5, 0.02, 0.02, 0.2, 0.02];
@@ -380,7 +381,7 @@ fn the_steps_of_a_run_are_shown_once() {
     assert_eq!(html.matches("<figure class=strip").count(), 2, "another run");
 }
 
-/// By the same steps, and the same median, as the finding of uneven steps has.
+/// Checks that the page uses the same steps and the same median as the finding `uneven-steps`.
 #[test]
 fn the_first_step_is_neither_listed_nor_in_the_median() {
     let html = html(&[with_steps(&[0.5, 0.02, 0.02, 0.2, 0.02])]);
@@ -407,7 +408,7 @@ fn hints_stand_apart_from_what_to_do() {
     assert!(!written(&["certain"]).contains("Worth a look"));
 }
 
-/// Of several profilers of one run, as the console has it.
+/// Checks that a finding of several reports appears once, as on the console.
 #[test]
 fn what_several_reports_found_is_told_once_with_links_to_all() {
     let finding = |sentence: &str| serde_json::json!({ "sentence": sentence, "confidence": "likely", "rule": "a" });
@@ -433,7 +434,8 @@ fn flops_that_are_not_known_are_no_0() {
     assert!(html.contains(">512<"), "{html}");
 }
 
-/// The first call took less than the others, so the mean of all is below the shortest of them.
+/// Checks rows with a short first call. The mean of all calls is then below the minimum of the
+/// others.
 #[test]
 fn mean_minimum_and_maximum_are_of_the_same_calls() {
     let mut hidden = action("hidden", 8.12);

@@ -1,10 +1,10 @@
-//! Text that is safe where it stands in a page.
+//! Escaping of text for its position in a page.
 
 use crate::label;
 pub(super) use crate::markup::escape;
 
-/// A name as the tables of text show it, at most so many characters, safe in a page: what turns the
-/// direction of writing around is shown and not obeyed.
+/// Formats a name as in text tables, with at most `longest` characters, and escapes it for HTML.
+/// Bidirectional control characters are made visible and have no effect.
 pub(super) fn name(name: &str, longest: usize) -> String {
     let shown = label::shown(name);
     match shown.char_indices().nth(longest) {
@@ -13,19 +13,19 @@ pub(super) fn name(name: &str, longest: usize) -> String {
     }
 }
 
-/// A sentence on one line.
+/// Formats a sentence on one line.
 pub(super) fn sentence(text: &str) -> String {
     escape(&label::one_line(text))
 }
 
-/// Advice: a sentence that begins with a capital letter, and what stands in backticks as code.
+/// Formats advice as a sentence with an uppercase first letter. Text in backticks becomes code.
 pub(super) fn advice(text: &str) -> String {
     let text = sentence(text);
     let mut letters = text.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
     let text: String = first.chain(letters).collect();
     let parts: Vec<_> = text.split('`').collect();
-    // One that has no other is a backtick.
+    // With an odd number of backticks, the text is left unchanged.
     if parts.len().is_multiple_of(2) {
         return text;
     }
@@ -36,9 +36,9 @@ pub(super) fn advice(text: &str) -> String {
     parts.iter().enumerate().map(part).collect()
 }
 
-/// JSON that stands in a `script` element: no text in it can end the element, or begin a comment.
+/// Escapes JSON for a `script` element, so that no text can end the element or begin a comment.
 pub(super) fn json(json: &str) -> String {
-    // These stand only in strings.
+    // These characters occur only in strings.
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 

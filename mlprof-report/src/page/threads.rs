@@ -1,4 +1,4 @@
-//! What each thread did, and what it waited for.
+//! HTML of the threads: their work and their waiting time.
 
 use super::Part;
 use super::nesting::nested;
@@ -6,7 +6,7 @@ use crate::simple::{ActionStatistics, ThreadStatistics};
 use crate::table::{count, seconds, share, table, words};
 use crate::tensor::RecordedThread;
 
-/// A row per thread, or per name that several have.
+/// Writes a row per thread, or per name that several threads share.
 pub(super) fn write(html: &mut String, threads: &[ThreadStatistics], wall: f64, part: &Part) {
     let mut threads: Vec<_> = threads.iter().map(|thread| (own_seconds(thread), thread)).collect();
     threads.sort_by(|one, other| other.0.total_cmp(&one.0));
@@ -35,7 +35,7 @@ pub(super) fn write(html: &mut String, threads: &[ThreadStatistics], wall: f64, 
     table.sorted_by("In actions").write(html, part.limits);
 }
 
-/// Writes what each thread recorded, of this time in all.
+/// Writes the recorded scopes of each thread. `seconds_of_all` is the total recorded time.
 pub(super) fn write_recorded(
     html: &mut String,
     threads: &[RecordedThread],
@@ -56,7 +56,7 @@ pub(super) fn write_recorded(
     }
 }
 
-/// `worker`, or `worker (3 threads)`.
+/// Returns a title such as `Thread worker`, or `Thread worker (3 threads)`.
 pub(super) fn title(name: &str, threads: u64) -> String {
     let name = crate::label::shown(name);
     if threads > 1 {
@@ -70,7 +70,7 @@ fn own_seconds(thread: &ThreadStatistics) -> f64 {
     thread.actions.iter().map(|row| row.self_seconds).sum()
 }
 
-/// The row whose waiting is least that of a row inside of it.
+/// Returns the row with the longest waiting time, without the waiting time of its nested rows.
 fn waited_most<'rows>(
     nested: &[(usize, &'rows ActionStatistics)],
 ) -> Option<&'rows ActionStatistics> {

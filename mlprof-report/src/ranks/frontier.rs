@@ -1,10 +1,14 @@
-//! How much of a step each stage holds all ranks up, and who it is that does.
+//! Exposed time: how long each stage of a step delays all ranks, and the rank that causes the
+//! delay.
 //!
-//! In each step a rank goes through the same stages, one after the other. When the last rank is through stage
-//! *k*, that is the step's **frontier** there: the largest of the sums of all stages up to *k*. By how much a
-//! stage moves the frontier on is its **exposed time**. It is additive (all stages together are the slowest
-//! rank's step, to the nanosecond), and neither clocks of several machines need agree, nor is a rank that
-//! waits for another one blamed: its waiting moves nothing on. After *StageFrontier*, arXiv 2606.06751.
+//! In each step, every rank runs through the same stages in order. The **frontier** at stage *k* is
+//! the time when the last rank completes stage *k*. It is the largest sum over all stages up to
+//! *k*. The **exposed time** of a stage is the amount by which it advances the frontier.
+//!
+//! The exposed times are additive: their sum is exactly the slowest rank's step, in nanoseconds.
+//! The clocks of several machines need not agree. A rank that waits for another one is not blamed,
+//! because its waiting does not advance the frontier. The method follows *StageFrontier*, arXiv
+//! 2606.06751.
 
 use std::collections::BTreeMap;
 
@@ -13,44 +17,44 @@ use serde::Serialize;
 /// A stage of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Stage {
-    /// What it is called.
+    /// Name of the stage.
     pub name: String,
-    /// Whether ranks wait for each other in it.
+    /// `true` if ranks wait for each other in this stage.
     pub waits_for_others: bool,
 }
 
-/// How long each rank took for each stage of each step, in nanoseconds.
+/// Durations of each stage, per rank and step, in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageTable {
-    /// In the order in which they run.
+    /// Stages in execution order.
     pub stages: Vec<Stage>,
-    /// The numbers of the ranks.
+    /// Numbers of the ranks.
     pub ranks: Vec<u32>,
-    /// The numbers of the steps that all of them have.
+    /// Numbers of the steps that all ranks have.
     pub steps: Vec<u64>,
-    /// Of each step each rank, of each rank each stage.
+    /// Durations in nanoseconds, ordered by step, then rank, then stage.
     durations: Vec<i64>,
 }
 
-/// What a stage is to blame for.
+/// Exposed time of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Exposed {
-    /// Which stage.
+    /// The stage.
     pub stage: Stage,
-    /// By how much it moved the end of steps on, over all of them; never negative.
+    /// Exposed time summed over all steps, in nanoseconds. Never negative.
     pub exposed_ns: i64,
-    /// The rank that was last through it most often, and in how many steps.
+    /// Rank that most often completed the stage last, and the number of these steps.
     pub last: Option<(u32, usize)>,
 }
 
 impl StageTable {
-    /// A table without steps.
+    /// Creates a table without steps.
     pub fn new(stages: Vec<Stage>, ranks: Vec<u32>) -> Self {
         Self { stages, ranks, steps: Vec::new(), durations: Vec::new() }
     }
 
-    /// A table of the steps that all ranks have. Each rank has what its steps took for the stages, by what tells
-    /// steps apart; `number` is the number in that.
+    /// Creates a table of the steps that all ranks have. For each rank, `ranks` contains the
+    /// durations of the stages by step key. `number` returns the step number of a key.
     pub fn of_common_steps<Key: Ord, const STAGES: usize>(
         stages: Vec<Stage>,
         ranks: &BTreeMap<u32, BTreeMap<Key, [i64; STAGES]>>,
@@ -67,8 +71,8 @@ impl StageTable {
         table
     }
 
-    /// Adds a step: of each rank how long it took for each stage. `false`, and nothing is added, if these are
-    /// not as many as there must be.
+    /// Adds a step with the durations of all ranks and stages. Returns `false` and adds no step if
+    /// the number of durations is wrong.
     pub fn push(&mut self, step: u64, durations: &[i64]) -> bool {
         let is_whole = durations.len() == self.ranks.len() * self.stages.len();
         if is_whole {
@@ -78,14 +82,14 @@ impl StageTable {
         is_whole
     }
 
-    /// What a rank took for the stages of a step; both by their places.
+    /// Returns the stage durations of one rank in one step, both given by index.
     pub fn row(&self, step: usize, rank: usize) -> &[i64] {
         let first = (step * self.ranks.len() + rank) * self.stages.len();
         &self.durations[first..first + self.stages.len()]
     }
 
-    /// Whether any rank ever waited for others, as far as is known. Otherwise no rank's own work is
-    /// known.
+    /// Returns `true` if any rank ever waited for others, as far as this is recorded. Otherwise a
+    /// rank's own work is unknown.
     pub fn has_waits(&self) -> bool {
         let waits = self.stages.iter().position(|stage| stage.waits_for_others);
         let ranks = self.ranks.len();
@@ -94,7 +98,8 @@ impl StageTable {
         waits.is_some_and(|waits| places().any(|(step, rank)| self.row(step, rank)[waits] > 0))
     }
 
-    /// What the stages are to blame for, in their order. Together they are [`length`](Self::length).
+    /// Returns the exposed time of each stage, in the order of the stages. Their sum is
+    /// [`length`](Self::length).
     pub fn exposed(&self) -> Vec<Exposed> {
         let mut exposed = vec![0; self.stages.len()];
         let mut times_last = vec![vec![0_usize; self.ranks.len()]; self.stages.len()];
@@ -108,7 +113,7 @@ impl StageTable {
                 let frontier = through.iter().copied().max().unwrap_or(0);
                 exposed[stage] = saturating_sum([exposed[stage], frontier.saturating_sub(before)]);
                 before = frontier;
-                // Who is level with others is not last.
+                // If several ranks complete a stage at the same time, no single rank is last.
                 let mut last = (0..through.len()).filter(|rank| through[*rank] == frontier);
                 if let (Some(rank), None) = (last.next(), last.next()) {
                     times_last[stage][rank] += 1;
@@ -125,7 +130,7 @@ impl StageTable {
         stages.collect()
     }
 
-    /// How long all steps took, each as long as the rank that took longest.
+    /// Returns the duration of all steps in nanoseconds. Each step counts with its slowest rank.
     pub fn length(&self) -> i64 {
         let longest = |step: usize| {
             let ranks = 0..self.ranks.len();
@@ -136,7 +141,7 @@ impl StageTable {
     }
 }
 
-/// The sum of durations. Those of a damaged file may be anything.
+/// Returns the saturating sum of durations. A damaged file may contain arbitrary values.
 pub(super) fn saturating_sum(durations: impl IntoIterator<Item = i64>) -> i64 {
     durations.into_iter().fold(0, i64::saturating_add)
 }
@@ -153,7 +158,8 @@ mod tests {
         ["data", "forward", "backward", "all_reduce", "optimizer"].map(stage).into()
     }
 
-    /// Rank 2 waits 30 ms longer for its data; the others wait for it in `all_reduce`.
+    /// Checks that ranks that wait in `all_reduce` are not blamed for rank 2, which waits 30 ms
+    /// longer for its data.
     #[test]
     fn who_waits_is_not_blamed() {
         let mut table = StageTable::new(stages(), vec![0, 1, 2, 3]);

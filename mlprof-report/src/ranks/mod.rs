@@ -1,4 +1,5 @@
-//! Processes that train together: what of each step holds all of them up, and who it is that does.
+//! Analysis of processes that train together: the stages that delay all ranks in each step, and the
+//! ranks that cause the delays.
 //!
 //! ```
 //! use mlprof_core::report::ranks::{Stage, StageTable, stragglers};

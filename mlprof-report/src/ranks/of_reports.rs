@@ -1,4 +1,4 @@
-//! What each rank took for each part of each step, from the reports of all of them.
+//! Conversion of the step series of several ranks into a table of stage durations.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use super::{Stage, StageTable};
 use crate::Report;
 use crate::steps::{PARTS, StepEntry, StepSeries};
 
-/// In which ranks wait for each other, of the parts that a step has.
+/// Index of the step part in which ranks wait for each other.
 const COLLECTIVES: usize = 3;
 
-/// The stages of a step in the order in which they run: waiting for data, forward, backward, collectives,
-/// optimizer, other.
+/// Returns the stages of a step in execution order: waiting for data, forward, backward,
+/// collectives, optimizer, other.
 ///
 /// ```
 /// let stages = mlprof_core::report::ranks::step_stages();
@@ -25,8 +25,9 @@ pub fn step_stages() -> Vec<Stage> {
     PARTS.into_iter().enumerate().map(stage).collect()
 }
 
-/// The steps that all of these reports have, one report of each rank; what steps share a place share it here.
-/// `None` if no report has any, or there are fewer than two ranks.
+/// Returns the steps that all of these reports have. There is one report per rank, and steps that
+/// share an entry also share it here. Returns `None` if a report has no steps, or if there are
+/// fewer than two ranks.
 ///
 /// ```
 /// use mlprof_core::report::ranks::stages_of_reports;
@@ -36,7 +37,7 @@ pub fn stages_of_reports(reports: &[&Report]) -> Option<StageTable> {
     stages_of_ranks(reports.iter().map(|report| (report.header().rank, report.step_series())))
 }
 
-/// The same of each rank's number and steps.
+/// Returns the same table for rank numbers with their step series.
 pub(crate) fn stages_of_ranks<'steps>(
     all: impl Iterator<Item = (u32, &'steps [StepSeries])>,
 ) -> Option<StageTable> {
@@ -51,10 +52,11 @@ pub(crate) fn stages_of_ranks<'steps>(
     (ranks.len() > 1).then(table)
 }
 
-/// Longest time of a part that is believed, 52 days in nanoseconds. A file may say anything.
+/// Maximum accepted duration of a part, 52 days in nanoseconds. A file may contain arbitrary
+/// values.
 const LONGEST_PART: i64 = 1 << 52;
 
-/// In nanoseconds.
+/// Returns the parts of an entry in nanoseconds.
 fn parts(entry: &StepEntry) -> [i64; PARTS.len()] {
     let nanoseconds = |seconds: f64| (seconds * 1e9).round() as i64;
     PARTS.map(|(_, seconds)| nanoseconds(seconds(entry)).clamp(-LONGEST_PART, LONGEST_PART))

@@ -1,46 +1,51 @@
-//! Ranks that the others wait for, again and again.
+//! Stragglers: ranks that the others regularly wait for.
 //!
-//! Compared is what each rank does itself: without the stages in which ranks wait for each other. A rank is
-//! slow if that takes it, in the middle of its steps, a tenth longer than the rank in the middle, in three
-//! quarters of its steps a twentieth; and, of more than two, if it stands out of how much ranks differ anyway:
-//! 0.6745 · (x − median) / MAD above 3.5, as XProf judges hosts. Of healthy ranks nobody is named.
+//! The comparison uses each rank's own work, without the stages in which ranks wait for each other.
+//! A rank is slow if all of these conditions hold:
+//!
+//! - The median of its steps is at least 10 % longer than that of the median rank.
+//! - At least three quarters of its steps are at least 5 % longer.
+//! - With more than two ranks, it is an outlier: 0.6745 · (x − median) / MAD exceeds 3.5, the
+//!   criterion that XProf applies to hosts.
+//!
+//! Healthy ranks are not reported.
 
 use serde::Serialize;
 
 use super::frontier::{StageTable, saturating_sum};
 use mlprof_events::OrderExt;
 
-/// How much longer a slow rank takes than the one in the middle, at the least.
+/// Minimum relative excess of a slow rank over the median rank.
 const LONGER: f64 = 0.1;
-/// In how many of its steps it must take half of that longer.
+/// Minimum share of steps with at least half of this excess.
 const STEPS: f64 = 0.75;
-/// How far it must stand out of all.
+/// Minimum modified z-score of a slow rank.
 const SCORE: f64 = 3.5;
-/// Number of steps from which ranks are judged.
+/// Minimum number of steps for a verdict.
 pub const FEWEST_STEPS: usize = 3;
 
 /// A rank that others wait for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Straggler {
-    /// Its number.
+    /// Number of the rank.
     pub rank: u32,
-    /// What its own work takes in the middle of its steps.
+    /// Median own work per step, in nanoseconds.
     pub own_ns: i64,
-    /// What that of the rank in the middle takes.
+    /// Median own work per step of the median rank, in nanoseconds.
     pub usual_ns: i64,
-    /// Where it loses the most.
+    /// Stage with the largest excess.
     pub stage: String,
-    /// How much it loses there, in the middle of its steps.
+    /// Median excess in this stage per step, in nanoseconds.
     pub stage_longer_ns: i64,
-    /// By how much all of its steps together exceed what the rank in the middle took for them: what it holds
-    /// the others up, at most.
+    /// Total excess of its steps over the median rank, in nanoseconds. This is the maximum delay
+    /// that it causes for the others.
     pub longer_ns: i64,
 }
 
-/// What each rank did itself.
+/// Own work of each rank.
 struct Own<'table> {
     table: &'table StageTable,
-    /// The places of the stages in which nobody waits for others.
+    /// Indices of the stages without waiting for others.
     stages: Vec<usize>,
 }
 
@@ -50,7 +55,7 @@ impl Own<'_> {
         saturating_sum(self.stages.iter().map(|stage| row[*stage]))
     }
 
-    /// The value in the middle of all ranks in each step; of two the smaller one.
+    /// Returns the lower median over all ranks for each step.
     fn middle(&self, value: impl Fn(usize, usize) -> i64) -> Vec<i64> {
         let ranks = 0..self.table.ranks.len();
         let middle = |step| lower_median(ranks.clone().map(|rank| value(step, rank)).collect());
@@ -58,7 +63,8 @@ impl Own<'_> {
     }
 }
 
-/// Slow ranks, the slowest first; none if all are alike, or there are fewer than two ranks or three steps.
+/// Returns the slow ranks, slowest first. Returns an empty list if the ranks are similar, or with
+/// fewer than two ranks or three steps.
 pub fn stragglers(table: &StageTable) -> Vec<Straggler> {
     let (ranks, steps) = (table.ranks.len(), table.steps.len());
     let stages = 0..table.stages.len();
@@ -83,7 +89,7 @@ pub fn stragglers(table: &StageTable) -> Vec<Straggler> {
             own > usual * (1.0 + LONGER / 2.0)
         };
         let often = (0..steps).filter(is_longer).count() as f64;
-        // Of two there is no telling how much ranks differ anyway.
+        // With two ranks, the normal difference between ranks is unknown.
         let stands_out = ranks < 3 || 0.6745 * longer > SCORE * deviation as f64;
         longer > LONGER * usual as f64 && often >= STEPS * steps as f64 && stands_out
     };
@@ -107,8 +113,8 @@ pub fn stragglers(table: &StageTable) -> Vec<Straggler> {
     slow
 }
 
-/// The stage in which a rank exceeds the one in the middle by the most, and by how much in the middle of its
-/// steps.
+/// Returns the stage with the largest median excess over the median rank, and this excess in
+/// nanoseconds.
 fn where_it_loses(own: &Own<'_>, rank: usize) -> (usize, i64) {
     let longer = |stage: usize| {
         let usual = own.middle(|step, rank| own.table.row(step, rank)[stage]);
@@ -120,13 +126,12 @@ fn where_it_loses(own: &Own<'_>, rank: usize) -> (usize, i64) {
         )
     };
     let stages = own.stages.iter().map(|stage| (*stage, longer(*stage)));
-    // Of several with as much the first one.
+    // Of several stages with the same excess, the first one is chosen.
     let worse = |one: (usize, i64), next: (usize, i64)| if next.1 > one.1 { next } else { one };
     stages.reduce(worse).unwrap_or((0, 0))
 }
 
-/// Returns the value in the middle, of two the smaller one: the yardstick of two ranks is the
-/// faster one, not their mean.
+/// Returns the lower median. With two ranks, the faster one is the reference, and not their mean.
 fn lower_median(mut values: Vec<i64>) -> i64 {
     let Some(last) = values.len().checked_sub(1) else { return 0 };
     *values.select_nth_unstable(last / 2).1
@@ -137,11 +142,11 @@ mod tests {
     use super::*;
     use crate::ranks::frontier::Stage;
 
-    /// Numbers that look like chance, the same each time.
+    /// Pseudorandom numbers with a fixed seed.
     struct Noise(u64);
 
     impl Noise {
-        /// From −1 to 1, the middle more often.
+        /// Returns a number from −1 to 1 with a higher probability near 0.
         fn next(&mut self) -> f64 {
             let mut uniform = || {
                 self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -154,8 +159,8 @@ mod tests {
     const STAGES: [(&str, f64); 4] =
         [("data", 2e6), ("forward", 10e6), ("backward", 20e6), ("optimizer", 3e6)];
 
-    /// Ranks whose stages vary by `spread` from step to step, and wait for each other before the optimizer.
-    /// `factor` is what a rank takes of the usual time of a stage.
+    /// Builds a table in which stages vary by `spread` between steps. Ranks wait for each other
+    /// before the optimizer. `factor` scales the usual time of a stage for each rank.
     fn table(ranks: u32, steps: u64, spread: f64, factor: impl Fn(u32, &str) -> f64) -> StageTable {
         let mut noise = Noise(1);
         let mut stages: Vec<Stage> =
@@ -186,16 +191,16 @@ mod tests {
         for ranks in [2, 3, 8, 1000] {
             assert_eq!(stragglers(&table(ranks, 20, 0.1, |_, _| 1.0)), [], "{ranks} ranks");
         }
-        // Nor who is only a little slower, however steadily.
+        // A rank that is only slightly slower is not reported, even if it is consistently slower.
         let a_little = |rank, _: &str| if rank == 1 { 1.08 } else { 1.0 };
         assert_eq!(stragglers(&table(8, 20, 0.01, a_little)), []);
-        // Nor of steps that vary a lot, nor where there is nothing to compare.
+        // Steps with a large variation, and tables that are too small, also give no straggler.
         assert_eq!(stragglers(&table(4, 50, 0.5, |_, _| 1.0)), []);
         assert_eq!(stragglers(&table(1, 50, 0.1, |_, _| 1.0)), []);
         assert_eq!(stragglers(&table(4, 2, 0.1, |rank, _| 1.0 + f64::from(rank))), []);
     }
 
-    /// 15 % more of everything, by one of two, of eight, and of ten thousand.
+    /// Checks that a rank with 15 % more work in all stages is found among 2, 8 and 10,000 ranks.
     #[test]
     fn a_slow_rank_is_named() {
         for (ranks, slow) in [(2, 1), (8, 3), (10_000, 7_777)] {
@@ -216,11 +221,11 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].rank, found[0].stage.as_str()), (2, "data"));
         assert!((found[0].stage_longer_ns - 6_000_000).abs() < 500_000, "{found:?}");
-        // 6 ms in each of 20 steps, which the others wait.
+        // The rank loses 6 ms in each of 20 steps, and the others wait for it.
         assert!((found[0].longer_ns - 120_000_000).abs() < 10_000_000, "{found:?}");
     }
 
-    /// One slow step in ten is no slow rank.
+    /// Checks that a rank with one slow step in ten is not reported.
     #[test]
     fn who_is_slow_now_and_then_is_not_named() {
         let mut slow_once = table(4, 20, 0.05, |_, _| 1.0);
@@ -232,7 +237,7 @@ mod tests {
         assert_eq!(stragglers(&slow_once), []);
     }
 
-    /// The middle of its steps is slow, and two in five are not.
+    /// Checks that a rank is not reported if its median step is slow but two in five steps are not.
     #[test]
     fn who_is_slow_in_hardly_more_than_half_of_its_steps_is_not_named() {
         let mut now_and_then = table(4, 12, 0.05, |rank, _| if rank == 1 { 1.5 } else { 1.0 });
@@ -245,7 +250,8 @@ mod tests {
         assert_eq!(stragglers(&now_and_then), []);
     }
 
-    /// Machines of eight kinds: the slowest is no further from the middle than others are.
+    /// Checks that no rank is reported if all ranks differ. The slowest is not further from the
+    /// median than others.
     #[test]
     fn where_all_ranks_differ_the_last_one_is_not_named() {
         let found = stragglers(&table(8, 20, 0.01, |rank, _| 1.0 + 0.05 * f64::from(rank)));

@@ -1,4 +1,4 @@
-//! What holds ranks up, for a console.
+//! Text about delays between ranks, for the console.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use crate::label;
 use crate::number::{duration, grouped};
 use crate::table::{Table, seconds, share, table, words};
 
-/// Ranks that are named one by one.
+/// Maximum number of ranks that are named.
 const NAMED: usize = 10;
 
-/// Returns a table of the stages of so many steps, and sentences on each rank that others wait for.
+/// Returns a table of the stages of `steps` steps, and sentences about each slow rank.
 pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> String {
     let table = stages_table(steps, exposed);
     let mut text = format!("\n{}\n{}", table.heading(None), table.text(usize::MAX));
@@ -21,7 +21,7 @@ pub fn held_up(steps: u64, exposed: &[Exposed], stragglers: &[Straggler]) -> Str
     text + &slow_ranks(stragglers)
 }
 
-/// Returns a table of the stages of so many steps.
+/// Returns a table of the stages of `steps` steps.
 pub fn stages_table(steps: u64, exposed: &[Exposed]) -> Table {
     let caption = format!(
         "What holds up the {} that all of them have, in the order in which stages run",
@@ -42,7 +42,7 @@ pub fn stages_table(steps: u64, exposed: &[Exposed]) -> Table {
     table.as_described()
 }
 
-/// Returns two sentences on each rank that others wait for.
+/// Returns two sentences about each slow rank.
 pub fn slow_ranks(stragglers: &[Straggler]) -> String {
     let mut text = String::new();
     for slow in stragglers.iter().take(NAMED) {
@@ -54,7 +54,7 @@ pub fn slow_ranks(stragglers: &[Straggler]) -> String {
     text
 }
 
-/// Who is slow, and where it loses.
+/// Returns two sentences about a slow rank and the stage in which it loses time.
 pub fn slow_in_words(slow: &Straggler) -> [String; 2] {
     let Straggler { rank, own_ns, usual_ns, stage, stage_longer_ns, longer_ns } = slow;
     [
@@ -71,7 +71,7 @@ pub fn slow_in_words(slow: &Straggler) -> [String; 2] {
     ]
 }
 
-/// `ranks 3, 5, 7`.
+/// Lists rank numbers: `ranks 3, 5, 7`.
 pub fn numbers(ranks: &[u32]) -> String {
     let word = if ranks.len() == 1 { "rank" } else { "ranks" };
     format!("{word} {}", label::first_of(ranks.iter().map(u32::to_string), NAMED))

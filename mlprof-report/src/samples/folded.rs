@@ -1,4 +1,4 @@
-//! The stacks of samples as lines, which flame graphs are drawn from.
+//! Folded stacks of the samples, for drawing flame graphs.
 
 use std::collections::HashMap;
 use std::iter::successors;
@@ -8,24 +8,26 @@ use crate::samples::{Samples, StackNode};
 use mlprof_events::OrderExt;
 
 impl Samples {
-    /// The stacks of work as lines of `action;function;function ticks`, outermost first, in
-    /// alphabetical order: what `flamegraph.pl`, inferno and speedscope read.
+    /// Returns the working stacks in the format of `flamegraph.pl`, inferno and speedscope. Each
+    /// line has the form `action;function;function ticks`, outermost frame first. The lines are in
+    /// alphabetical order.
     ///
-    /// Every frame stands in the lines of all stacks below it. They have the
-    /// [limits](crate::folded) of flame graphs: what is further inside is one frame, [`CUT`], with all
-    /// ticks of what it stands for.
+    /// Each frame appears in the lines of all stacks below it. The [limits](crate::folded) of flame
+    /// graphs apply. Frames beyond the limits are replaced by one frame, [`CUT`], with all of their
+    /// ticks.
     pub fn folded_stacks(&self) -> Vec<String> {
         self.folded(|node| node.working_ticks)
     }
 
-    /// The same of waiting, within the same limits: who waited where, and for whom.
+    /// Returns the waiting stacks in the same format and with the same limits. They show the
+    /// waiting functions and their callers.
     pub fn folded_waiting(&self) -> Vec<String> {
         self.folded(|node| node.waiting_ticks)
     }
 
     fn folded(&self, ticks: impl Fn(&StackNode) -> u64) -> Vec<String> {
         let mut folded = Folded::default();
-        // Where in it each node is.
+        // Index of each node's stack in `folded`.
         let mut places: Vec<usize> = Vec::with_capacity(self.stacks.len());
         for node in &self.stacks {
             let above = node.parent.and_then(|parent| places.get(parent as usize)).copied();
@@ -37,16 +39,16 @@ impl Samples {
     }
 }
 
-/// Stacks that become lines, within the limits of flame graphs.
+/// Folded stacks within the limits of flame graphs.
 #[derive(Default)]
 struct Folded {
     stacks: Vec<FoldedStack>,
-    /// What is cut below a stack, or below none.
+    /// Stacks that replace truncated frames, by the stack above them or by `None` at the top.
     cuts: HashMap<Option<usize>, usize>,
     room: Room,
 }
 
-/// By its innermost frame; the others are its parent's.
+/// A stack with its innermost frame. Its parent contains the other frames.
 struct FoldedStack {
     parent: Option<usize>,
     frame: String,
@@ -55,7 +57,8 @@ struct FoldedStack {
 }
 
 impl Folded {
-    /// The stack of a frame below another one, or the one that stands for all that is cut there.
+    /// Returns the stack of a frame below another stack, or the stack that replaces truncated
+    /// frames there.
     fn below(&mut self, above: Option<usize>, frame: impl FnOnce() -> String) -> usize {
         let around = above.map(|above| &self.stacks[above]);
         if let Some(above) = above.filter(|_| around.is_some_and(|around| around.frame == CUT)) {
@@ -79,7 +82,7 @@ impl Folded {
         self.stacks.len() - 1
     }
 
-    /// In alphabetical order, those without ticks left out.
+    /// Returns the lines in alphabetical order, without stacks that have no ticks.
     fn lines(&self) -> Vec<String> {
         let line = |stack: &FoldedStack| {
             let parent = |stack: &&FoldedStack| self.stacks.get(stack.parent?);

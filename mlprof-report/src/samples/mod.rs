@@ -1,4 +1,4 @@
-//! What sampling found: per action, how its time is shared among all functions, estimated.
+//! Sampling results: estimated shares of all functions in the time of each action.
 
 pub(crate) mod folded;
 pub(crate) mod waits;
@@ -9,18 +9,18 @@ use super::{Overhead, ReportHeader, SCHEMA_VERSION, Units};
 use crate::missing::Missing;
 use mlprof_events::{RunContext, UtcTime};
 
-/// The report of a `sampler::Sampler` that runs on its own.
+/// Report of a standalone `sampler::Sampler`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SamplesReport {
-    /// Which run; wall time.
+    /// Run and wall time.
     pub header: ReportHeader,
-    /// The numbers.
+    /// The sampling results.
     pub samples: Samples,
 }
 
 impl SamplesReport {
-    /// Of a sampler that started at this time.
+    /// Creates the report of a sampler that started at the given time.
     pub fn new(samples: Samples, started_at: UtcTime, run: &RunContext) -> Self {
         let header = ReportHeader {
             schema_version: SCHEMA_VERSION,
@@ -43,56 +43,58 @@ impl SamplesReport {
     }
 }
 
-/// What sampling found, as an estimate.
+/// Sampling results, which are estimates.
 ///
-/// A *tick* is one expiry of a thread's timer. A thread that cannot be interrupted when it comes (it
-/// is ready but has no processor, or waits for a disk) is *stalled*; its ticks count where it goes on.
+/// A *tick* is one expiry of a thread's timer. A thread is *stalled* if it cannot be interrupted at
+/// that time. It is then ready without a processor, or waits for a disk. Its ticks count at the
+/// point where it continues.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Samples {
-    /// The rate that was asked for, in hertz.
+    /// Requested sampling rate in hertz.
     pub asked_hz: f64,
-    /// `asked_hz` times the part of all ticks that were sampled each on its own.
+    /// Effective sampling rate in hertz: `asked_hz` times the share of ticks with a sample of their
+    /// own.
     pub reached_hz: f64,
-    /// How long was sampled, in seconds.
+    /// Duration of the sampling in seconds.
     pub seconds: f64,
-    /// What one tick stands for, in seconds of one thread.
+    /// Thread time that one tick represents, in seconds.
     pub seconds_per_tick: f64,
-    /// How many samples were taken.
+    /// Number of samples taken.
     pub samples: u64,
-    /// Ticks for which there was no room in a thread's buffer.
+    /// Number of ticks that were dropped because a thread's buffer was full.
     pub dropped_ticks: u64,
-    /// The time that the signal handlers took, in seconds of all threads; the system's own part of a
-    /// signal, which is larger, is not in it.
+    /// Time spent in the signal handlers, in seconds, summed over all threads. The larger cost of
+    /// signals in the operating system is not included.
     pub handler_seconds: f64,
-    /// Processor time of the whole process while it was sampled, in seconds.
+    /// CPU time of the whole process during the sampling, in seconds.
     pub processor_seconds: f64,
-    /// The part of it that passed unseen between the end of a long wait and the next look at
-    /// its thread, in seconds.
+    /// CPU time that was not sampled, in seconds. It passed between the end of a long wait and the
+    /// next check of the thread.
     pub unsampled_processor_seconds: f64,
-    /// One table per action, all threads together, the most work first; samples outside of any
-    /// action have one of their own.
+    /// One table per action, summed over all threads, in descending order of work. Samples outside
+    /// of any action have their own table.
     pub actions: Vec<ActionSamples>,
-    /// What each thread did; threads of one name are one entry.
+    /// Ticks of each thread. Threads with the same name share one entry.
     pub threads: Vec<ThreadSamples>,
-    /// The functions that tables and stacks refer to.
+    /// Functions that tables and stacks refer to by index.
     pub functions: Vec<SampledCode>,
-    /// A tree: parents stand before what is below them.
+    /// Stack tree as a list, in which parents come before their children.
     pub stacks: Vec<StackNode>,
-    /// What a reader of the numbers must know.
+    /// Notes that are needed to interpret the numbers.
     pub notes: Vec<String>,
 }
 
 impl Samples {
-    /// Of a process that has only a copy of a sampler.
+    /// Creates the result for a forked process, which only has a copy of a sampler.
     pub fn of_forked_child() -> Self {
         Self::of_nothing("this process was forked from one that was sampled, and is not itself")
     }
 
-    /// Why there are none, if that is so.
+    /// Returns the reason for missing samples, or `None` if there are samples.
     pub fn missing(&self) -> Option<Missing> {
         match self.notes.first() {
-            // Its only note says why.
+            // A sampler that did not run has a single note with the reason.
             Some(reason) if self.asked_hz == 0.0 => Some(Missing::Sampler(reason.clone())),
             _ if self.samples == 0 => Some(Missing::Samples {
                 hz: self.asked_hz as u64,
@@ -102,17 +104,17 @@ impl Samples {
         }
     }
 
-    /// Of a sampler that does not run.
+    /// Creates the result of a sampler that does not run.
     pub fn of_nothing(reason: impl Into<String>) -> Self {
         Self { notes: vec![reason.into()], ..Self::default() }
     }
 
-    /// The function of a table's row.
+    /// Returns the function of a table row.
     pub fn function(&self, row: &SampledFunction) -> Option<&SampledCode> {
         self.functions.get(row.function as usize)
     }
 
-    /// Work of all threads, in seconds.
+    /// Returns the estimated work of all threads, in seconds.
     pub fn working_seconds(&self) -> f64 {
         let ticks: u64 = self.threads.iter().map(|thread| thread.working_ticks).sum();
         ticks as f64 * self.seconds_per_tick
@@ -129,46 +131,46 @@ impl Samples {
     }
 }
 
-/// How many samples, and how many ticks they stand for.
+/// Number of samples, and the ticks that they represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SampleCounts {
-    /// Samples of work.
+    /// Number of working samples.
     pub samples: u64,
-    /// Ticks of work, on a processor.
+    /// Ticks of work on a processor.
     pub working_ticks: u64,
-    /// Ticks of waiting: asleep in a system call.
+    /// Ticks of waiting, asleep in a system call.
     pub waiting_ticks: u64,
-    /// Ticks at which the thread was ready but had no processor, or waited for a disk.
+    /// Ticks in which the thread was stalled: ready without a processor, or waiting for a disk.
     pub stalled_ticks: u64,
 }
 
-/// What was sampled while an action was open, on the threads that had it open.
+/// Samples taken while an action was open, on the threads that had it open.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionSamples {
-    /// The action's name.
+    /// Name of the action.
     pub action: String,
-    /// The stage inside the reported one that it belongs to, if any.
+    /// Nested stage that the action belongs to, if any.
     pub sub_stage: Option<mlprof_events::Stage>,
-    /// All samples, with those of actions inside.
+    /// Counts of all samples, including those of nested actions.
     pub all: SampleCounts,
-    /// The squares of the working ticks of each sample, added up.
+    /// Sum of the squared working ticks of the samples.
     pub squared_ticks: u64,
-    /// One row per function, the most work in the function itself first.
+    /// One row per function, in descending order of self work.
     pub functions: Vec<SampledFunction>,
 }
 
 impl ActionSamples {
-    /// The name as reports show it.
+    /// Returns the name with its nested stage, as reports show it.
     pub fn label(&self) -> String {
         super::label::with_stage(self.sub_stage, &self.action)
     }
 
-    /// The part of the action's work that `counts` is, 0 to 1, and its standard error.
+    /// Returns the share of `counts` in the action's work, 0 to 1, and its standard error.
     ///
-    /// The error is that of so many independent samples, √(p (1 − p) / n), where samples that stand
-    /// for several ticks (at rates that the handler cannot keep up with) make n smaller.
+    /// The error is that of n independent samples: √(p (1 − p) / n). Samples that represent several
+    /// ticks reduce the effective n. They occur at rates that the signal handler cannot sustain.
     pub fn share(&self, counts: &SampleCounts) -> (f64, f64) {
         if self.all.working_ticks == 0 {
             return (0.0, 0.0);
@@ -179,7 +181,7 @@ impl ActionSamples {
     }
 }
 
-/// One function's part of an action.
+/// Samples of one function in an action.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SampledFunction {
@@ -188,57 +190,57 @@ pub struct SampledFunction {
     /// Samples of the function itself.
     #[serde(rename = "self")]
     pub own: SampleCounts,
-    /// Samples of the function and of what it called.
+    /// Samples of the function and its callees.
     pub total: SampleCounts,
 }
 
-/// A function that was sampled, as debug information or a symbol table knows it.
+/// A sampled function, as described by debug information or a symbol table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SampledCode {
-    /// Its name, demangled; `library+0x123`, an address in the file, if there is none.
+    /// Demangled name. Without a name, it is `library+0x123`, an address in the file.
     pub name: String,
-    /// The file name of the program or shared library; empty if it is in none.
+    /// File name of the program or shared library. Empty if the function is in neither.
     pub library: String,
-    /// The source file, if debug information says so.
+    /// Source file, if debug information contains it.
     pub file: Option<String>,
-    /// The line of it that was sampled most.
+    /// Most frequently sampled line of the source file.
     pub line: Option<u32>,
 }
 
-/// What the threads of one name did.
+/// Ticks of the threads with one name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ThreadSamples {
-    /// The name as the operating system keeps it, 15 bytes; `main` for the first thread.
+    /// Name as stored by the operating system, up to 15 bytes. `main` for the first thread.
     pub thread: String,
-    /// How many threads of this name there were.
+    /// Number of threads with this name.
     pub threads: u64,
     /// Ticks of work.
     pub working_ticks: u64,
     /// Ticks of waiting.
     pub waiting_ticks: u64,
-    /// Ticks of standing ready without a processor, or waiting for a disk.
+    /// Ticks in which the threads were ready without a processor, or waited for a disk.
     pub stalled_ticks: u64,
 }
 
-/// A place in the tree of stacks: an action, or a function below.
+/// Node of the stack tree: an action, or a function below it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StackNode {
-    /// The node above, as an index.
+    /// Index of the parent node. `None` for a root.
     pub parent: Option<u32>,
-    /// The action, if it is one.
+    /// Name of the action, if the node is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// The stage that the action belongs to, inside the reported one.
+    /// Nested stage that the action belongs to, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_stage: Option<mlprof_events::Stage>,
-    /// The function, as an index into [`Samples::functions`].
+    /// Index of the function in [`Samples::functions`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<u32>,
-    /// Ticks of work in itself.
+    /// Ticks of work in the node itself.
     pub working_ticks: u64,
-    /// Ticks of waiting in itself.
+    /// Ticks of waiting in the node itself.
     pub waiting_ticks: u64,
 }

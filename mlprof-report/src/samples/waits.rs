@@ -1,7 +1,8 @@
-//! Where threads waited: the function of the program that waits, and what it called for that.
+//! Attribution of waiting time to functions of the program and the calls in which they wait.
 //!
-//! The innermost function of a thread that waits is always the same few of the C library's. Who
-//! waits is the innermost one that is neither of that nor of Rust's standard library.
+//! The innermost function of a waiting thread is nearly always one of a few functions of the C
+//! library. The wait is therefore attributed to the innermost function outside of the C library and
+//! Rust's standard library.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -9,22 +10,22 @@ use std::collections::{HashMap, HashSet};
 use crate::samples::{ActionSamples, SampledCode, Samples};
 use mlprof_events::OrderExt;
 
-/// Waits of one function.
+/// Waiting time of one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waits {
-    /// Who waits, as an index into [`Samples::functions`].
+    /// Waiting function of the program, as an index into [`Samples::functions`].
     pub(crate) function: u32,
-    /// What it waits in: the innermost function.
+    /// Innermost function, in which the thread waits, as an index into [`Samples::functions`].
     pub(crate) inside: u32,
     pub(crate) ticks: u64,
 }
 
-/// Those of an action, the longest first.
+/// Returns the waits of an action, longest first.
 pub(crate) fn of_action(samples: &Samples, action: &ActionSamples) -> Vec<Waits> {
     of_action_where(samples, action, |_way_up| true)
 }
 
-/// Those inside functions of such names only.
+/// Returns the waits of an action inside functions with names that `is_such` accepts.
 pub(crate) fn of_action_inside(
     samples: &Samples,
     action: &ActionSamples,
@@ -36,7 +37,8 @@ pub(crate) fn of_action_inside(
     of_action_where(samples, action, |way_up| way_up.iter().any(is_inside))
 }
 
-/// Those of stacks that `is_wanted` says so of: it gets their functions, the innermost first.
+/// Returns the waits of stacks for which `is_wanted` returns `true`. Its argument contains the
+/// functions of a stack, innermost first.
 fn of_action_where(
     samples: &Samples,
     action: &ActionSamples,
@@ -67,7 +69,8 @@ fn of_action_where(
     all
 }
 
-/// The places below the action. Parents stand before what is below them.
+/// Returns the indices of the action's nodes and their descendants. Parents come before their
+/// children.
 fn in_action(samples: &Samples, action: &ActionSamples) -> HashSet<u32> {
     let mut inside = HashSet::new();
     for (index, node) in samples.stacks.iter().enumerate() {
@@ -87,7 +90,8 @@ fn is_of_the_program(code: &SampledCode) -> bool {
     let name = code.name.trim_start_matches(['<', '&', '(', '*']);
     let is_system = SYSTEM.iter().any(|library| code.library.starts_with(library));
     let is_unknown = code.library.is_empty();
-    // Where debug information has lines only, names come without their paths.
+    // If debug information contains only lines, names have no paths. The file then identifies the
+    // standard library.
     let is_standard_file = code
         .file
         .as_ref()
@@ -154,7 +158,7 @@ mod tests {
             functions: Vec::new(),
         };
         let waits = |function, inside, ticks| Waits { function, inside, ticks };
-        // What is nobody's is the C library's own.
+        // A wait without a function of the program is attributed to the C library.
         let expected = [waits(4, 3, 8), waits(0, 3, 6), waits(3, 3, 2)];
         assert_eq!(of_action(&samples, &step), expected);
     }

@@ -1,4 +1,4 @@
-//! Tables of what the operating system counted: CPU time, and bytes read and written.
+//! Tables of operating system counters: CPU time, and bytes read and written.
 
 use std::fmt::Write;
 
@@ -8,19 +8,20 @@ use crate::simple::{ActionStatistics, CpuStatistics, IoStatistics};
 use crate::table::Grid;
 use mlprof_events::OrderExt;
 
-/// What stands below the table of CPU time. Writing into a string cannot fail, here and below.
+/// Legend below the table of CPU time. Writing into a string cannot fail, so the results below are
+/// ignored.
 pub(crate) const CPU_LEGEND: &str = "\
 With the actions inside. CPU: of the thread that ran the action; waiting: the rest of the time, for \
 devices, files,\nlocks, other threads or a core. Process: CPU time of all threads meanwhile, and so \
 many cores it kept busy; of actions\nthat run side by side each has the other's in it. Yielded: how \
 often the thread gave its core away to wait; preempted:\nhow often it was taken from it.\n";
 
-/// What stands below the table of bytes.
+/// Legend below the table of bytes.
 pub(crate) const IO_LEGEND: &str = "\
 With the actions inside. Read: by calls; only what the page cache did not have came from storage.\n";
 
-/// CPU time, if it was measured. `is_sorted`: in the order of the rows, not the longest first. Says
-/// whether there is a table.
+/// Appends the table of CPU time, if it was measured. With `is_sorted`, the rows keep their order,
+/// otherwise they are ordered by total time. Returns `true` if there is a table.
 pub(crate) fn paint_cpu(
     text: &mut String,
     rows: &[&ActionStatistics],
@@ -66,8 +67,9 @@ pub(crate) fn paint_cpu(
     true
 }
 
-/// Bytes, if they were measured: actions that read or wrote any. `is_sorted`: in the order of the
-/// rows, not the most first. Says whether there is a table.
+/// Appends the table of bytes, if they were measured. Only actions that read or wrote have a row.
+/// With `is_sorted`, the rows keep their order, otherwise they are ordered by bytes. Returns `true`
+/// if there is a table.
 pub(crate) fn paint_io(
     text: &mut String,
     rows: &[&ActionStatistics],

@@ -1,9 +1,9 @@
-//! The richer layout of the Simple report: self time, the first call apart from the others, the
-//! spread of the others, every thread on its own, and where they were measured CPU time and bytes
-//! read and written.
+//! Detailed layout of the Simple report. It contains self time, the first call, the distribution of
+//! the other calls, and a table per thread. If they were measured, it also contains CPU time and
+//! bytes read and written.
 //!
-//! The rows of start-up, which belongs to no thread and is not in the wall time, are a line at the
-//! top.
+//! Start-up rows, which belong to no thread and are not part of the wall time, are shown as a line
+//! at the top.
 
 use std::fmt::Write;
 
@@ -19,21 +19,23 @@ use crate::simple::{ActionStatistics, SimpleReport, ThreadStatistics};
 use crate::table::Grid;
 use mlprof_events::OrderExt;
 
-/// So many threads get a table of their own; the others are counted. JSON has them all.
+/// Maximum number of threads with their own table. The others are counted, and JSON contains all of
+/// them.
 const THREADS_SHOWN: usize = 16;
 
-/// The report. Rows stand in the order of their self time, which adds up: to the wall time for a
-/// thread that was never outside of an action.
+/// Renders the report, ordered by self time. Self times add up to the wall time for a thread that
+/// was always inside an action.
 pub fn paint(report: &SimpleReport) -> String {
     paint_rows(report, &Rows::default())
 }
 
-/// The report for the console: without the rows below 0.1 % of the wall time, which a line counts.
+/// Renders the report for the console. It hides rows below 0.1 % of the wall time, and a line
+/// counts them.
 pub fn paint_on_console(report: &SimpleReport) -> String {
     paint_selection(report, &Selection::on_console(&report.header))
 }
 
-/// The report with some of its rows, or in another order.
+/// Renders the report with selected rows or in another order.
 pub fn paint_rows(report: &SimpleReport, rows: &Rows<'_>) -> String {
     paint_selection(report, &rows.into())
 }
@@ -89,7 +91,8 @@ fn heading(report: &SimpleReport) -> String {
     format!("{}{rank}\n\n", title(header))
 }
 
-/// Where the wall time went, and what measuring cost. Writing into a string cannot fail.
+/// Appends the distribution of the wall time and the measurement overhead. Writing into a string
+/// cannot fail, so the results are ignored.
 fn paint_summary(text: &mut String, report: &SimpleReport, main: Option<&ThreadStatistics>) {
     let header = &report.header;
     let wall = header.wall_seconds;
@@ -137,14 +140,14 @@ fn paint_summary(text: &mut String, report: &SimpleReport, main: Option<&ThreadS
     append_data_waiting(text, report);
 }
 
-/// Says which actions are shown.
+/// Appends the table of actions and returns the shown actions.
 fn paint_actions<'rows>(
     text: &mut String,
     actions: &[&'rows ActionStatistics],
     wall: f64,
     rows: &Selection<'_>,
 ) -> Vec<&'rows ActionStatistics> {
-    // Rows stand by their self time, which open calls do not have yet.
+    // Rows are ordered by self time. Open calls have no self time yet, so they are ignored.
     let shown = rows.select(actions.iter().copied(), RowKey::SelfTime, &Running::default());
     let mut table = Grid::new([
         "Calls", "Total", "Self", "Self %", "First", "Mean", "Min", "p50", "p95", "Max", "Action",
@@ -168,7 +171,7 @@ fn paint_actions<'rows>(
     shown
 }
 
-/// What the operating system counted, with legends.
+/// Appends the operating system counters with their legends.
 fn paint_counters(text: &mut String, shown: &[&ActionStatistics], all: &str, rows: &Selection<'_>) {
     let is_sorted = rows.rows.sort_by.is_some();
     if paint_cpu(text, shown, all, is_sorted) {
@@ -199,7 +202,7 @@ fn action_cells(row: &ActionStatistics, wall: f64) -> [String; 11] {
     ]
 }
 
-/// A share without the sign that stands in the header.
+/// Formats a share without the percent sign, which is in the header.
 fn percent_cell(part: f64, whole: f64) -> String {
     share(part, whole).trim_end_matches(" %").to_owned()
 }
@@ -243,7 +246,8 @@ fn paint_threads(
     }
 }
 
-/// The main thread first (the one of that name, else the busiest), then by self time.
+/// Returns the threads by self time, with the main thread first. The main thread is the one named
+/// `main`.
 fn threads_by_weight(report: &SimpleReport) -> Vec<&ThreadStatistics> {
     let mut threads: Vec<_> = report.threads.iter().collect();
     threads.order_by(|a, b| {
@@ -255,6 +259,6 @@ fn threads_by_weight(report: &SimpleReport) -> Vec<&ThreadStatistics> {
 }
 
 fn self_seconds<'rows>(actions: impl IntoIterator<Item = &'rows ActionStatistics>) -> f64 {
-    // Not `sum()`, which makes -0 of nothing.
+    // `sum()` would return -0 for an empty list.
     actions.into_iter().fold(0.0, |sum, row| sum + row.self_seconds)
 }

@@ -1,13 +1,20 @@
-//! The Simple report as Lightning prints it, byte for byte.
+//! Simple report in the format of Lightning, byte for byte.
 //!
-//! Differences, each only where Lightning has nothing to say: control characters in a name are
-//! escaped and names are cut at 200 characters, rows of the sanity check carry the prefix
-//! `[SanityCheck]`, start-up has no percentage of a wall time that it is not part of, nor have the
-//! rows `… [device]`, whose times are the device's and stand below those of the host. Two columns of
-//! device time stand behind Lightning's where it was measured (`measure_devices`). Below the
-//! table stand, where there are any: what nested rows mean and the largest self times, how long
-//! training waited for data, the actions that are still running and the notes. A row whose action
-//! is still running is sorted as if it had ended.
+//! The output differs from Lightning only in cases that Lightning does not have:
+//!
+//! - Control characters in names are escaped, and names are truncated to 200 characters.
+//! - Rows of the sanity check have the prefix `[SanityCheck]`.
+//! - Start-up rows have no percentage, because they are not part of the wall time.
+//! - Rows `… [device]` with device times are below the rows of the host, and also have no
+//!   percentage.
+//! - Two columns of device time follow Lightning's columns, if it was measured (`measure_devices`).
+//! - A row with a running action is sorted as if the action had ended.
+//!
+//! Additional lines follow the table, if they apply:
+//!
+//! - An explanation of nested rows, with the largest self times.
+//! - The wait for data.
+//! - Running actions and notes.
 
 use std::fmt::Write;
 
@@ -20,21 +27,22 @@ use crate::simple::{ActionStatistics, SimpleReport};
 use crate::{OpenAction, ReportHeader};
 use mlprof_events::OrderExt;
 
-/// Lightning's table.
+/// Renders Lightning's table.
 ///
-/// `extended`: mean, number of calls, total and percentage of the wall time, the longest total
-/// first. Otherwise: mean and total, the longest mean first. Rows that are equal keep the order
-/// that they have in the report.
+/// With `extended`, the columns are mean, number of calls, total and percentage of the wall time,
+/// ordered by total. Otherwise, the columns are mean and total, ordered by mean. Equal rows keep
+/// the order of the report.
 pub fn paint(report: &SimpleReport, extended: bool) -> String {
     paint_rows(report, extended, &Rows::default())
 }
 
-/// The table for the console: without the rows below 0.1 % of the wall time, which a line counts.
+/// Renders the table for the console. It hides rows below 0.1 % of the wall time, and a line counts
+/// them.
 pub fn paint_on_console(report: &SimpleReport, extended: bool) -> String {
     paint_selection(report, extended, &Selection::on_console(&report.header))
 }
 
-/// The table with some of its rows, or in another order.
+/// Renders the table with selected rows or in another order.
 pub fn paint_rows(report: &SimpleReport, extended: bool, selected: &Rows<'_>) -> String {
     paint_selection(report, extended, &selected.into())
 }
@@ -54,7 +62,7 @@ fn paint_selection(report: &SimpleReport, extended: bool, selected: &Selection<'
     let labels = rows.iter().map(|(label, _)| label).chain(regions.iter().map(|(label, _)| label));
     let name_width = labels.map(|label| label.chars().count()).max().unwrap_or(0);
     if extended {
-        // Lightning too leaves the table out when there is nothing to show.
+        // Lightning also omits an empty table.
         if !rows.is_empty() {
             paint_extended(&mut text, report, &rows, &regions, name_width);
         }
@@ -76,20 +84,20 @@ fn paint_selection(report: &SimpleReport, extended: bool, selected: &Selection<'
     text
 }
 
-/// Most rows named by [`append_self_times`].
+/// Maximum number of rows named by [`append_self_times`].
 const SELF_TIMES_SHOWN: usize = 3;
 
-/// Says that rows nest, and which of them took the most time without the rows inside; nothing where
-/// no row is inside another one.
+/// Appends a note that rows nest, and the rows with the largest self times. Appends no text if no
+/// row is nested in another one.
 fn append_self_times(text: &mut String, report: &SimpleReport) {
     let mut rows: Vec<_> = report.actions.iter().filter(|row| !report.is_startup(row)).collect();
-    // Sums of durations differ from each other by rounding.
+    // The tolerance covers rounding differences between sums of durations.
     if rows.iter().all(|row| row.self_seconds >= row.total_seconds * (1.0 - 1e-9)) {
         return;
     }
     rows.order_by(|one, other| other.self_seconds.total_cmp(&one.self_seconds));
     let wall = report.header.wall_seconds;
-    // The first one in any case.
+    // The first row is always shown.
     let is_long = |(place, row): &(usize, &&ActionStatistics)| {
         *place == 0 || row.self_seconds >= LEAST_SHARE_ON_CONSOLE * wall
     };
@@ -107,14 +115,14 @@ fn append_self_times(text: &mut String, report: &SimpleReport) {
     );
 }
 
-/// Explains the order of rows whose action is still running.
+/// Appends an explanation of the order of rows with running actions.
 fn append_running(text: &mut String, report: &SimpleReport, running: &Running<'_>) {
     if report.actions.iter().any(|row| running.seconds(&row.action) > 0.0) {
         text.push_str("Rows contain calls that have ended, and are sorted as if those still running had ended, too.\n");
     }
 }
 
-/// `Waiting for data: 1.23 s of 20.1 s in training epochs (6.12 %)`, if it is known.
+/// Appends `Waiting for data: 1.23 s of 20.1 s in training epochs (6.12 %)`, if it is known.
 pub(crate) fn append_data_waiting(text: &mut String, report: &SimpleReport) {
     let Some(data) = &report.data_waiting else { return };
     let (whole, of) = match data.epoch_seconds {
@@ -127,7 +135,7 @@ pub(crate) fn append_data_waiting(text: &mut String, report: &SimpleReport) {
     let _ = writeln!(text, "Waiting for data: {waiting} of {whole} {of} ({percentage})");
 }
 
-/// `FIT Profiler Report`.
+/// Returns the title, such as `FIT Profiler Report`.
 pub(crate) fn title(header: &ReportHeader) -> String {
     match header.stage {
         Some(stage) => format!("{} Profiler Report", stage.as_str().to_uppercase()),
@@ -135,10 +143,10 @@ pub(crate) fn title(header: &ReportHeader) -> String {
     }
 }
 
-/// So many of what is still running have a line.
+/// Maximum number of running actions with a line.
 const OPEN_SHOWN: usize = 20;
 
-/// What is still running and what a reader must know, a line each.
+/// Appends the running actions and the notes, one line each.
 pub(crate) fn append_remarks(text: &mut String, open: &[OpenAction], notes: &[String]) {
     for OpenAction { action, thread, elapsed_seconds } in open.iter().take(OPEN_SHOWN) {
         let (action, thread) = (label::shown(action), label::shown(thread));
@@ -213,7 +221,7 @@ fn paint_plain(
     text.push_str(&rule);
 }
 
-/// The two columns of device time behind Lightning's own, where some row has one.
+/// The two columns of device time after Lightning's columns, if any row has a device time.
 struct DeviceColumns {
     are_there: bool,
 }
@@ -227,7 +235,7 @@ impl DeviceColumns {
         self.append(row, ["Device mean (s)", "Device time (s)"])
     }
 
-    /// Appends the device time to a row; `-` where there is none.
+    /// Appends the device time to a row, or `-` if there is none.
     fn cells(&self, row: String, device: Option<&DeviceTime>) -> String {
         match device {
             None => self.append(row, ["-", "-"]),
@@ -249,7 +257,7 @@ impl DeviceColumns {
     }
 }
 
-/// A line break, and the line.
+/// Returns a line break and the row.
 fn table_row<const COLUMNS: usize>(name_width: usize, cells: [&str; COLUMNS]) -> String {
     let mut row = "\n|".to_owned();
     for (column, cell) in cells.into_iter().enumerate() {
@@ -259,7 +267,8 @@ fn table_row<const COLUMNS: usize>(name_width: usize, cells: [&str; COLUMNS]) ->
     row
 }
 
-/// A line break, and as many dashes as `row` has columns, its own line break counted as one.
+/// Returns a line break and a rule with as many dashes as `row` has columns. The row's own line
+/// break counts as one column.
 fn rule_below(row: &str) -> String {
     const TAB_STOP: usize = 8;
     let columns = row.trim_start().chars().fold(0, |column, character| match character {

@@ -1,4 +1,4 @@
-//! What the Simple profiler found: per action, how often and how long.
+//! Report of the Simple profiler: number and duration of calls per action.
 
 pub(crate) mod counters;
 #[doc(hidden)]
@@ -17,38 +17,38 @@ use super::steps::StepSeries;
 use super::{OpenAction, ReportHeader};
 use mlprof_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
-/// The numbers of one stage.
+/// Simple report of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SimpleReport {
-    /// Which run and stage; wall time; what measuring cost.
+    /// Run, stage, wall time and measurement overhead.
     pub header: ReportHeader,
-    /// All threads together, one row per action, the longest total first. In the first report of a
-    /// process also the rows of its [start-up](mlprof_events::startup), which are no thread's.
+    /// Actions summed over all threads, one row each, ordered by total time, longest first. The
+    /// first report of a process also contains the rows of its [start-up](mlprof_events::startup),
+    /// which belong to no thread.
     pub actions: Vec<ActionStatistics>,
-    /// The same per thread.
+    /// Actions by thread.
     pub threads: Vec<ThreadStatistics>,
-    /// Actions still running.
+    /// Actions that were still running when the report was made.
     pub open: Vec<OpenAction>,
-    /// How long training waited for its data; `None` where no action
-    /// [says so](DataWaiting).
+    /// Time that training waited for its data. `None` if no action [records it](DataWaiting).
     #[serde(default)]
     pub data_waiting: Option<DataWaiting>,
-    /// Regions of devices, by the device's own clock, the longest total first; in none of the other
-    /// numbers.
+    /// Device regions measured by the device's own clock, ordered by total time, longest first. The
+    /// other fields do not include this time.
     #[serde(default)]
     pub device_regions: Vec<DeviceRegion>,
-    /// How long each step took, by stage; empty where no loop told of steps.
+    /// Step durations by stage. Empty if no training loop reported steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub step_series: Vec<StepSeries>,
-    /// What costs time that could be saved; filled in when the report is delivered.
+    /// Findings: detected causes of avoidable cost. Filled in when the report is delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
 
 impl SimpleReport {
-    /// Whether `row` is one of the [start-up](mlprof_events::startup), which came before the stage
-    /// and is no part of its wall time.
+    /// Returns `true` if `row` belongs to the [start-up](mlprof_events::startup). It happened
+    /// before the stage and is not part of its wall time.
     pub fn is_startup(&self, row: &ActionStatistics) -> bool {
         self.header.startup.is_some()
             && row.sub_stage.is_none()
@@ -56,98 +56,101 @@ impl SimpleReport {
     }
 }
 
-/// How much of training was spent waiting for the next batch: the time in actions whose names end
-/// in `train_dataloader_next`, as those that trainers record, and `profile_iterable` in
-/// loops written by hand.
+/// Time that training spent waiting for the next batch. It is the time in actions with names that
+/// end in `train_dataloader_next`. Trainers record such actions, and handwritten loops record them
+/// with `profile_iterable`.
 ///
-/// Only the thread that trains can wait: where there is an action `run_training_epoch`, threads
-/// without it (workers that prepare data) do not count; where there is none, the thread that waited
-/// longest. What is still running counts up to the report. Validation in the middle of an epoch is
-/// part of the epoch's time; waiting for its data is not counted.
+/// Only the training thread can wait. If there is an action `run_training_epoch`, threads without
+/// it do not count, such as data workers. Otherwise the thread with the longest wait counts.
+///
+/// Running actions count up to the time of the report. Validation during an epoch is part of the
+/// epoch's time, but the wait for validation data does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DataWaiting {
     /// Time spent waiting, in seconds.
     pub waiting_seconds: f64,
-    /// Time in `run_training_epoch`, in seconds; `None` where there is no such action.
+    /// Time in `run_training_epoch`, in seconds. `None` if there is no such action.
     pub epoch_seconds: Option<f64>,
-    /// The part that waiting is of `epoch_seconds`, or else of the wall time: 0 to 1.
+    /// Share of waiting in `epoch_seconds`, or else in the wall time, 0 to 1.
     pub share: f64,
 }
 
-/// One thread's rows, or those of all threads of one name.
+/// Rows of one thread, or of all threads with one name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ThreadStatistics {
-    /// The thread's name, or `thread-N` for one that has none.
+    /// Name of the thread, or `thread-N` if it has none.
     pub thread: String,
-    /// How many threads of this name there were.
+    /// Number of threads with this name.
     pub threads: u64,
-    /// One row per action, the longest total first.
+    /// One row per action, ordered by total time, longest first.
     pub actions: Vec<ActionStatistics>,
 }
 
-/// One row: all calls of one action that have ended. Times in seconds.
+/// Statistics of all finished calls of one action. Times are in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionStatistics {
-    /// Its name.
+    /// Name of the action.
     pub action: String,
-    /// The stage inside the reported one that the row belongs to, if any: sanity-check rows are
-    /// kept apart from training.
+    /// Nested stage that the row belongs to, if any. Rows of the sanity check are therefore
+    /// separate from training.
     pub sub_stage: Option<mlprof_events::Stage>,
-    /// The action that its first call was made inside of, on the same thread; `None` where there is none,
-    /// and in files of versions that did not say it.
+    /// Parent action of the first call, on the same thread. `None` without a parent, and in files
+    /// of versions that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inside: Option<String>,
-    /// How many calls have ended.
+    /// Number of finished calls.
     pub calls: u64,
-    /// Their durations together. Calls inside a call of the same action are counted in `calls`
-    /// and not once more in here.
+    /// Total duration of the calls in seconds. A recursive call is counted in `calls` but not again
+    /// here.
     pub total_seconds: f64,
-    /// `total_seconds` without what ran in other actions inside: these add up.
+    /// Self time in seconds, without nested actions. Self times add up.
     pub self_seconds: f64,
-    /// The very first call, which often pays for compilation, tuning and warm-up.
+    /// Duration of the first call in seconds, which often includes compilation, autotuning and
+    /// warm-up.
     pub first_seconds: f64,
-    /// All calls but the first; `None` when there was only one.
+    /// Duration statistics of all calls except the first. `None` if there was only one call.
     pub rest: Option<DurationStatistics>,
-    /// Bytes read and written, where they were measured (`SimpleProfiler::measure_io`).
+    /// Bytes read and written, if they were measured (`SimpleProfiler::measure_io`).
     #[serde(default)]
     pub io: Option<IoStatistics>,
-    /// CPU time and switches, where they were measured (`SimpleProfiler::measure_cpu`).
+    /// CPU time and context switches, if they were measured (`SimpleProfiler::measure_cpu`).
     #[serde(default)]
     pub cpu: Option<CpuStatistics>,
-    /// Device time, where it was measured (`SimpleProfiler::measure_devices`): in rows of all threads
-    /// together, of actions that handed work to a device.
+    /// Device time, if it was measured (`SimpleProfiler::measure_devices`). Present only in rows
+    /// summed over all threads, for actions that submitted work to a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceTime>,
 }
 
-/// Bytes that one action's calls read and wrote, as the operating system counts them for the thread
-/// that runs them. Like `total_seconds` with all that ran inside, and calls inside a call of the
-/// same action once.
+/// Bytes that the calls of one action read and wrote, as the operating system counts them for the
+/// calling thread. As in `total_seconds`, nested actions are included and recursive calls count
+/// once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct IoStatistics {
-    /// What `read` and its like returned: from files, pipes, sockets, terminals. Much of it may
-    /// have come from the page cache. What a program reads through a memory map is not in here.
+    /// Bytes returned by `read` and similar calls, from files, pipes, sockets and terminals. Many
+    /// of them may come from the page cache. Data read through a memory map is not included.
     pub read_bytes: u64,
-    /// What was handed to `write` and its like.
+    /// Bytes passed to `write` and similar calls.
     pub written_bytes: u64,
-    /// What had to be fetched from storage, for memory maps too, by and by in whole pages and with
-    /// what the system read ahead. 0 for data that was in the page cache.
+    /// Bytes fetched from storage, including data of memory maps. They are counted in whole pages
+    /// and include the system's read-ahead. 0 for data in the page cache.
     pub storage_read_bytes: u64,
-    /// What will have to go to storage: counted when a page of the cache is first written to.
+    /// Bytes that will be written to storage. They are counted when a page of the cache is first
+    /// modified.
     pub storage_written_bytes: u64,
 }
 
 impl IoStatistics {
-    /// Whether there is nothing to show.
+    /// Returns `true` if all counters are 0.
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }
 
-    /// From `start` until this moment, for counters of two moments.
+    /// Returns the difference from the counters at `start` to these counters.
     pub fn since(&self, start: &Self) -> Self {
         let since = |pick: fn(&Self) -> u64| pick(self).saturating_sub(pick(start));
         Self {
@@ -158,7 +161,7 @@ impl IoStatistics {
         }
     }
 
-    /// What was counted elsewhere, besides.
+    /// Adds other counters to these.
     pub fn add(&mut self, other: &Self) {
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
@@ -167,89 +170,92 @@ impl IoStatistics {
     }
 }
 
-/// CPU time of one action's calls and how often their thread lost its core, as the operating system
-/// counts them. Like `total_seconds` with all that ran inside, and calls inside a call of the same
-/// action once. Times in seconds.
+/// CPU time and context switches of the calls of one action, as counted by the operating system. As
+/// in `total_seconds`, nested actions are included and recursive calls count once. Times are in
+/// seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CpuStatistics {
-    /// Of the thread that ran the action: it was working, in the program or in the system. The rest
-    /// of the action's time it [waited](ActionStatistics::waiting_seconds).
+    /// CPU time of the thread that ran the action, in user and system mode, in seconds. During the
+    /// rest of the action's time, the thread [waited](ActionStatistics::waiting_seconds).
     pub thread_seconds: f64,
-    /// Of all threads of the process while the action ran, this one among them. Actions that run side
-    /// by side on several threads each count all of it, so their sum says nothing. What a thread that
-    /// runs on another core has worked is known to the system up to its last timer tick, 1 to 10 ms
+    /// CPU time of all threads of the process while the action ran, in seconds. Concurrent actions
+    /// on several threads each count all of it, so a sum over actions has no meaning. For threads
+    /// on other cores, the system knows the CPU time only up to its last timer tick, 1 to 10 ms
     /// ago.
     pub process_seconds: f64,
-    /// How often the thread gave its core away: it waited for input or output, a lock, a message, the
-    /// end of a sleep.
+    /// Number of voluntary context switches. The thread waited for input or output, a lock, a
+    /// message or the end of a sleep.
     pub voluntary_switches: u64,
-    /// How often its core was taken from it: others wanted it, too.
+    /// Number of involuntary context switches. The system gave the core to another thread.
     pub involuntary_switches: u64,
 }
 
 impl ActionStatistics {
-    /// The part of `total_seconds` in which the thread was not working, in seconds: it waited for
-    /// something, or for a core. `None` where CPU time was not measured (`SimpleProfiler::measure_cpu`).
+    /// Returns the part of `total_seconds` in which the thread was not working, in seconds. It
+    /// waited for an event or for a core. Returns `None` if CPU time was not measured
+    /// (`SimpleProfiler::measure_cpu`).
     pub fn waiting_seconds(&self) -> Option<f64> {
-        // CPU time is read just outside of the two moments between which the action is timed.
+        // CPU time is read just outside of the two timestamps of the action, so it can exceed the
+        // duration slightly.
         self.cpu.map(|cpu| (self.total_seconds - cpu.thread_seconds).max(0.0))
     }
 
-    /// How many cores the process kept busy while the action ran, on average; `None` where CPU time
-    /// was not measured. It says something of actions that do not run side by side, see
-    /// [`CpuStatistics::process_seconds`].
+    /// Returns the mean number of cores that the process kept busy while the action ran. Returns
+    /// `None` if CPU time was not measured. The value is meaningful only for actions that do not
+    /// run concurrently, see [`CpuStatistics::process_seconds`].
     pub fn busy_cores(&self) -> Option<f64> {
         let cpu = self.cpu.filter(|_| self.total_seconds > 0.0)?;
         Some(cpu.process_seconds / self.total_seconds)
     }
 
-    /// The name as reports show it: rows of a stage inside the reported one carry its name, as in
+    /// Returns the name as reports show it. Rows of a nested stage carry its name, as in
     /// `[SanityCheck]validation_step`.
     pub fn label(&self) -> String {
         super::label::with_stage(self.sub_stage, &self.action)
     }
 
-    /// The mean over all calls, first included, as Lightning's report shows it.
+    /// Returns the mean over all calls including the first, in seconds, as Lightning's report shows
+    /// it.
     pub fn mean_seconds(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.total_seconds / self.calls as f64 }
     }
 }
 
-/// How the durations of several calls are distributed. Times in seconds.
+/// Distribution of the durations of several calls. Times are in seconds.
 ///
-/// Percentiles come from a histogram with eight buckets per power of two: they are within 7 % of
-/// the exact value, and never outside `min` and `max`. The median is closer where most calls are in few
-/// buckets: it is moved by what the sum of all durations, which is exact, differs from that of the
-/// histogram.
+/// Percentiles come from a histogram with eight buckets per power of two. They are within 7 % of
+/// the exact value, and never outside `min` and `max`. The median is more exact if most calls are
+/// in few buckets. It is corrected by the difference between the exact sum of all durations and the
+/// histogram's sum.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DurationStatistics {
-    /// The shortest.
+    /// Shortest duration in seconds.
     pub min_seconds: f64,
-    /// The mean.
+    /// Mean duration in seconds.
     pub mean_seconds: f64,
-    /// Half of the calls took no longer.
+    /// Median duration in seconds.
     pub p50_seconds: f64,
-    /// How well the median is known; `None` of fewer than eight calls, which tell too little, and in
-    /// reports of versions that did not say so.
+    /// Confidence limits of the median. `None` for fewer than eight calls, and in reports of
+    /// versions that did not record them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_limits: Option<MedianLimits>,
-    /// 95 % of the calls took no longer.
+    /// 95th percentile of the durations in seconds.
     pub p95_seconds: f64,
-    /// The longest.
+    /// Longest duration in seconds.
     pub max_seconds: f64,
 }
 
-/// Between which durations the median lies, were there any number of such calls: so it is with a
-/// confidence of 99 %, by the order of calls alone, whatever their distribution. It takes calls to be
-/// independent of each other, which those of one run are not quite; what buckets hide is in it. Times
-/// in seconds.
+/// Confidence limits of the median of an unlimited number of such calls, at 99 %. They depend only
+/// on the order of the calls, for any distribution of durations. The calls are assumed to be
+/// independent, which holds only approximately within one run. The limits include the uncertainty
+/// of the histogram's buckets. Times are in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MedianLimits {
-    /// No less than this.
+    /// Lower limit in seconds.
     pub low_seconds: f64,
-    /// No more than this.
+    /// Upper limit in seconds.
     pub high_seconds: f64,
 }

@@ -1,4 +1,4 @@
-//! Which rows of a Simple report are shown, and in which order.
+//! Row selection and sort keys of a Simple report.
 
 use crate::Error;
 use std::cmp::Ordering;
@@ -7,9 +7,10 @@ use std::str::FromStr;
 use crate::LineCountRestriction;
 use crate::simple::{ActionStatistics, DurationStatistics};
 
-/// Which actions a table shows, and in which order. By default all, in the layout's own order.
+/// Selection and order of the actions in a table. The default is all actions in the layout's own
+/// order.
 ///
-/// Sums and shares are of all actions, also of those that are not shown.
+/// Sums and shares cover all actions, including those that are not shown.
 ///
 /// ```
 /// use mlprof_core::advanced::LineCountRestriction;
@@ -32,39 +33,38 @@ use crate::simple::{ActionStatistics, DurationStatistics};
 /// ```
 #[derive(Clone, Copy, Default)]
 pub struct Rows<'a> {
-    /// The column to sort by; `None`: as the layout does.
+    /// Sort key. `None` for the layout's own order.
     pub sort_by: Option<RowKey>,
-    /// How many of the actions that are left.
+    /// Limit on the number of remaining actions.
     pub limit: LineCountRestriction,
-    /// Whether an action of this label is shown at all; `None`: every one.
+    /// Returns `true` for the labels of actions to show. `None` to show all actions.
     pub is_shown: Option<&'a dyn Fn(&str) -> bool>,
 }
 mlprof_events::debug_as_name!([] Rows<'_>);
 
-/// What the rows of a Simple report can be sorted by: times and counts with the highest first, names
-/// from A to Z.
+/// Sort keys of a Simple report. Times and counts sort in descending order, names from A to Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RowKey {
-    /// `total`: the time of all calls.
+    /// `total`: total time of all calls.
     Total,
-    /// `self`: the same without the actions inside.
+    /// `self`: self time, without nested actions.
     SelfTime,
-    /// `mean`: the mean of all calls; in the detailed layout, of all calls except the first.
+    /// `mean`: mean of all calls. In the detailed layout, the mean of all calls except the first.
     Mean,
-    /// `calls`.
+    /// `calls`: number of calls.
     Calls,
-    /// `first`: the first call.
+    /// `first`: duration of the first call.
     First,
-    /// `min`: the shortest of the other calls.
+    /// `min`: shortest of the other calls.
     Min,
-    /// `p50`: their median.
+    /// `p50`: median of the other calls.
     P50,
-    /// `p95`: their 95th percentile.
+    /// `p95`: 95th percentile of the other calls.
     P95,
-    /// `max`: the longest of them.
+    /// `max`: longest of the other calls.
     Max,
-    /// `name`.
+    /// `name`: name of the action.
     Name,
     /// `read`: bytes read.
     Read,
@@ -72,16 +72,16 @@ pub enum RowKey {
     Written,
     /// `cpu`: CPU time of the thread.
     Cpu,
-    /// `waiting`: the time in which the thread was not working.
+    /// `waiting`: time in which the thread was not working.
     Waiting,
-    /// `switches`: how often the thread lost its core.
+    /// `switches`: number of context switches of the thread.
     Switches,
     /// `device`: device time.
     Device,
 }
 
 impl RowKey {
-    /// All keys.
+    /// All sort keys.
     pub const ALL: [Self; 16] = [
         Self::Total,
         Self::SelfTime,
@@ -101,7 +101,7 @@ impl RowKey {
         Self::Device,
     ];
 
-    /// The key as it is asked for.
+    /// Returns the key's name as users write it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Total => "total",
@@ -130,7 +130,7 @@ impl RowKey {
         }
     }
 
-    /// What is not known comes last.
+    /// Returns the number to sort by. Rows with an unknown value come last.
     fn number(self, row: &ActionStatistics) -> f64 {
         let rest = |pick: fn(&DurationStatistics) -> f64| row.rest.as_ref().map(pick);
         let number = match self {

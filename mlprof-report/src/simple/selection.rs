@@ -1,4 +1,5 @@
-//! Which rows of a report are shown: those that were asked for, and on the console the longer ones.
+//! Selection of a report's rows: those that the user requested, and on the console only the longer
+//! ones.
 
 use std::collections::HashMap;
 
@@ -9,17 +10,17 @@ use crate::simple::rows::{RowKey, Rows};
 use crate::{OpenAction, ReportHeader};
 use mlprof_events::OrderExt;
 
-/// Share of the wall time below which the console leaves a row out.
+/// Share of the wall time below which the console hides a row.
 pub(crate) const LEAST_SHARE_ON_CONSOLE: f64 = 0.001;
 
-/// Number of rows shown where no row is long enough.
+/// Number of rows shown if no row is long enough.
 const FEWEST_SHOWN: usize = 10;
 
-/// [`Rows`], and how long a row must be to be shown.
+/// [`Rows`] with a minimum duration of the rows shown.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Selection<'a> {
     pub(crate) rows: Rows<'a>,
-    /// Least total time of a row, in seconds. If no row reaches it, the longest few are shown.
+    /// Minimum total time of a row, in seconds. If no row reaches it, the longest few are shown.
     pub(crate) least_seconds: f64,
 }
 
@@ -30,14 +31,14 @@ impl<'a> From<&Rows<'a>> for Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Returns the rows that the console shows of a report: those whose total is at least
+    /// Returns the selection for the console: rows with a total of at least
     /// [`LEAST_SHARE_ON_CONSOLE`] of the wall time.
     pub(crate) fn on_console(header: &ReportHeader) -> Self {
         let least_seconds = LEAST_SHARE_ON_CONSOLE * header.wall_seconds;
         Self { least_seconds, ..Self::default() }
     }
 
-    /// Returns the rows to show in `report`, sorted by `own_key` unless another key is set.
+    /// Returns the rows to show, sorted by `own_key` unless another key is set.
     pub(crate) fn select<'rows>(
         &self,
         rows: impl IntoIterator<Item = &'rows ActionStatistics>,
@@ -55,7 +56,7 @@ impl Selection<'_> {
             RowKey::Total => {
                 rows.order_by(|one, other| running.total(other).total_cmp(&running.total(one)));
             }
-            // The table that stands by self time has the mean of the calls except the first.
+            // In the layout that is ordered by self time, the mean excludes the first call.
             RowKey::Mean if own_key == RowKey::SelfTime => {
                 let mean = |row: &ActionStatistics| {
                     row.rest.as_ref().map_or(f64::NEG_INFINITY, |rest| rest.mean_seconds)
@@ -68,9 +69,9 @@ impl Selection<'_> {
         rows
     }
 
-    /// Leaves out rows that are shorter than the least time; if all are, the longest few stay.
+    /// Removes rows below the minimum time. If all rows are shorter, the longest few are kept.
     pub(crate) fn retain_long<T>(&self, rows: &mut Vec<T>, total: impl Fn(&T) -> f64) {
-        // Not if the wall time is not a number.
+        // The comparison is `false` if the wall time is NaN.
         if self.least_seconds > 0.0 {
             let is_long = |row: &T| total(row) >= self.least_seconds;
             if rows.iter().any(is_long) {
@@ -82,7 +83,7 @@ impl Selection<'_> {
         }
     }
 
-    /// Returns the line that counts the rows left out: `shown` of `all` stand in the table.
+    /// Returns the line that counts the hidden rows. The table shows `shown` of `all` rows.
     pub(crate) fn note(&self, shown: usize, all: usize) -> Option<String> {
         let left_out = all.checked_sub(shown).filter(|left_out| *left_out > 0)?;
         if self.least_seconds <= 0.0 {
@@ -99,10 +100,10 @@ impl Selection<'_> {
     }
 }
 
-/// How long open actions have been running, which is not in their rows.
+/// Durations of open actions, which their rows do not include.
 ///
-/// A row is sorted as if its open calls had ended, so that an action stands above what ran inside
-/// it.
+/// A row is sorted as if its open calls had ended, so that an action comes before the actions
+/// inside it.
 #[derive(Debug, Default)]
 pub(crate) struct Running<'report>(HashMap<&'report str, f64>);
 
@@ -110,7 +111,7 @@ impl<'report> Running<'report> {
     pub(crate) fn of(open: &'report [OpenAction]) -> Self {
         let mut longest: HashMap<(&str, &str), f64> = HashMap::new();
         for OpenAction { action, thread, elapsed_seconds } in open {
-            // A call inside a call of the same action is part of the outer one's time.
+            // A recursive call is part of the outer call's time.
             let longest = longest.entry((action, thread)).or_default();
             *longest = longest.max(*elapsed_seconds);
         }
@@ -121,12 +122,12 @@ impl<'report> Running<'report> {
         Self(sums)
     }
 
-    /// Returns the total of the row in seconds, open calls included.
+    /// Returns the total time of the row in seconds, including open calls.
     pub(crate) fn total(&self, row: &ActionStatistics) -> f64 {
         row.total_seconds + self.seconds(&row.action)
     }
 
-    /// Returns how long calls of this action have been open, in seconds.
+    /// Returns the time that calls of this action have been open, in seconds.
     pub(crate) fn seconds(&self, action: &str) -> f64 {
         self.0.get(action).copied().unwrap_or(0.0)
     }
@@ -253,7 +254,7 @@ mod tests {
             thread: thread.into(),
             elapsed_seconds,
         };
-        // The second call of the same thread is inside the first.
+        // The second call of the same thread is nested in the first.
         let open = [open("main", 1.0), open("main", 0.9), open("other", 1.5)];
         let selected = Selection::default().select(&rows, RowKey::Total, &Running::of(&open));
         assert_eq!(selected.iter().map(|row| row.action.as_str()).collect::<String>(), "bca");

@@ -1,4 +1,4 @@
-//! Histograms of single steps, for series whose entries are shared by several steps.
+//! Histograms of single steps, for series in which several steps share an entry.
 
 use std::collections::BTreeMap;
 
@@ -6,39 +6,40 @@ use serde::Serialize;
 
 use super::{PARTS, StepEntry};
 
-/// Durations in one bucket differ by less than 1/64: so many bits of a float's mantissa are its
-/// key.
+/// Number of mantissa bits in a bucket's key. Durations in one bucket therefore differ by less than
+/// 1/64.
 const MANTISSA_BITS: u32 = 6;
 
-/// How long the single steps of a series took, and what their time went into, each as a histogram.
-/// A series has it where steps share entries, which have only their sums.
+/// Histograms of the durations of single steps and of their parts. A series has them if steps share
+/// entries, because entries contain only sums.
 ///
-/// Buckets are 1.6 % wide, and each has the sum of its durations, so that quantiles are within 1.6
-/// % of the exact ones. *Memory*: up to 24 bytes for each bucket that is not empty, some hundreds.
+/// Buckets are 1.6 % wide and store the sum of their durations, so quantiles are within 1.6 % of
+/// the exact values. *Memory*: up to 24 bytes for each non-empty bucket, with some hundreds of
+/// buckets.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepDurations {
-    /// The whole steps, the shortest first.
+    /// Histogram of whole steps, in ascending order of duration.
     pub seconds: Vec<DurationBucket>,
-    /// The parts in the order of [`StepEntry`]: data, forward, backward, collectives, optimizer,
-    /// other.
+    /// Histograms of the parts in the order of [`StepEntry`]: data, forward, backward, collectives,
+    /// optimizer, other.
     pub parts: Vec<Vec<DurationBucket>>,
-    /// Standard deviation of the duration of a step, in seconds.
+    /// Standard deviation of the step duration, in seconds.
     pub deviation_seconds: f64,
 }
 
-/// Durations that differ by less than 1.6 %.
+/// Bucket of durations that differ by less than 1.6 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DurationBucket {
-    /// How many.
+    /// Number of durations.
     pub count: u64,
-    /// Their sum, in seconds.
+    /// Sum of the durations in seconds.
     pub seconds: f64,
 }
 
 impl StepDurations {
-    /// Of entries of one step each.
+    /// Creates histograms from entries with one step each.
     pub(super) fn of(entries: &[StepEntry]) -> Self {
         let mut all = Histograms::default();
         for entry in entries {
@@ -47,14 +48,14 @@ impl StepDurations {
         all.durations(|number| number)
     }
 
-    /// The part of that place in [`PARTS`].
+    /// Returns the histogram of the part with this index in [`PARTS`].
     pub(crate) fn part(&self, place: usize) -> &[DurationBucket] {
         self.parts.get(place).map_or(&[], Vec::as_slice)
     }
 }
 
-/// Returns the duration that `share` (0 to 1) of those in the buckets do not exceed, in seconds:
-/// the mean of its bucket. `None` without any.
+/// Returns the quantile `share` (0 to 1) of the durations, in seconds. The result is the mean of
+/// its bucket. Returns `None` without durations.
 pub(crate) fn quantile(buckets: &[DurationBucket], share: f64) -> Option<f64> {
     let all: u64 = buckets.iter().map(|bucket| bucket.count).sum();
     let wanted = ((share * all as f64).ceil() as u64).clamp(1, all.max(1));
@@ -65,7 +66,8 @@ pub(crate) fn quantile(buckets: &[DurationBucket], share: f64) -> Option<f64> {
     })
 }
 
-/// Numbers that are not negative, by the leading bits of their floats: count and sum.
+/// Histogram of non-negative numbers, keyed by the leading bits of their floats. Values are count
+/// and sum.
 #[derive(Debug, Clone, Default)]
 struct Histogram(BTreeMap<u64, (u64, f64)>);
 
@@ -91,12 +93,12 @@ pub(super) struct Histograms {
     parts: [Histogram; PARTS.len()],
     count: u64,
     mean: f64,
-    /// Sum of the squares of what differs from the mean.
+    /// Sum of the squared deviations from the mean.
     squares: f64,
 }
 
 impl Histograms {
-    /// Counts one step.
+    /// Adds one step.
     pub(super) fn add(&mut self, whole: f64, parts: [f64; PARTS.len()]) {
         self.whole.add(whole);
         self.parts.iter_mut().zip(parts).for_each(|(histogram, part)| histogram.add(part));
@@ -106,7 +108,7 @@ impl Histograms {
         self.squares += beyond * (whole - self.mean);
     }
 
-    /// The same in seconds, as `seconds` makes them of the unit.
+    /// Converts the histograms into seconds with the function `seconds`.
     pub(super) fn durations(&self, seconds: impl Fn(f64) -> f64) -> StepDurations {
         let deviation = (self.squares / self.count.saturating_sub(1).max(1) as f64).sqrt();
         StepDurations {

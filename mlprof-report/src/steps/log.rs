@@ -1,30 +1,32 @@
-//! Steps as they are over, in ticks: so many at most, then neighbours share a place.
+//! Log of finished steps in clock ticks. Its size is limited: when it is full, neighbouring steps
+//! share an entry.
 
 use super::durations::Histograms;
 use super::{LongestStep, MOST_ENTRIES, SlowestAction, StepEntry, StepSeries};
 use mlprof_events::{Action, ActionKind, Direction, Phase, Stage, names};
 
-/// What a part of a step goes into.
+/// Part of a step's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepPart {
     /// Waiting for data.
     Data,
-    /// As in [`StepEntry::forward_seconds`].
+    /// Forward pass, see [`StepEntry::forward_seconds`].
     Forward,
-    /// As in [`StepEntry::backward_seconds`].
+    /// Backward pass, see [`StepEntry::backward_seconds`].
     Backward,
-    /// As in [`StepEntry::optimizer_seconds`].
+    /// Optimizer, see [`StepEntry::optimizer_seconds`].
     Optimizer,
-    /// As in [`StepEntry::collective_seconds`].
+    /// Collectives, see [`StepEntry::collective_seconds`].
     Collective,
 }
 
 impl StepPart {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Self; 5] =
         [Self::Data, Self::Forward, Self::Backward, Self::Optimizer, Self::Collective];
 
-    /// What an action tells of itself and of what runs inside; `None` if nothing.
+    /// Returns the part that an action and everything inside it belong to, or `None` if it is
+    /// unknown.
     pub fn told_by(action: Action, direction: Direction) -> Option<Self> {
         if action.kind() == ActionKind::Action {
             if names::is_waiting_for_data(action.name()) {
@@ -42,7 +44,7 @@ impl StepPart {
         }
     }
 
-    /// Its ticks.
+    /// Returns the ticks of this part in `parts`.
     pub fn of(self, parts: &mut StepParts) -> &mut u64 {
         match self {
             Self::Data => &mut parts.data,
@@ -54,23 +56,23 @@ impl StepPart {
     }
 }
 
-/// What a step's time went into, in ticks. What is in none of them is the rest.
+/// Ticks of each part of a step. The remaining time belongs to no part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepParts {
-    /// Waiting for data.
+    /// Ticks spent waiting for data.
     pub data: u64,
-    /// As in [`StepEntry::forward_seconds`].
+    /// Ticks of the forward pass, see [`StepEntry::forward_seconds`].
     pub forward: u64,
-    /// As in [`StepEntry::backward_seconds`].
+    /// Ticks of the backward pass, see [`StepEntry::backward_seconds`].
     pub backward: u64,
-    /// As in [`StepEntry::optimizer_seconds`].
+    /// Ticks of the optimizer, see [`StepEntry::optimizer_seconds`].
     pub optimizer: u64,
-    /// As in [`StepEntry::collective_seconds`].
+    /// Ticks in collectives, see [`StepEntry::collective_seconds`].
     pub collective: u64,
 }
 
 impl StepParts {
-    /// All parts together.
+    /// Returns the sum of all parts, in ticks.
     pub fn sum(&self) -> u64 {
         self.data + self.forward + self.backward + self.optimizer + self.collective
     }
@@ -86,28 +88,28 @@ impl std::ops::AddAssign for StepParts {
     }
 }
 
-/// A step that is over, in ticks.
+/// A finished step, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepTicks {
-    /// As in [`StepEntry::number`].
+    /// Number of the step, see [`StepEntry::number`].
     pub number: u64,
-    /// When it began.
+    /// Start time in ticks.
     pub started: u64,
-    /// How long it took.
+    /// Duration in ticks.
     pub elapsed: u64,
-    /// What of it went into what.
+    /// Ticks of the step's parts.
     pub parts: StepParts,
-    /// What took the most time itself, and how much.
+    /// Action with the longest self time in the step, and this time in ticks.
     pub slowest: Option<(Action, u64)>,
 }
 
-/// One step, or a few that followed each other.
+/// One step, or a few consecutive steps.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     count: u64,
-    /// Of all of them, but for `slowest`, which is the longest one's.
+    /// Sums over all steps, except `slowest`, which belongs to the longest step.
     all: StepTicks,
-    /// The number of the longest, and how long it took.
+    /// Number of the longest step, and its duration in ticks.
     longest: (u64, u64),
 }
 
@@ -123,15 +125,16 @@ impl Place {
     }
 }
 
-/// The steps of a stage so far. *Memory*: 120 bytes for each of up to [`MOST_ENTRIES`] places, however
-/// many steps there are, and once steps share places, a few thousand buckets of histograms.
+/// Steps of a stage so far. *Memory*: 120 bytes for each of up to [`MOST_ENTRIES`] entries,
+/// independent of the number of steps. When steps share entries, a few thousand histogram buckets
+/// are added.
 #[derive(Debug, Clone)]
 pub struct StepLog {
     places: Vec<Place>,
     steps: u64,
-    /// So many steps share a place.
+    /// Number of steps that share an entry.
     shared_by: u64,
-    /// Single steps, once places are shared.
+    /// Histograms of single steps, if steps share entries.
     single: Option<Box<Histograms>>,
 }
 
@@ -142,8 +145,9 @@ impl Default for StepLog {
 }
 
 impl StepLog {
-    /// One more step, later than those before. *Cost*: a push; each time that the places are full, one
-    /// pass over them. Past those, the buckets of seven histograms are found besides.
+    /// Adds a step, which must be later than the ones before. *Cost*: one push, and one pass over
+    /// the entries each time they are full. After the first time, each step also updates seven
+    /// histograms.
     pub fn add(&mut self, step: StepTicks) {
         self.steps += 1;
         if let Some(single) = &mut self.single {
@@ -155,19 +159,19 @@ impl StepLog {
         }
         if self.places.len() == MOST_ENTRIES {
             if self.single.is_none() {
-                // Until here each place has one step.
+                // Until now, each entry has one step.
                 let mut single = Box::<Histograms>::default();
                 self.places.iter().for_each(|place| add_to(&mut single, &place.all));
                 add_to(&mut single, &step);
                 self.single = Some(single);
             }
             self.halve();
-            // An even number of full places: the new one begins a place of its own.
+            // The number of full entries is even, so the new step begins an entry of its own.
         }
         self.places.push(place);
     }
 
-    /// Two and two share a place from here on.
+    /// Merges pairs of entries, so that twice as many steps share an entry.
     fn halve(&mut self) {
         self.shared_by *= 2;
         let halved = self.places.chunks(2).map(|pair| {
@@ -178,12 +182,12 @@ impl StepLog {
         self.places = halved.collect();
     }
 
-    /// Whether there are no steps.
+    /// Returns `true` if there are no steps.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// The steps in seconds, `from` a moment on, as `seconds` makes them of ticks.
+    /// Returns the steps in seconds since the time `from`. The function `seconds` converts ticks.
     pub fn series(
         &self,
         stage: Option<Stage>,
@@ -217,7 +221,7 @@ impl StepLog {
             stage,
             steps: self.steps,
             entries: self.places.iter().map(entry).collect(),
-            // Sums of ticks that a float cannot hold exactly are rounded.
+            // Sums of ticks that a float cannot represent exactly are rounded.
             durations: self
                 .single
                 .as_ref()
@@ -226,7 +230,7 @@ impl StepLog {
     }
 }
 
-/// Counts one step and its parts, in the order of [`PARTS`](super::PARTS).
+/// Adds one step and its parts, in the order of [`PARTS`](super::PARTS).
 fn add_to(single: &mut Histograms, step: &StepTicks) {
     let StepParts { data, forward, backward, optimizer, collective } = step.parts;
     let other = step.elapsed.saturating_sub(step.parts.sum());

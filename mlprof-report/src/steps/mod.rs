@@ -1,4 +1,4 @@
-//! How long each step took, and what its time went into.
+//! Duration of each step, and the parts of its time.
 
 pub(crate) mod durations;
 pub(crate) mod log;
@@ -9,96 +9,99 @@ pub use self::durations::{DurationBucket, StepDurations};
 use mlprof_events::OrderExt;
 use mlprof_events::Stage;
 
-/// No series has more entries, however many steps there were.
+/// Maximum number of entries of a series, independent of the number of steps.
 pub const MOST_ENTRIES: usize = 4096;
 
-/// The steps of one stage in the order of time: those of training, or those of the validation inside it,
-/// which has one entry for each time that it ran.
+/// Steps of one stage in chronological order. These are the training steps, or the validation runs
+/// inside the training with one entry per run.
 ///
-/// Past [`MOST_ENTRIES`] steps neighbours share an entry, two and two, then four and four. What the
-/// longest of them was is kept, so that one slow step among a million is still seen, and single
-/// steps are counted in [histograms](StepDurations).
+/// With more than [`MOST_ENTRIES`] steps, two neighbours share an entry, then four, and so on. Each
+/// entry keeps its longest step, so that one slow step among a million stays visible. Single steps
+/// are counted in [histograms](StepDurations).
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepSeries {
-    /// The stage that the steps are of; `None` outside of any.
+    /// Stage of the steps. `None` outside of any stage.
     pub stage: Option<Stage>,
-    /// How many steps are in the entries.
+    /// Number of steps in the entries.
     pub steps: u64,
-    /// The entries, the earliest first.
+    /// Entries in chronological order.
     pub entries: Vec<StepEntry>,
-    /// The single steps as histograms, where steps share entries; `None` in reports of versions
-    /// that did not keep them.
+    /// Histograms of single steps, if steps share entries. `None` in reports of versions that did
+    /// not record them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durations: Option<StepDurations>,
 }
 
-/// One step, or a few that followed each other. Times in seconds; those that are left out in JSON are 0.
+/// One step, or a few consecutive steps. Times are in seconds, and times that are omitted in JSON
+/// are 0.
 ///
-/// The parts are of the thread that runs the loop, and add up to `seconds`.
+/// The parts are those of the thread that runs the loop. They add up to `seconds`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepEntry {
-    /// The number of the first one, counted from 0 in its stage.
+    /// Number of the first step, from 0 in its stage.
     pub number: u64,
-    /// How many steps these are.
+    /// Number of steps in this entry.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub count: u64,
-    /// When the first one began, since the beginning of the stage that is reported.
+    /// Start of the first step in seconds, relative to the start of the reported stage.
     pub start_seconds: f64,
-    /// How long they took together.
+    /// Total duration of the steps in seconds.
     pub seconds: f64,
-    /// Waiting for data.
+    /// Time spent waiting for data, in seconds.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub data_seconds: f64,
-    /// From the batch to the loss, and, where a framework does both at once, back to the gradients.
+    /// Time from the batch to the loss, in seconds. If a framework computes both passes at once, it
+    /// includes the backward pass.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub forward_seconds: f64,
-    /// From the loss back to the gradients.
+    /// Time from the loss to the gradients, in seconds.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub backward_seconds: f64,
-    /// From the gradients to new parameters.
+    /// Time from the gradients to the new parameters, in seconds.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub optimizer_seconds: f64,
-    /// In collectives, as `all_reduce_gradients`, in which processes wait for each other
-    /// ([`waits_for_other_ranks`](mlprof_events::names::waits_for_other_ranks)).
+    /// Time in collectives such as `all_reduce_gradients`, in seconds. In these, processes wait for
+    /// each other ([`waits_for_other_ranks`](mlprof_events::names::waits_for_other_ranks)).
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub collective_seconds: f64,
-    /// All the rest: moving batches, callbacks, logging, what happens between epochs.
+    /// Remaining time in seconds: moving batches, callbacks, logging, and work between epochs.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub other_seconds: f64,
-    /// The longest of them; `None` where there is only one.
+    /// Longest of the steps. `None` if there is only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<LongestStep>,
-    /// What took the most time itself in the longest of them, where that is known.
+    /// Action with the longest self time in the longest step, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowest: Option<SlowestAction>,
 }
 
-/// The longest of the steps of one [`StepEntry`].
+/// Longest of the steps of one [`StepEntry`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct LongestStep {
-    /// Its number, counted from 0 in its stage.
+    /// Number of the step, from 0 in its stage.
     pub number: u64,
-    /// How long it took, in seconds.
+    /// Duration of the step in seconds.
     pub seconds: f64,
 }
 
-/// What took the most time in a step, without what ran inside of it.
+/// Action with the longest self time in a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct SlowestAction {
-    /// The name of the action, op or function.
+    /// Name of the action, op or function.
     pub name: String,
-    /// Its own time in that step, in seconds.
+    /// Self time in this step, in seconds.
     pub seconds: f64,
 }
 
-/// How much of a step's time a part of it is, in seconds.
+/// Function that returns the time of one part of a step, in seconds.
 pub(crate) type PartSeconds = fn(&StepEntry) -> f64;
 
-/// What a step's time goes into, in the order of time: each with its name. Their sum is all of it.
+/// Parts of a step's time in chronological order, each with its name. They add up to the whole
+/// step.
 pub(crate) const PARTS: [(&str, PartSeconds); 6] = [
     ("data", |entry| entry.data_seconds),
     ("forward", |entry| entry.forward_seconds),
@@ -109,19 +112,19 @@ pub(crate) const PARTS: [(&str, PartSeconds); 6] = [
 ];
 
 impl StepEntry {
-    /// The longest of its steps, which is the only one where there is one.
+    /// Returns the longest step of the entry.
     pub fn longest(&self) -> LongestStep {
         self.longest.unwrap_or(LongestStep { number: self.number, seconds: self.seconds })
     }
 
-    /// What one of its steps took, in the mean.
+    /// Returns the mean duration of the entry's steps, in seconds.
     pub fn mean_seconds(&self) -> f64 {
         self.seconds / self.count.max(1) as f64
     }
 }
 
 impl StepEntry {
-    /// What follows this one shares its place.
+    /// Adds the steps of the following entry to this one.
     fn merge(&mut self, next: &Self) {
         let (own, other) = (self.longest(), next.longest());
         self.longest = Some(if other.seconds > own.seconds { other } else { own });
@@ -140,7 +143,7 @@ impl StepEntry {
 }
 
 impl StepSeries {
-    /// The same steps in at most so many entries: neighbours share them.
+    /// Returns the same steps in at most `entries` entries, which neighbouring steps share.
     pub(crate) fn shortened(&self, entries: usize) -> Self {
         let shared_by = self.entries.len().div_ceil(entries.max(1)).max(1);
         let merged = self.entries.chunks(shared_by).map(|neighbours| {
@@ -156,13 +159,14 @@ impl StepSeries {
         Self { stage: self.stage, steps: self.steps, entries: merged.collect(), durations }
     }
 
-    /// Whether several steps share an entry.
+    /// Returns `true` if several steps share an entry.
     pub(crate) fn has_shared_entries(&self) -> bool {
         self.entries.iter().any(|entry| entry.count > 1)
     }
 
-    /// The steps but the first, which compiles, allocates and starts threads, and says nothing of
-    /// the others. A first entry of several steps stays, as its first step is not known alone.
+    /// Returns all steps except the first one. The first step includes compilation, allocation and
+    /// thread creation, so it is not representative. If the first entry has several steps, it is
+    /// kept, because its first step is not known alone.
     pub(crate) fn later(&self) -> Self {
         let is_later = |entry: &&StepEntry| entry.number > 0 || entry.count > 1;
         let entries: Vec<StepEntry> = self.entries.iter().filter(is_later).cloned().collect();
@@ -170,10 +174,10 @@ impl StepSeries {
         Self { stage: self.stage, steps, entries, durations: self.durations.clone() }
     }
 
-    /// How long steps took that no `share` of all was longer than: 0.5 for the median. Where steps
-    /// share entries it is within 1.6 % of the exact one; in reports of versions without
-    /// [histograms](Self::durations) the mean of an entry counts, except for its longest step.
-    /// `None` without steps.
+    /// Returns the quantile `share` of the step durations, in seconds. 0.5 is the median. If steps
+    /// share entries, the result is within 1.6 % of the exact value. In reports of versions without
+    /// [histograms](Self::durations), all steps of an entry except its longest count with their
+    /// mean. Returns `None` without steps.
     ///
     /// ```
     /// use mlprof_core::report::steps::{StepEntry, StepSeries};
@@ -214,7 +218,7 @@ fn one() -> u64 {
     1
 }
 
-// By reference, as serde asks for.
+// serde requires a reference.
 fn is_one(count: &u64) -> bool {
     *count == 1
 }

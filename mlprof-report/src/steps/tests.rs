@@ -63,7 +63,7 @@ fn what_is_not_there_takes_no_room_in_json_and_is_read_again() {
     assert_eq!(serde_json::from_str::<StepSeries>(&json).expect("a series"), whole);
 }
 
-/// Where entries are shared, quantiles are still those of single steps: every tenth is twice as
+/// Checks the quantiles of single steps when entries are shared. Every tenth step takes twice as
 /// long.
 #[test]
 fn quantiles_of_long_runs_are_those_of_single_steps() {
@@ -84,7 +84,7 @@ fn quantiles_of_long_runs_are_those_of_single_steps() {
         let durations = series.durations.clone().unwrap_or_default();
         let counted: u64 = durations.seconds.iter().map(|bucket| bucket.count).sum();
         assert!(counted == 0 || counted == all, "{counted} of {all}");
-        // A page shows fewer entries, and the same quantiles.
+        // A page shows fewer entries with the same quantiles.
         let short = series.shortened(100);
         assert!(short.entries.len() <= 100, "{}", short.entries.len());
         let (one, other) = (short.quantile(0.5), series.quantile(0.5));

@@ -2,25 +2,25 @@
 
 use super::Unit;
 
-/// The result of a column where a script puts rows together.
+/// Result of a column when the page's script merges rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merge {
-    /// There is none.
+    /// The merged row has no value.
     Nothing,
-    /// Rows with different cells stay apart.
+    /// Rows with different cells are not merged.
     Key,
-    /// The sum.
+    /// Sum of the cells.
     Sum,
-    /// The least.
+    /// Minimum of the cells.
     Min,
-    /// The most.
+    /// Maximum of the cells.
     Max,
-    /// The mean, weighted by the column of this title, which counts calls. One call of each row is
-    /// not in it.
+    /// Mean weighted by the column with this title, which counts calls. One call of each row is not
+    /// included.
     Mean(&'static str),
 }
 
-/// The formats that have a column.
+/// Output formats that contain a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     All,
@@ -32,23 +32,23 @@ enum Format {
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     pub(crate) title: &'static str,
-    /// The meaning of its cells, which pages show where the title is pointed at.
+    /// Description of the cells, which pages show as a tooltip of the title.
     pub(crate) about: &'static str,
     pub(crate) unit: Unit,
     pub(crate) merge: Merge,
-    /// Whether cells of a page have a bar behind them. The largest number has a whole one.
+    /// Shows a bar behind the cells of pages. The largest number has a full bar.
     pub(crate) has_bar: bool,
-    /// The text of numbers that are not known.
+    /// Text for unknown numbers.
     pub(crate) absent: Option<&'static str>,
-    /// Whether text has the column only if it is not blank.
+    /// Omits the column in text if it is blank.
     pub(super) is_optional: bool,
-    /// Whether text has a dash where a number is 0.
+    /// Shows a dash in text for the number 0.
     pub(super) has_no_zero: bool,
     format: Format,
 }
 
 impl Column {
-    /// Returns a column that all formats have.
+    /// Creates a column for all formats.
     pub const fn new(title: &'static str, unit: Unit, about: &'static str) -> Self {
         Self {
             title,
@@ -63,47 +63,47 @@ impl Column {
         }
     }
 
-    /// Sets the result where rows are put together.
+    /// Sets the result for merged rows.
     pub(crate) const fn merge(self, merge: Merge) -> Self {
         Self { merge, ..self }
     }
 
-    /// Keeps rows with different cells apart where rows are put together.
+    /// Prevents merging of rows with different cells.
     pub(crate) const fn key(self) -> Self {
         self.merge(Merge::Key)
     }
 
-    /// Adds cells up where rows are put together.
+    /// Sums the cells of merged rows.
     pub(crate) const fn sum(self) -> Self {
         self.merge(Merge::Sum)
     }
 
-    /// Adds bars to the cells of pages.
+    /// Shows bars behind the cells of pages.
     pub const fn bar(self) -> Self {
         Self { has_bar: true, ..self }
     }
 
-    /// Leaves the column out of text.
+    /// Omits the column in text.
     pub const fn on_page(self) -> Self {
         Self { format: Format::Page, ..self }
     }
 
-    /// Leaves the column out of pages.
+    /// Omits the column in pages.
     pub const fn in_text(self) -> Self {
         Self { format: Format::Text, ..self }
     }
 
-    /// Leaves the column out of text where it is blank, as pages do.
+    /// Omits the column in text if it is blank, as in pages.
     pub const fn optional(self) -> Self {
         Self { is_optional: true, ..self }
     }
 
-    /// Replaces the text of numbers that are not known.
+    /// Sets the text for unknown numbers.
     pub const fn absent(self, absent: &'static str) -> Self {
         Self { absent: Some(absent), ..self }
     }
 
-    /// Writes a dash in text where a number is 0.
+    /// Shows a dash in text for the number 0.
     pub(crate) const fn no_zero(self) -> Self {
         Self { has_no_zero: true, ..self }
     }
@@ -127,27 +127,27 @@ macro_rules! columns {
 }
 
 columns! {
-    /// Returns a column of names and words.
+    /// Creates a column of names and words.
     words = Text;
-    /// Returns a column of pictures, which only pages have.
+    /// Creates a column of pictures, which only pages contain.
     markup = Markup;
-    /// Returns a column of whole numbers.
+    /// Creates a column of integers.
     count = Count;
-    /// Returns a column of times in seconds.
+    /// Creates a column of times in seconds.
     seconds = Seconds;
-    /// Returns a column of sizes in bytes.
+    /// Creates a column of sizes in bytes.
     bytes = Bytes;
-    /// Returns a column of parts of a whole, 0 to 1.
+    /// Creates a column of shares, 0 to 1.
     share = Share;
-    /// Returns a column of relative changes.
+    /// Creates a column of relative changes.
     change = Change;
-    /// Returns a column of plain numbers.
+    /// Creates a column of plain numbers.
     number = Number;
-    /// Returns a column of large numbers.
+    /// Creates a column of large numbers.
     large = Large;
 }
 
-/// Returns a column of times in seconds, with this number of digits in text.
+/// Creates a column of times in seconds, with this number of significant digits in text.
 pub const fn digits(digits: usize, title: &'static str, about: &'static str) -> Column {
     Column::new(title, Unit::Digits(digits), about)
 }

@@ -1,30 +1,30 @@
-//! Columns of text, aligned.
+//! Aligned text columns.
 
 use unicode_width::UnicodeWidthStr;
 
-/// Rules end here even if the last column is wider.
+/// Maximum width of rules, even if the last column is wider.
 const PAGE_WIDTH: usize = 120;
 const GAP: &str = "  ";
-/// Names in fewer columns say nothing.
+/// Minimum width of a name, because shorter names are unreadable.
 const LEAST_ROOM: usize = 20;
 
-/// Rows of text, of which the last column is aligned left, and all others right. So names, in the
-/// last column, may be as long as they like without pushing the numbers about.
+/// Text rows in which the last column is left-aligned and all others are right-aligned. Names are
+/// in the last column, so long names do not shift the numbers.
 #[derive(Debug)]
 pub(crate) struct Grid {
     header: Vec<String>,
-    /// `None`: a rule.
+    /// Rows of cells. `None` is a rule.
     rows: Vec<Option<Vec<String>>>,
 }
 
 impl Grid {
-    /// Returns a grid without rows.
+    /// Creates a grid without rows.
     pub(crate) fn new<'a>(header: impl IntoIterator<Item = &'a str>) -> Self {
         let header: Vec<String> = header.into_iter().map(str::to_owned).collect();
         Self { header, rows: vec![None] }
     }
 
-    /// Adds a row, which has a cell for each column.
+    /// Adds a row with one cell per column.
     pub(crate) fn row(&mut self, cells: impl Into<Vec<String>>) {
         self.rows.push(Some(cells.into()));
     }
@@ -34,15 +34,15 @@ impl Grid {
         self.rows.push(None);
     }
 
-    /// Returns how many columns of a terminal the last column can have on a page, beside the other
-    /// columns of the rows so far. It is at least 20.
+    /// Returns the width that remains for the last column, in terminal columns. It depends on the
+    /// rows added so far and is at least 20.
     pub(crate) fn room(&self) -> usize {
         let others = self.header.len().saturating_sub(1);
         let widths: usize = self.widths()[..others].iter().sum();
         PAGE_WIDTH.saturating_sub(widths + GAP.len() * others).max(LEAST_ROOM)
     }
 
-    /// Replaces the last cell of each row by the one of the same place.
+    /// Replaces the last cell of each row by the corresponding item of `cells`.
     pub(super) fn fill_last(&mut self, cells: impl IntoIterator<Item = String>) {
         for (row, filled) in self.rows.iter_mut().flatten().zip(cells) {
             if let Some(cell) = row.last_mut() {
@@ -51,7 +51,7 @@ impl Grid {
         }
     }
 
-    /// Returns the rows, each ended by a line break, without spaces at the ends.
+    /// Returns all lines, each with a line break and without trailing spaces.
     pub(crate) fn paint(&self) -> String {
         let widths = self.widths();
         let gaps = GAP.len() * self.header.len().saturating_sub(1);

@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use super::{Cell, Column, Table, Unit};
 
 impl Table {
-    /// Returns the table as JSON: `caption`, `columns`, each with `title`, `unit` and `about`, and
-    /// `rows`, each an object of its cells by title. Numbers are exact.
+    /// Returns the table as JSON with three fields: `caption`, `columns` and `rows`. Each of
+    /// `columns` has `title`, `unit` and `about`. Each of `rows` is an object of its cells by
+    /// title. Numbers are exact.
     pub fn json(&self) -> Value {
         let is_shown = |column: &Column| column.is_on_page() && column.unit != Unit::Markup;
         let columns: Vec<_> = self.columns.iter().enumerate().filter(|it| is_shown(it.1)).collect();

@@ -3,8 +3,8 @@
 use super::{Row, Table, Unit};
 
 impl Table {
-    /// Returns at most `limit` rows as Markdown, below the caption; nothing without rows. Columns
-    /// are those of text, in the order in which they are described.
+    /// Returns at most `limit` rows as Markdown, below the caption. Returns an empty string without
+    /// rows. The columns are those of the text format, in the order of their definition.
     pub fn markdown(&self, limit: usize) -> String {
         if self.rows.is_empty() {
             return String::new();
@@ -31,10 +31,10 @@ impl Table {
     }
 }
 
-/// The most characters of a fitted name.
+/// Maximum length of a fitted name, in characters.
 const LONGEST: usize = 160;
 
-/// Returns text in which no character begins markup.
+/// Escapes all characters that could begin markup.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars() {

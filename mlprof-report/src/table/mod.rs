@@ -1,7 +1,7 @@
-//! Tables: each is described once, and rendered as text, HTML, Markdown and JSON.
+//! Tables with one definition for text, HTML, Markdown and JSON.
 //!
-//! A description has columns (title, unit, meaning), rows of typed cells, and a caption. Numbers
-//! have units, so that each format writes them its own way.
+//! A definition has columns (title, unit, meaning), rows of typed cells, and a caption. Numbers
+//! have units, so each format writes them in its own way.
 
 mod column;
 mod grid;
@@ -19,25 +19,25 @@ pub use self::unit::Unit;
 /// A cell of a table.
 #[derive(Debug, Clone)]
 pub enum Cell {
-    /// A name or words. Formats escape it.
+    /// A name or words. Each format escapes them.
     Text(String),
-    /// Parts of a name, and how they are written in so many characters.
+    /// Parts of a name, and a function that joins them within a number of characters.
     Fitted(Vec<String>, fn(&[String], usize) -> String),
-    /// Words that pages stress.
+    /// Words that pages emphasize.
     Strong(String),
-    /// A number in the unit of its column; `None` where it is not known.
+    /// A number in the unit of its column. `None` if it is unknown.
     Number(Option<f64>),
-    /// A part of a whole, in the unit of its column. Text has its share of the whole, behind the
-    /// part where the column has digits. Pages have the part.
+    /// A part and its whole, in the unit of the column. Text shows the share of the whole, after
+    /// the part if the column has digits. Pages show the part.
     Part(f64, f64),
-    /// The parts of a bar: the number of a colour, and its amount.
+    /// Segments of a bar, each with the index of a colour and an amount.
     Bar(Vec<(usize, f64)>),
     /// HTML, which only pages show.
     Markup(String),
 }
 
 impl Cell {
-    /// Returns the number of a cell that has one.
+    /// Returns the number of a cell, if it has one.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => *number,
@@ -46,7 +46,7 @@ impl Cell {
         }
     }
 
-    /// Whether the cell has neither text nor a number other than 0.
+    /// Returns `true` if the cell has neither text nor a nonzero number.
     pub(crate) fn is_blank(&self) -> bool {
         match self {
             Self::Text(text) | Self::Strong(text) | Self::Markup(text) => text.is_empty(),
@@ -87,16 +87,16 @@ impl From<&str> for Cell {
     }
 }
 
-/// The order of a table's columns in text. Pages and Markdown have them as they are described, with
-/// the names of rows first.
+/// Order of a table's columns in text. Pages and Markdown keep the order of the definition, with
+/// row names first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum TextOrder {
-    /// Numbers, then words, and the names of rows last, where they may be long.
+    /// Numbers first, then words, and row names last, because they can be long.
     #[default]
     NumbersFirst,
-    /// The names of rows last, and the other columns as they are described.
+    /// Row names last, and the other columns in the order of the definition.
     NameLast,
-    /// As they are described.
+    /// The order of the definition.
     AsDescribed,
 }
 
@@ -104,13 +104,13 @@ enum TextOrder {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Row {
     pub(crate) cells: Vec<Cell>,
-    /// The distance from the left of a row in a tree, in levels.
+    /// Nesting level of the row in a tree.
     pub(crate) depth: usize,
-    /// The anchor that links lead to.
+    /// Anchor of the row for links.
     pub(crate) anchor: Option<String>,
 }
 
-/// A table. The first column names its rows.
+/// A table. The first column contains the row names.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     pub(crate) caption: String,
@@ -131,80 +131,78 @@ pub struct Table {
 }
 
 impl Table {
-    /// Returns a table without rows.
+    /// Creates a table without rows.
     pub fn new(columns: impl Into<Vec<Column>>) -> Self {
         Self { columns: columns.into(), ..Self::default() }
     }
 
-    /// Replaces the caption.
+    /// Sets the caption.
     pub fn caption(self, caption: impl Into<String>) -> Self {
         Self { caption: caption.into(), ..self }
     }
 
-    /// Sets the thing that the table is about, which text has before the caption.
+    /// Sets the subject of the table, which text shows before the caption.
     pub fn subject(self, subject: impl Into<String>) -> Self {
         Self { subject: Some(subject.into()), ..self }
     }
 
-    /// Puts columns of text in the order in which they are described, except the names of rows,
-    /// which come last.
+    /// Orders the columns of text as in the definition, except that row names come last.
     pub fn name_last(self) -> Self {
         Self { text_order: TextOrder::NameLast, ..self }
     }
 
-    /// Puts columns of text in the order in which they are described.
+    /// Orders the columns of text as in the definition.
     pub fn as_described(self) -> Self {
         Self { text_order: TextOrder::AsDescribed, ..self }
     }
 
-    /// Sets the line that counts the rows left out of text, whose number replaces `{}`.
+    /// Sets the line that counts the rows left out of text. The count replaces `{}`.
     pub fn rest(self, rest: &'static str) -> Self {
         Self { rest: Some(rest), ..self }
     }
 
-    /// Shows rows below each other as in a tree, not to be sorted.
+    /// Shows rows as a tree that cannot be sorted.
     pub(crate) fn tree(self) -> Self {
         Self { is_tree: true, ..self }
     }
 
-    /// Shows rows below each other as in a tree, to be sorted among their neighbours or without the
-    /// tree.
+    /// Shows rows as a tree that can be sorted among siblings, or without the tree.
     pub(crate) fn nested(self, is_nested: bool) -> Self {
         Self { is_nested, ..self }
     }
 
-    /// Lets a script put rows of this report together by the columns that are keys.
+    /// Allows the script to merge rows of this report by the key columns.
     pub(crate) fn group(self, report: usize) -> Self {
         Self { group: Some(report), ..self }
     }
 
-    /// Leaves exact numbers out of cells: a script finds them in the report.
+    /// Omits exact numbers in cells, because the script finds them in the report's JSON.
     pub(crate) fn numbers_in_report(self) -> Self {
         Self { has_numbers_in_report: true, ..self }
     }
 
-    /// Keeps blank columns, hidden, for a script to fill.
+    /// Keeps blank columns as hidden columns that the script can fill.
     pub(crate) fn hidden(self, hidden: impl IntoIterator<Item = usize>) -> Self {
         Self { hidden: hidden.into_iter().collect(), ..self }
     }
 
-    /// Sets the column by which rows are sorted, the highest number first.
+    /// Sets the column by which rows are sorted, highest number first.
     pub fn sorted_by(self, title: &'static str) -> Self {
         Self { sorted_by: Some(title), ..self }
     }
 
-    /// Sets the column whose highest numbers stay where a page has no room for all rows. Without
-    /// one the first rows stay.
+    /// Sets the column that selects the rows to keep if a page has too many. The rows with the
+    /// highest numbers are kept. Without such a column, the first rows are kept.
     pub fn kept_by(self, title: &'static str) -> Self {
         Self { kept_by: Some(title), ..self }
     }
 
-    /// Sets the names of the colours of bars.
+    /// Sets the names of the bar colours.
     pub fn legend(self, legend: impl Into<Vec<&'static str>>) -> Self {
         Self { legend: legend.into(), ..self }
     }
 
-    /// Folds the table on pages below this line, and leaves it out of text.
+    /// Collapses the table on pages below this line, and omits it in text.
     pub fn folded(self, summary: impl Into<String>) -> Self {
         Self { folded: Some(summary.into()), ..self }
     }
@@ -214,7 +212,7 @@ impl Table {
         self.rows.push(Row { cells: cells.into(), ..Row::default() });
     }
 
-    /// Sets the depth of each row in a tree.
+    /// Sets the nesting level of each row in a tree.
     pub(crate) fn depths(mut self, depths: impl IntoIterator<Item = usize>) -> Self {
         self.rows.iter_mut().zip(depths).for_each(|(row, depth)| row.depth = depth);
         self
@@ -228,18 +226,19 @@ impl Table {
         self
     }
 
-    /// Returns whether there is no row.
+    /// Returns `true` if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Returns whether no row has a number other than 0, or text, in a column.
+    /// Returns `true` if no row has text or a nonzero number in the column.
     pub(crate) fn is_blank(&self, column: usize) -> bool {
         self.rows.iter().all(|row| row.cells[column].is_blank())
     }
 }
 
-/// A table of a caption, rows, and columns, each with the cell that it has in a row.
+/// Creates a table from a caption, rows, and columns. Each column has an expression for its cell in
+/// a row.
 ///
 /// ```ignore
 /// table!("Kernels by name", &device.kernels, |row| {

@@ -1,4 +1,4 @@
-//! One table in all of its formats.
+//! Checks one table in all of its formats.
 
 use super::*;
 

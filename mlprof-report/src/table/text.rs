@@ -4,11 +4,12 @@ use super::{Cell, Grid, Row, Table, TextOrder, Unit};
 use crate::label::shown;
 use crate::number::{grouped, share};
 
-/// The most characters of a fitted name that is not in the last column.
+/// Maximum length of a fitted name that is not in the last column, in characters.
 const MIDDLE: usize = 24;
 
 impl Table {
-    /// Returns at most `limit` rows as text; nothing without rows. A line counts the rows left out.
+    /// Returns at most `limit` rows as text. Returns an empty string without rows. A line counts
+    /// the rows that were left out.
     pub fn text(&self, limit: usize) -> String {
         if self.rows.is_empty() {
             return String::new();
@@ -38,7 +39,8 @@ impl Table {
         text
     }
 
-    /// Returns the line above the table in text, below this heading: `Device 0: kernels by name`.
+    /// Returns the line above the table in text, such as `Device 0: kernels by name`. A table
+    /// without a subject uses the given section heading, unless the caption repeats it.
     pub fn heading(&self, heading: Option<&str>) -> String {
         match (&self.subject, heading) {
             (Some(subject), _) => {
@@ -51,7 +53,7 @@ impl Table {
         }
     }
 
-    /// Returns the columns that text has, in its order.
+    /// Returns the indices of the text columns, in the order of text.
     fn text_columns(&self) -> Vec<usize> {
         let mut places: Vec<usize> = self.shown_in_text().collect();
         match self.text_order {
@@ -66,7 +68,7 @@ impl Table {
         places
     }
 
-    /// Returns the columns that text has, in the order in which they are described.
+    /// Returns the indices of the text columns, in the order of the definition.
     pub(super) fn shown_in_text(&self) -> impl Iterator<Item = usize> {
         (0..self.columns.len()).filter(|place| {
             let column = &self.columns[*place];

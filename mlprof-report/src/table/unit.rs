@@ -1,34 +1,35 @@
-//! Units of columns, and how their numbers are written.
+//! Units of columns and their number formats.
 
 use crate::number::{bytes, duration, grouped, share, time_cell};
 
-/// The unit of a column's cells.
+/// Unit of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Names and words.
     Text,
     /// Pictures, which only pages show.
     Markup,
-    /// Whole numbers.
+    /// Integers.
     Count,
     /// Times in seconds.
     Seconds,
-    /// Times in seconds, with this number of digits in text, where their units are aligned.
+    /// Times in seconds, with this number of significant digits in text, where their units are
+    /// aligned.
     Digits(usize),
-    /// Sizes in bytes, which may be below 0.
+    /// Sizes in bytes, which may be negative.
     Bytes,
-    /// Parts of a whole, 0 to 1.
+    /// Shares, 0 to 1.
     Share,
     /// Relative changes, with their sign.
     Change,
-    /// Plain numbers, with two decimals.
+    /// Plain numbers with two decimals.
     Number,
-    /// Large numbers, with a letter for each thousand.
+    /// Large numbers with a metric suffix.
     Large,
 }
 
 impl Unit {
-    /// Returns the word that names the unit to scripts and in JSON.
+    /// Returns the name of the unit for scripts and JSON.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -47,7 +48,7 @@ impl Unit {
         !matches!(self, Self::Text | Self::Markup)
     }
 
-    /// Returns the number as pages and their scripts write it.
+    /// Formats a number for pages and their scripts.
     pub(crate) fn write(self, number: f64) -> String {
         match self {
             Self::Text | Self::Markup => String::new(),
@@ -63,7 +64,7 @@ impl Unit {
         }
     }
 
-    /// Returns the number as tables of text write it.
+    /// Formats a number for text tables.
     pub(crate) fn write_text(self, number: f64) -> String {
         match self {
             Self::Digits(digits) => time_cell(number, digits),
@@ -75,7 +76,7 @@ impl Unit {
     }
 }
 
-/// Three digits and a letter: `12.3 G`.
+/// Formats a number with three digits and a metric suffix: `12.3 G`.
 fn large(number: f64) -> String {
     const LETTERS: [&str; 6] = ["", " K", " M", " G", " T", " P"];
     let (mut number, mut power) = (number, 0);

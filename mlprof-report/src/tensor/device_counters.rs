@@ -1,4 +1,4 @@
-//! What devices' counters showed, as means per action: values, and a table for each device.
+//! Device counters: means and maxima per action, and a table for each device.
 
 use std::fmt::Write;
 
@@ -8,44 +8,45 @@ use crate::number::{bytes, duration, grouped};
 use crate::table::{Cell, Column, Table, Unit, count, digits, words};
 use mlprof_events::{ActionKind, DeviceCounter};
 
-/// So many actions are shown per device, those that took longest; JSON has them all.
+/// Maximum number of actions shown per device. The longest are shown, and JSON contains all of
+/// them.
 const ACTIONS_SHOWN: usize = 20;
 
-/// One device, over all cycles in which it was asked.
+/// Counter statistics of one device, over all cycles in which it was sampled.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceCounterStatistics {
-    /// Which device, counted from 0.
+    /// Index of the device, from 0.
     pub device: u32,
-    /// How many times it was asked.
+    /// Number of samples taken from the device.
     pub samples: u64,
-    /// From one time to the next, on average, in seconds; `None` if no cycle has two.
+    /// Mean interval between samples, in seconds. `None` if no cycle has two samples.
     pub interval_seconds: Option<f64>,
-    /// How long those cycles were.
+    /// Total duration of these cycles in seconds.
     pub recorded_seconds: f64,
-    /// All the memory that it has, where that is known.
+    /// Total memory of the device in bytes, if known.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
-    /// All samples, by counter. What the device does not have is left out.
+    /// Statistics of all samples, by counter. Counters that the device lacks are omitted.
     pub recording: Vec<CounterStatistics>,
-    /// The samples that fell into each action, module and step, on whatever thread; those that took
-    /// longest come first.
+    /// Samples during each action, module and step, on any thread. Ordered by duration, longest
+    /// first.
     pub actions: Vec<ActionDeviceCounters>,
 }
 
-/// The calls of one action while a device was sampled.
+/// Calls of one action while a device was sampled.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ActionDeviceCounters {
-    /// The name; `ProfilerStep*` for all steps.
+    /// Name of the action. `ProfilerStep*` for all steps.
     pub name: String,
-    /// What it is.
+    /// Kind of the action.
     pub kind: ActionKind,
-    /// How many calls there were in the cycles that have samples.
+    /// Number of calls in the cycles that have samples.
     pub calls: u64,
-    /// How long they took together, in seconds. Calls inside each other count each for itself.
+    /// Total duration of the calls in seconds. Nested calls count separately.
     pub total_seconds: f64,
-    /// By counter. Empty if no sample fell into any of the calls.
+    /// Statistics by counter. Empty if no sample was taken during any of the calls.
     pub counters: Vec<CounterStatistics>,
 }
 
@@ -53,17 +54,18 @@ pub struct ActionDeviceCounters {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CounterStatistics {
-    /// Which counter.
+    /// The counter.
     pub counter: DeviceCounter,
-    /// How many; one that fell into several calls counts for each of them.
+    /// Number of samples. A sample during several calls counts once for each of them.
     pub samples: u64,
-    /// Their mean, in the counter's [unit](DeviceCounter::unit).
+    /// Mean of the samples, in the counter's [unit](DeviceCounter::unit).
     pub mean: f64,
-    /// The greatest.
+    /// Maximum of the samples, in the same unit.
     pub max: f64,
 }
 
-/// The tables; empty without samples. Writing into a string cannot fail.
+/// Renders the tables. Returns an empty string without samples. Writing into a string cannot fail,
+/// so the results are ignored.
 pub(crate) fn paint(devices: &[DeviceCounterStatistics]) -> String {
     let mut text = String::new();
     for device in devices {
@@ -89,7 +91,8 @@ pub(crate) fn paint(devices: &[DeviceCounterStatistics]) -> String {
     text
 }
 
-/// Returns a table of actions, a column for each counter: means on pages, with maxima in text.
+/// Returns a table of actions with a column for each counter. Pages show means, and text also shows
+/// maxima.
 pub(crate) fn table(device: &DeviceCounterStatistics) -> Table {
     let mut columns = vec![
         words("Action", "What ran meanwhile, on any thread").key(),

@@ -1,36 +1,38 @@
-//! How long devices had nothing to do between their kernels, and why.
+//! Idle time of devices between their kernels, by cause.
 
 use serde::Serialize;
 
 use crate::number::grouped;
 use crate::table::{Cell, Table, count, digits, markup, seconds, share, table, words};
 
-/// What a device, or one of its streams, did from its first kernel, copy or fill of each recorded cycle to
-/// the last one, all cycles together. Times in seconds, by the device's clock.
+/// Busy and idle times of a device or one of its streams. Each recorded cycle counts from its first
+/// kernel, copy or fill to its last one, and all cycles are summed. Times are in seconds by the
+/// device's clock.
 ///
-/// Busy time and the gaps of all causes add up to the window. What the device did at one time on several
+/// The busy time and the gaps of all causes add up to the window. Concurrent work on several
 /// streams counts once.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DeviceIdle {
-    /// The device's number, counted from 0.
+    /// Index of the device, from 0.
     pub device: u32,
-    /// Which of its streams; `None`: all of them together.
+    /// Id of the stream. `None` for all streams of the device together.
     pub stream: Option<u32>,
-    /// How many kernels, copies and fills there were.
+    /// Number of kernels, copies and fills.
     pub events: u64,
-    /// From the first one's beginning to the last one's end.
+    /// Time from the start of the first event to the end of the last one, in seconds.
     pub window_seconds: f64,
-    /// The part of it in which any of them ran.
+    /// Part of the window in which any of the events ran, in seconds.
     pub busy_seconds: f64,
-    /// Gaps before work that the host launched when the device had already nothing to do: the host was late.
+    /// Gaps before work that the host launched when the device was already idle. The host was late.
     pub host_wait: IdleGaps,
-    /// Gaps below 30 µs before work that was launched in time: what launching itself takes.
+    /// Gaps below 30 µs before work that was launched in time. They are the overhead of the launch
+    /// itself.
     pub launch: IdleGaps,
-    /// Longer gaps before work that was launched in time: it waited for something else, another stream, a
-    /// copy, an event.
+    /// Longer gaps before work that was launched in time. The work waited for another stream, a
+    /// copy or an event.
     pub other: IdleGaps,
-    /// Gaps before work of which nobody knows when it was launched.
+    /// Gaps before work with an unknown launch time.
     pub unknown: IdleGaps,
 }
 
@@ -38,16 +40,16 @@ pub struct DeviceIdle {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct IdleGaps {
-    /// How many there were.
+    /// Number of gaps.
     pub count: u64,
-    /// All of them together.
+    /// Total duration of the gaps in seconds.
     pub seconds: f64,
-    /// The longest one.
+    /// Duration of the longest gap in seconds.
     pub longest_seconds: f64,
 }
 
 impl DeviceIdle {
-    /// The gaps by cause, with a word for each.
+    /// Returns the gaps by cause, each with the name of the cause.
     pub fn causes(&self) -> [(&'static str, IdleGaps); 4] {
         [
             ("host late", self.host_wait),
@@ -57,12 +59,12 @@ impl DeviceIdle {
         ]
     }
 
-    /// All gaps together, in seconds.
+    /// Returns the total duration of all gaps in seconds.
     pub fn idle_seconds(&self) -> f64 {
         self.causes().iter().map(|(_, gaps)| gaps.seconds).sum()
     }
 
-    /// `0`, or `0, stream 7`.
+    /// Returns a label such as `0`, or `0, stream 7`.
     pub(crate) fn label(&self) -> String {
         match self.stream {
             Some(stream) => format!("{}, stream {stream}", self.device),
@@ -71,10 +73,10 @@ impl DeviceIdle {
     }
 }
 
-/// The colours of the parts of a window.
+/// Names of the bar colours, by index.
 const COLOURS: [&str; 7] = ["host late", "busy", "", "", "other", "launch", "unknown"];
 
-/// Returns the table of windows.
+/// Returns the table of busy and idle times.
 pub(crate) fn table(devices: &[DeviceIdle]) -> Table {
     let caption = "By the devices’ own clocks; the causes add up to the idle time";
     let table = table!(caption, devices, |device| {
@@ -108,7 +110,7 @@ pub(crate) fn table(devices: &[DeviceIdle]) -> Table {
     table.name_last().legend(COLOURS)
 }
 
-/// Returns the table as text; nothing where no kernel was timed.
+/// Returns the table as text, or an empty string if no kernel was timed.
 pub(crate) fn paint(devices: &[DeviceIdle]) -> String {
     if devices.is_empty() {
         return String::new();

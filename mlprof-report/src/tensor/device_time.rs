@@ -2,8 +2,8 @@
 
 use super::KeyAverage;
 
-/// Returns the device time of a set of rows in seconds. Each kernel counts once: the row of an op
-/// has the time of its kernels again, so rows of ops count only in a set without rows of kernels.
+/// Returns the device time of a set of rows in seconds. Each kernel counts once. The row of an op
+/// repeats the time of its kernels, so op rows count only in a set without kernel rows.
 pub(crate) fn device_seconds<'rows, R>(rows: R) -> f64
 where
     R: IntoIterator<Item = &'rows KeyAverage>,
@@ -23,7 +23,8 @@ mod tests {
     use super::*;
     use crate::findings::samples::{kernel, op, recorded};
 
-    /// `aten::mm` launches `gemm`, and both rows have its time.
+    /// Builds rows in which `aten::mm` launches `gemm`, so that both rows contain the kernel's
+    /// time.
     fn rows() -> Vec<KeyAverage> {
         let launching = KeyAverage {
             device_seconds: 1.0,

@@ -1,4 +1,4 @@
-//! Ops told apart by all that was recorded of them, for whoever wants to put them together in another way.
+//! Op rows in the finest recorded grouping, for regrouping by readers of the report.
 
 use std::collections::HashMap;
 
@@ -10,73 +10,73 @@ use crate::advanced::is_zero;
 use mlprof_events::OrderExt;
 use mlprof_events::{ActionKind, Phase};
 
-/// A report has no more such rows.
+/// Maximum number of such rows in a report.
 pub const MOST_ROWS: usize = 4096;
 
-/// One row of ops, kernels, actions or modules that have all of these in common. Times in seconds; memory
-/// in bytes. What is left out in JSON is 0 or not known.
+/// Row of ops, kernels, actions or modules with equal values of all grouping fields. Times are in
+/// seconds and memory is in bytes. Fields omitted in JSON are 0 or unknown.
 ///
-/// Calls, self times, memory and FLOPs of any rows add up, except the device time of a kernel,
-/// which the row of its op has again. Totals of rows that contain each other contain the inner ones
+/// Calls, self times, memory and FLOPs of rows are additive. The device time of a kernel is an
+/// exception, because the row of its op repeats it. Totals of nested rows count the inner rows
 /// twice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct FinestRow {
-    /// The name, as in [`KeyAverage::name`].
+    /// Name of the row, as in [`KeyAverage::name`].
     pub name: String,
-    /// What it is, in its first call.
+    /// Kind of the first call.
     pub kind: ActionKind,
-    /// Whether it ran on a device.
+    /// `true` if it ran on a device.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_on_device: bool,
-    /// The inputs as text: `[[64, 10], [10]]`.
+    /// Input shapes as text: `[[64, 10], [10]]`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub shapes: String,
-    /// What is around, the innermost first, where the report's table has it.
+    /// Enclosing scopes, innermost first, if the report's table groups by them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
-    /// `path: Type` of the module.
+    /// Module as `path: Type`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub module: String,
-    /// The phase.
+    /// Phase of the calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// How many calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Host time.
+    /// Host time in seconds, including nested calls.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub cpu_seconds: f64,
-    /// Host time without what ran inside.
+    /// Self host time in seconds.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub self_cpu_seconds: f64,
-    /// Time of kernels that it and what ran inside caused.
+    /// Device time in seconds of all kernels launched by it or by nested calls.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub device_seconds: f64,
-    /// Time of kernels that it caused itself.
+    /// Device time in seconds of the kernels that it launched itself.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub self_device_seconds: f64,
-    /// The first call; of several rows the longest.
+    /// Duration of the first call in seconds. For merged rows, the longest of these.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub first_seconds: f64,
-    /// The shortest of the others.
+    /// Shortest of the other calls, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_seconds: Option<f64>,
-    /// The mean of the others.
+    /// Mean of the other calls, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_seconds: Option<f64>,
-    /// The longest of the others.
+    /// Longest of the other calls, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<f64>,
-    /// Allocated less freed on the host, without what ran inside.
+    /// Host memory allocated minus freed, in bytes, without nested calls.
     #[serde(default, skip_serializing_if = "is_balanced")]
     pub self_cpu_memory_bytes: i64,
-    /// The same on devices.
+    /// Device memory allocated minus freed, in bytes, without nested calls.
     #[serde(default, skip_serializing_if = "is_balanced")]
     pub self_device_memory_bytes: i64,
-    /// Allocated by itself, on all devices.
+    /// Memory allocated by itself on all devices, in bytes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub allocated_bytes: u64,
-    /// Floating-point operations.
+    /// Number of floating-point operations.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub flops: u64,
 }
@@ -115,7 +115,7 @@ impl FinestRow {
     fn add(&mut self, other: &Self) {
         self.mean_seconds = match (self.mean_seconds, other.mean_seconds) {
             (Some(own), Some(others)) => {
-                // A mean of means lies between the shortest and the longest of all.
+                // The weighted mean always lies between the minimum and the maximum.
                 let weight = |row: &Self| row.calls.saturating_sub(1).max(1) as f64;
                 let share = weight(other) / (weight(self) + weight(other));
                 Some(own + (others - own) * share)
@@ -146,16 +146,17 @@ impl FinestRow {
     }
 }
 
-/// The rows of a table whose rows are told apart by all that there is.
+/// Converts the rows of a table in the finest grouping.
 pub fn finest_rows(averages: &KeyAverages) -> Vec<FinestRow> {
     at_most(averages.rows.iter().map(FinestRow::from).collect(), MOST_ROWS)
 }
 
-/// What stands for all rows for which there is no room, not even by name.
+/// Name of the row that contains all rows beyond the limit.
 const OTHERS: &str = "(others)";
 
-/// At most so many rows: the costliest ones of these, then one for each name of the others, of which nothing
-/// else is known then, and one for all that is left. So what adds up still does.
+/// Reduces the rows to at most `most` rows, and keeps all sums. The most expensive rows are kept.
+/// The others are merged by name and lose their other fields. If there are still too many, the rest
+/// becomes a single row.
 pub(crate) fn at_most(mut rows: Vec<FinestRow>, most: usize) -> Vec<FinestRow> {
     if rows.len() <= most {
         return rows;
@@ -182,7 +183,7 @@ pub(crate) fn at_most(mut rows: Vec<FinestRow>, most: usize) -> Vec<FinestRow> {
     rows
 }
 
-// By reference, as serde asks for.
+// serde requires references.
 fn is_false(value: &bool) -> bool {
     !value
 }

@@ -1,112 +1,117 @@
-//! How many bytes were allocated for what, moment by moment, and what was there when it was most.
+//! Allocated bytes over time by category, and the composition of the peak.
 
 use serde::Serialize;
 
 use mlprof_events::{MemoryCategory, MemoryDevice};
 
-/// No series has more moments.
+/// Maximum number of points in time of a series.
 pub const MOST_MOMENTS: usize = 500;
 
-/// The memory of one device over one recorded cycle. In bytes and seconds.
+/// Memory of one device over one recorded cycle, in bytes and seconds.
 ///
-/// A level holds from its moment to the next one. Of moments close together the one with the most is
-/// kept; the peak is exact. Categories are known where a hook labelled the memory, else guessed from when
-/// it was allocated and how long it lived.
+/// Each level holds until the next point in time. Of points close together, the one with the most
+/// memory is kept, and the peak is exact. A category is known if a hook labelled the memory.
+/// Otherwise it is inferred from the time of allocation and the lifetime.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryOverTime {
-    /// Which memory.
+    /// Device of the memory.
     pub device: MemoryDevice,
-    /// Which cycle, counted from 0 in its stage: of several, that with the highest peak.
+    /// Index of the cycle, from 0 in its stage. Of several cycles, the one with the highest peak.
     pub cycle: u64,
-    /// How long the cycle lasted.
+    /// Duration of the cycle in seconds.
     pub duration_seconds: f64,
-    /// Allocated before the cycle began, as far as that is known.
+    /// Bytes allocated before the start of the cycle, as far as they are known.
     pub before_bytes: u64,
-    /// How many allocations there were in the cycle.
+    /// Number of allocations in the cycle.
     pub allocations: u64,
-    /// Their sum.
+    /// Total size of these allocations in bytes.
     pub allocated_bytes: u64,
-    /// Allocations and frees for which there was no room: if any, levels are wrong after them.
+    /// Number of allocations and frees that were dropped for lack of space. If it is not 0, later
+    /// levels are wrong.
     pub dropped: u64,
-    /// The steps in the cycle; none where they would be more than can be told apart.
+    /// Steps in the cycle. Empty if there are too many to distinguish.
     pub steps: Vec<MemoryStep>,
-    /// The moments, since the beginning of the cycle; at most [`MOST_MOMENTS`].
+    /// Points in time in seconds since the start of the cycle, at most [`MOST_MOMENTS`].
     pub times_seconds: Vec<f64>,
-    /// What memory was for, what stays longest first; without those that had nothing at any moment.
+    /// Memory by category, longest-lived categories first. Categories that are always 0 are
+    /// omitted.
     pub categories: Vec<CategoryOverTime>,
-    /// When most was allocated.
+    /// State at the highest level.
     pub peak: MemoryPeak,
 }
 
-/// A step of training that was recorded.
+/// A recorded training step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryStep {
-    /// Its number, counted from 0 in its stage.
+    /// Number of the step, from 0 in its stage.
     pub number: u64,
-    /// When it began, since the beginning of the cycle.
+    /// Start of the step in seconds since the start of the cycle.
     pub start_seconds: f64,
 }
 
-/// One category's bytes, moment by moment.
+/// Bytes of one category over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CategoryOverTime {
-    /// What the memory is for.
+    /// Category of the memory.
     pub category: MemoryCategory,
-    /// How much of the peak it is.
+    /// Bytes at the peak.
     pub at_peak_bytes: u64,
-    /// How much there is at the end of the cycle.
+    /// Bytes at the end of the cycle.
     pub at_end_bytes: u64,
-    /// How much there was at each moment.
+    /// Bytes at each point in time.
     pub bytes: Vec<u64>,
 }
 
-/// The moment at which most was allocated, and what was there.
+/// Time and composition of the highest memory level.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryPeak {
-    /// When, since the beginning of the cycle; the first of equal moments.
+    /// Time of the peak in seconds since the start of the cycle. The first one of several equal
+    /// peaks.
     pub time_seconds: f64,
-    /// The step in which it was, if in any.
+    /// Number of the step with the peak, if it is in a step.
     pub step: Option<u64>,
-    /// How many bytes.
+    /// Memory at the peak in bytes.
     pub bytes: u64,
-    /// Who had allocated them, the most first: a few rows, which together with the others make up the peak.
+    /// Largest groups of allocations at the peak, in descending order of bytes. Together with the
+    /// others they add up to the peak.
     pub rows: Vec<PeakMemory>,
-    /// In how many allocations the others were.
+    /// Number of allocations that are in none of these rows.
     pub others_allocations: u64,
-    /// All that is in no row.
+    /// Bytes that are in none of these rows.
     pub others_bytes: u64,
 }
 
-/// Allocations that were alive at the peak: of one category, made by one op.
+/// Allocations of one category and op that were live at the peak.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct PeakMemory {
-    /// What they are for.
+    /// Category of the memory.
     pub category: MemoryCategory,
-    /// The op that made them; `None` outside of ops, and before the cycle.
+    /// Op that allocated the memory. `None` outside of ops, and before the cycle.
     pub op: Option<String>,
-    /// The innermost module, function or action around that.
+    /// Innermost module, function or action around the op.
     pub inside: Option<String>,
-    /// Whether they were made before the cycle began.
+    /// `true` if the memory was allocated before the start of the cycle.
     pub is_from_before: bool,
-    /// How many; 0 where nobody knows.
+    /// Number of allocations. 0 if it is unknown.
     pub allocations: u64,
-    /// Their sum.
+    /// Total size of these allocations in bytes.
     pub bytes: u64,
 }
 
 impl MemoryOverTime {
-    /// All categories at a moment, by its place among [`times_seconds`](Self::times_seconds).
+    /// Returns the bytes of all categories at a point in time, given by its index in
+    /// [`times_seconds`](Self::times_seconds).
     pub fn total_bytes(&self, moment: usize) -> u64 {
         self.categories.iter().filter_map(|category| category.bytes.get(moment)).sum()
     }
 
-    /// The same in at most so many moments: of those close together the one with the most is kept, and
-    /// the first and the last one are.
+    /// Reduces the series to at most `moments` points in time. Of points close together, the one
+    /// with the most memory is kept. The first and the last point are always kept.
     #[must_use]
     pub fn shortened(&self, moments: usize) -> Self {
         let total = |moment: usize| self.total_bytes(moment);
@@ -121,8 +126,9 @@ impl MemoryOverTime {
     }
 }
 
-/// At most so many of the moments at these `times`, in equal parts of the time between the first and the
-/// last one: of each part that with the highest `total`; the first and the last one in any case.
+/// Selects at most `most` of the points at these `times` and returns their indices. The time range
+/// is divided into equal intervals, and each keeps its point with the highest `total`. The first
+/// and the last point are always kept.
 pub fn highest_moments(times: &[f64], total: impl Fn(usize) -> u64, most: usize) -> Vec<usize> {
     if times.len() <= most.max(2) {
         return (0..times.len()).collect();

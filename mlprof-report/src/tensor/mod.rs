@@ -1,4 +1,4 @@
-//! What the Tensor profiler found: a table of ops, a tree of modules, and which steps they are from.
+//! Report of the Tensor profiler: a table of ops, a tree of modules, and the recorded steps.
 
 pub(crate) mod device_counters;
 pub(crate) mod device_idle;
@@ -30,92 +30,95 @@ pub use crate::tensor::device_counters::{
 pub use crate::tensor::device_idle::{DeviceIdle, IdleGaps};
 use mlprof_events::{ActionKind, GroupBy, MemoryDevice, Phase, Schedule, TensorShape};
 
-/// The numbers of one stage: of all its cycles, not of the last one.
+/// Tensor report of one stage, over all its cycles.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct TensorReport {
-    /// Which run and stage; wall time; what measuring cost; notes.
+    /// Run, stage, wall time, measurement overhead and notes.
     pub header: ReportHeader,
-    /// Which steps were recorded; `None` without a schedule.
+    /// Schedule of the recorded steps. `None` without a schedule.
     pub schedule: Option<Schedule>,
-    /// How many times `step()` was called in the stage.
+    /// Number of `step()` calls in the stage.
     pub steps: u64,
-    /// How many of the steps are in the numbers.
+    /// Number of recorded steps.
     pub recorded_steps: u64,
-    /// How long all cycles recorded together, in seconds: without pauses, as for a validation
-    /// within an epoch. `None` in files of versions that did not say it.
+    /// Total recording time of all cycles in seconds, without pauses such as a validation within an
+    /// epoch. `None` in files of versions that did not record it.
     #[serde(default)]
     pub recorded_seconds: Option<f64>,
-    /// How many recorded ops of forward the framework has remembered for a backward pass, where it numbers
-    /// them (tch); else 0.
+    /// Number of recorded forward ops that the framework tracks for a backward pass. 0 if the
+    /// framework does not number them (only tch does).
     #[serde(default)]
     pub tracked_ops: u64,
-    /// How many cycles there were.
+    /// Number of cycles.
     pub cycle_count: u64,
-    /// The cycles, at most the first 100.
+    /// Summaries of the cycles, at most the first 100.
     pub cycles: Vec<CycleSummary>,
-    /// The table of ops.
+    /// Table of ops.
     pub key_averages: KeyAverages,
-    /// The same told apart by shapes, module and phase, too, as far as they were recorded: whoever reads
-    /// can put together what he likes. Empty where the table tells them apart already, and in files of
-    /// versions that did not have it.
+    /// Table of ops with additional grouping by shapes, module and phase, as far as they were
+    /// recorded. Readers can regroup these rows. Empty if the table already uses this grouping, and
+    /// in files of versions without it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finest_rows: Vec<FinestRow>,
-    /// What each thread recorded, the longest first; empty in files of versions that did not have it.
+    /// Recorded scopes of each thread, longest first. Empty in files of versions that did not
+    /// record them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<RecordedThread>,
-    /// The modules of the model as a tree, in the order in which they first ran.
+    /// Modules of the model as a tree, in order of their first run.
     pub modules: Vec<ModuleStatistics>,
-    /// Work on devices that a warm step does not have; not in the table.
+    /// Compilation and autotuning on devices, which warm steps do not have. The table does not
+    /// include it.
     pub tuning: Vec<TuningSummary>,
-    /// Regions of devices, by the device's own clock, the longest total first. What ran in them has
-    /// rows of its own: these are in none of the other numbers.
+    /// Device regions measured by the device's own clock, ordered by total time, longest first.
+    /// Work inside them has its own rows, so the other fields do not include these times.
     #[serde(default)]
     pub device_regions: Vec<DeviceRegion>,
-    /// What devices' counters showed during each action; empty where none were sampled.
+    /// Device counters during each action. Empty if none were sampled.
     #[serde(default)]
     pub device_counters: Vec<DeviceCounterStatistics>,
-    /// What devices did between their first and their last kernel, and what they waited for: each device,
-    /// and behind it its streams if there are several. Empty where no kernel was timed by a device's clock.
+    /// Busy and idle times of devices between their first and last kernel, by cause. Each device is
+    /// followed by its streams if there are several. Empty if no kernel was timed by a device's
+    /// clock.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_idle: Vec<DeviceIdle>,
-    /// How many bytes were allocated for what, moment by moment: one series per memory, of the cycle in
-    /// which it was fullest; empty where memory was not recorded.
+    /// Allocated bytes over time by category. There is one series per memory, from the cycle with
+    /// the highest peak. Empty if memory was not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_over_time: Vec<MemoryOverTime>,
-    /// What there was no room for.
+    /// Number of events that were dropped.
     pub dropped: DroppedEvents,
-    /// The files that were written.
+    /// Paths of the files that were written.
     pub files: Vec<String>,
-    /// How long each step took, by stage; empty where no loop told of steps.
+    /// Step durations by stage. Empty if no training loop reported steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub step_series: Vec<StepSeries>,
-    /// What costs time that could be saved; filled in when the report is delivered.
+    /// Findings: detected causes of avoidable cost. Filled in when the report is delivered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
 
-/// One cycle of the schedule.
+/// Summary of one cycle of the schedule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct CycleSummary {
-    /// Which one, counted from 0 in its stage.
+    /// Index of the cycle, from 0 in its stage.
     pub number: u64,
-    /// The first recorded step, counted from 0 in the stage.
+    /// Number of the first recorded step, from 0 in the stage.
     pub first_step: u64,
-    /// How many steps were recorded.
+    /// Number of recorded steps.
     pub steps: u64,
-    /// Whether all active steps are in it.
+    /// `true` if the cycle contains all active steps.
     pub is_complete: bool,
-    /// When it began (UTC, RFC 3339).
+    /// Start of the cycle (UTC, RFC 3339).
     pub started_at: mlprof_events::UtcTime,
-    /// How long it recorded, in seconds: without pauses, as for a validation within an epoch.
+    /// Recording time in seconds, without pauses such as a validation within an epoch.
     pub wall_seconds: f64,
-    /// How many ops, actions and other scopes there were.
+    /// Number of ops, actions and other scopes.
     pub events: u64,
 }
 
-/// Events for which there was no room, or that came too late.
+/// Number of events that were dropped because of a full buffer or a late arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct DroppedEvents {
@@ -123,138 +126,142 @@ pub struct DroppedEvents {
     pub events: u64,
     /// Allocations and frees.
     pub memory: u64,
-    /// Kernels, copies, and samples of devices' counters.
+    /// Kernels, copies, and samples of device counters.
     pub device: u64,
 }
 
-/// Compiling a kernel, or trying several to find the fastest.
+/// Compilation of a kernel, or autotuning among several kernels.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct TuningSummary {
-    /// The kernel.
+    /// Name of the kernel.
     pub name: String,
-    /// How often.
+    /// Number of times.
     pub count: u64,
-    /// How long the device was busy with it, in seconds.
+    /// Device time in seconds.
     pub device_seconds: f64,
 }
 
-/// A table of ops, actions, modules, functions and kernels, one row per name or as
-/// [`GroupBy`] says, in the order in which they first ran.
+/// Table of ops, actions, modules, functions and kernels, in order of their first run. There is one
+/// row per name, or per combination of the fields in [`GroupBy`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct KeyAverages {
-    /// What the rows are told apart by.
+    /// Grouping of the rows.
     pub group_by: GroupBy,
-    /// What tables call the device: `Device`, `CUDA`, …
+    /// Name of the device in tables: `Device`, `CUDA`, …
     pub device_name: String,
-    /// Whether memory was recorded.
+    /// `true` if memory was recorded.
     pub has_memory: bool,
-    /// The rows.
+    /// Rows of the table.
     pub rows: Vec<KeyAverage>,
 }
 
-/// One row. Times in seconds; memory in bytes.
+/// Row of the table. Times are in seconds and memory is in bytes.
 ///
-/// Totals contain what ran inside; calls inside a call of the same row are counted in `calls` and
-/// not once more in the totals. Self numbers are without what ran inside, so they add up, except
-/// self device times: a kernel's stands in its own row and in that of its op. What ran
-/// on another thread for an op has host time of its own, which is not part of the op's.
+/// Totals include nested calls. A recursive call is counted in `calls` but not again in the totals.
+///
+/// Self values exclude nested calls and are additive, except for self device times. A kernel's time
+/// appears in its own row and in the row of its op. Work on another thread for an op has its own
+/// host time, which is not part of the op's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct KeyAverage {
-    /// The name; `ProfilerStep*` for all steps.
+    /// Name of the op, kernel, action, module or function. `ProfilerStep*` for all steps.
     pub name: String,
-    /// What it is, in its first call.
+    /// Kind of the first call.
     pub kind: ActionKind,
-    /// Whether it ran on a device: a kernel, a copy or a fill. It has device time only.
+    /// `true` for a kernel, copy or fill that ran on a device. Such a row has device time only.
     #[serde(default)]
     pub is_on_device: bool,
-    /// Whether nothing was around its first call.
+    /// `true` if the first call had no enclosing scope.
     #[serde(default)]
     pub is_top_level: bool,
-    /// The inputs, if rows are told apart by them; empty where they are not known.
+    /// Input shapes, if the rows are grouped by them. Empty if they are unknown.
     #[serde(default)]
     pub input_shapes: Option<Vec<TensorShape>>,
-    /// What is around, the innermost first, if rows are told apart by it.
+    /// Enclosing scopes, innermost first, if the rows are grouped by them.
     #[serde(default)]
     pub stack: Vec<String>,
-    /// `path: Type` of the module, if rows are told apart by it and there is one.
+    /// Module as `path: Type`, if the rows are grouped by modules and there is one.
     #[serde(default)]
     pub module: Option<String>,
-    /// The phase, if rows are told apart by it.
+    /// Phase, if the rows are grouped by it.
     #[serde(default)]
     pub phase: Option<Phase>,
-    /// How many calls.
+    /// Number of calls.
     pub calls: u64,
-    /// How often an async function was polled, all calls together: 0 where no call was polled more
-    /// than once. Its times are those of being polled, the first and the rest each of one poll.
+    /// Number of polls of an async function, summed over all calls. 0 if no call was polled more
+    /// than once. The times of an async function are those of its polls. `first_seconds` and `rest`
+    /// then describe single polls.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub polls: u64,
-    /// Host time.
+    /// Host time in seconds, including nested calls.
     #[serde(default)]
     pub cpu_seconds: f64,
-    /// Host time without what ran inside on the same thread.
+    /// Self host time in seconds, without nested calls on the same thread.
     #[serde(default)]
     pub self_cpu_seconds: f64,
-    /// How long the first call took, on the host (a kernel's on the device).
+    /// Duration of the first call in seconds, on the host. For a kernel, on the device.
     #[serde(default)]
     pub first_seconds: f64,
-    /// All calls but the first; `None` when there was only one.
+    /// Durations of all calls except the first. `None` if there was only one call.
     #[serde(default)]
     pub rest: Option<RestDurations>,
-    /// Time of kernels that it and what ran inside caused, by the method that the notes name.
+    /// Device time in seconds of the kernels launched by it or by nested calls. The report's notes
+    /// name the measurement method.
     #[serde(default)]
     pub device_seconds: f64,
-    /// Time of kernels that it caused itself.
+    /// Device time in seconds of the kernels that it launched itself.
     #[serde(default)]
     pub self_device_seconds: f64,
-    /// Allocated less freed on the host.
+    /// Host memory allocated minus freed, in bytes.
     #[serde(default)]
     pub cpu_memory_bytes: i64,
-    /// The same without what ran inside.
+    /// Host memory allocated minus freed, in bytes, without nested calls.
     #[serde(default)]
     pub self_cpu_memory_bytes: i64,
-    /// Allocated less freed on all accelerators.
+    /// Memory allocated minus freed on all accelerators, in bytes.
     #[serde(default)]
     pub device_memory_bytes: i64,
-    /// The same without what ran inside.
+    /// Memory allocated minus freed on all accelerators, in bytes, without nested calls.
     #[serde(default)]
     pub self_device_memory_bytes: i64,
-    /// Allocated and freed apart, for every device where that is not 0.
+    /// Separate counts of allocated and freed bytes, for every device with a nonzero count.
     #[serde(default)]
     pub memory: Vec<MemoryUse>,
-    /// Floating-point operations of all calls, of ops whose shapes tell; see
+    /// Floating-point operations of all calls, for ops with shapes that determine them. See
     /// `tensor::flops`.
     #[serde(default)]
     pub flops: u64,
 }
 
 impl KeyAverage {
-    /// Floating-point operations per second: of device time where there is any, else of host time.
-    /// `None` without operations.
+    /// Returns the floating-point operations per second of device time, or of host time if there is
+    /// no device time. Returns `None` without operations.
     pub fn flops_per_second(&self) -> Option<f64> {
         per_second(self.flops, self.device_seconds, self.cpu_seconds)
     }
 
-    /// The mean host time of a call, in seconds.
+    /// Returns the mean host time of a call, in seconds.
     pub fn mean_cpu_seconds(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.cpu_seconds / self.calls as f64 }
     }
 
-    /// The mean of all calls except the first, in seconds: host time, or a kernel's device time.
-    /// `None` where there was one call only. It lies between `min_seconds` and `max_seconds` of
-    /// [`rest`](Self::rest).
+    /// Returns the mean of all calls except the first, in seconds. It is host time, or device time
+    /// for a kernel. Returns `None` if there was only one call. The result lies between
+    /// `min_seconds` and `max_seconds` of [`rest`](Self::rest).
     pub fn rest_mean_seconds(&self) -> Option<f64> {
         let rest = self.rest?;
         let total = if self.is_on_device { self.device_seconds } else { self.cpu_seconds };
         let others = self.calls.max(self.polls).saturating_sub(1).max(1);
         let mean = (total - self.first_seconds) / others as f64;
-        // Of calls inside a call of the same row the total has the outer ones only.
+        // With recursive calls, the total contains only the outer calls, so the mean could be too
+        // small.
         Some(mean.max(rest.min_seconds).min(rest.max_seconds))
     }
 
-    /// The mean device time of a call, in seconds.
+    /// Returns the mean device time of a call, in seconds.
     pub fn mean_device_seconds(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.device_seconds / self.calls as f64 }
     }
@@ -265,40 +272,40 @@ fn per_second(flops: u64, device_seconds: f64, cpu_seconds: f64) -> Option<f64> 
     (flops > 0 && seconds > 0.0).then(|| flops as f64 / seconds)
 }
 
-/// How long calls took but for the first.
+/// Durations of all calls except the first.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct RestDurations {
-    /// The shortest.
+    /// Shortest duration in seconds.
     pub min_seconds: f64,
-    /// The longest.
+    /// Longest duration in seconds.
     pub max_seconds: f64,
-    /// Their standard deviation; `None` where there is only one, and in reports of versions that did not
-    /// say so.
+    /// Standard deviation in seconds. `None` if there is only one call, and in reports of versions
+    /// that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deviation_seconds: Option<f64>,
 }
 
-/// Memory of one device. In bytes.
+/// Memory of one device, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct MemoryUse {
-    /// Which memory.
+    /// Device of the memory.
     pub device: MemoryDevice,
-    /// Allocated by it and what ran inside.
+    /// Bytes allocated, including nested calls.
     pub allocated_bytes: u64,
-    /// Freed by it and what ran inside.
+    /// Bytes freed, including nested calls.
     pub freed_bytes: u64,
-    /// Allocated by itself.
+    /// Bytes allocated by itself.
     pub self_allocated_bytes: u64,
-    /// Freed by itself.
+    /// Bytes freed by itself.
     pub self_freed_bytes: u64,
 }
 
 impl KeyAverages {
-    /// All rows together, called `Total`. Self times, self memory, calls and FLOPs add up; the
-    /// device time of a kernel counts once, not again for the op that launched it. Totals are the
-    /// sums of rows that contain each other, as in torch.
+    /// Returns the sum of all rows with the name `Total`. Self times, self memory, calls and FLOPs
+    /// are additive. The device time of a kernel counts once, and not again for the op that
+    /// launched it. Totals are sums of rows that contain each other, as in torch.
     pub fn total_average(&self) -> KeyAverage {
         let mut total = KeyAverage {
             name: "Total".to_owned(),
@@ -341,63 +348,67 @@ impl KeyAverages {
         total
     }
 
-    /// The table as torch prints it; see [`TableOptions`]. Empty without rows.
+    /// Renders the table in torch's format, see [`TableOptions`]. Returns an empty string without
+    /// rows.
     pub fn table(&self, options: &TableOptions) -> String {
         table::paint(self, options)
     }
 
-    /// Whether anything was timed on a device.
+    /// Returns `true` if any row has device time.
     pub fn has_device_time(&self) -> bool {
         self.rows.iter().any(|row| row.self_device_seconds > 0.0)
     }
 }
 
-/// A module of the model, with those whose paths are below its own. Times in seconds; memory in bytes.
+/// A module of the model with its submodules. Times are in seconds and memory is in bytes.
 ///
-/// The tree goes by paths and the numbers by calls. Forward is what ran inside the calls of the module,
-/// those of other modules included, wherever their paths are; a module that is called outside of the
-/// one that it is below counts where it is called. Backward is known where the framework ties a backward
-/// op to its forward op by a sequence number: it then belongs to the modules that the forward op ran
-/// in. Calls inside a call of the same module count once. Host time of ops that ran on another thread
-/// for the module is in it too.
+/// The paths determine the tree, and the calls determine the numbers:
+///
+/// - Forward is everything that ran inside the module's calls, including other modules with any
+///   path. If a module is called outside of its parent, it counts for the caller.
+/// - Backward is known if the framework links backward ops to their forward ops by a sequence
+///   number. A backward op belongs to the modules in which its forward op ran.
+/// - Recursive calls of a module count once.
+/// - Host time of ops that ran on another thread for the module is included.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ModuleStatistics {
-    /// The last part of the path; the type for the root of a model.
+    /// Last part of the path, or the type for the root of a model.
     pub name: String,
-    /// The whole path; empty for a root.
+    /// Full path. Empty for a root.
     pub path: String,
-    /// The type; empty for a part of a path that is no module that ran.
+    /// Type of the module. Empty for a part of a path that is not a module that ran.
     pub type_name: String,
-    /// How many times it ran.
+    /// Number of calls.
     pub calls: u64,
-    /// All that ran inside its calls; of a part of a path, inside those of the modules below it.
+    /// Cost of everything inside the module's calls. For a part of a path, the sum over the modules
+    /// below it.
     pub total: ModuleCost,
-    /// Without what ran inside the modules that it called: these add up.
+    /// Cost without the modules that it called. These costs are additive.
     pub own: ModuleCost,
-    /// The modules whose paths are below, in the order in which they first ran.
+    /// Submodules by path, in order of their first run.
     pub children: Vec<ModuleStatistics>,
 }
 
-/// What modules cost.
+/// Cost of modules.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct ModuleCost {
-    /// Host time of forward.
+    /// Host time of the forward pass in seconds.
     pub forward_seconds: f64,
-    /// Host time of backward.
+    /// Host time of the backward pass in seconds.
     pub backward_seconds: f64,
-    /// Device time of forward.
+    /// Device time of the forward pass in seconds.
     pub forward_device_seconds: f64,
-    /// Device time of backward.
+    /// Device time of the backward pass in seconds.
     pub backward_device_seconds: f64,
-    /// Allocated in forward, on all devices.
+    /// Memory allocated in the forward pass on all devices, in bytes.
     pub allocated_bytes: u64,
-    /// Allocated less freed in forward and backward, on all devices.
+    /// Memory allocated minus freed in both passes on all devices, in bytes.
     pub memory_bytes: i64,
-    /// Floating-point operations of forward.
+    /// Floating-point operations of the forward pass.
     pub forward_flops: u64,
-    /// Floating-point operations of backward.
+    /// Floating-point operations of the backward pass.
     pub backward_flops: u64,
 }
 
@@ -415,23 +426,23 @@ impl std::ops::AddAssign for ModuleCost {
 }
 
 impl ModuleCost {
-    /// Host time of both directions, in seconds.
+    /// Returns the host time of both passes in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         self.forward_seconds + self.backward_seconds
     }
 
-    /// Device time of both directions, in seconds.
+    /// Returns the device time of both passes in seconds.
     pub fn device_seconds(&self) -> f64 {
         self.forward_device_seconds + self.backward_device_seconds
     }
 
-    /// Operations of both directions.
+    /// Returns the floating-point operations of both passes.
     pub fn flops(&self) -> u64 {
         self.forward_flops.saturating_add(self.backward_flops)
     }
 
-    /// Floating-point operations per second: of device time where there is any, else of host time.
-    /// `None` without operations.
+    /// Returns the floating-point operations per second of device time, or of host time if there is
+    /// no device time. Returns `None` without operations.
     pub fn flops_per_second(&self) -> Option<f64> {
         per_second(self.flops(), self.device_seconds(), self.cpu_seconds())
     }

@@ -1,12 +1,12 @@
-//! The modules of a model as an indented table.
+//! Modules of a model as an indented table.
 
 use crate::table::{Table, bytes, count, large, seconds, table, words};
 use crate::tensor::ModuleStatistics;
 
-/// So many modules are shown; JSON has them all.
+/// Maximum number of modules shown. JSON contains all modules.
 const MODULES_SHOWN: usize = 200;
 
-/// Returns the tree of modules, of at most so many rows.
+/// Returns the tree of modules with at most `most` rows.
 pub(crate) fn modules_table(modules: &[ModuleStatistics], most: usize) -> Table {
     let mut rows = Vec::new();
     modules.iter().for_each(|module| flatten(module, 0, most, &mut rows));
@@ -36,7 +36,7 @@ pub(crate) fn modules_table(modules: &[ModuleStatistics], most: usize) -> Table 
     table.depths(depths).tree().rest("{} more modules are only in the JSON report.")
 }
 
-/// Returns the tree as text; nothing without modules.
+/// Returns the tree as text, or an empty string without modules.
 pub fn paint(modules: &[ModuleStatistics]) -> String {
     if modules.is_empty() {
         return String::new();
@@ -71,7 +71,7 @@ fn label(module: &ModuleStatistics) -> String {
     }
 }
 
-/// Three digits or four and a unit: `12.3 GFLOPs`.
+/// Formats a number with at least three significant digits and a unit: `12.3 GFLOPs`.
 fn thousands(number: f64, unit: &str) -> String {
     const LETTERS: [&str; 6] = ["", "K", "M", "G", "T", "P"];
     let power = (number.log10() / 3.0).clamp(0.0, LETTERS.len() as f64 - 1.0) as usize;

@@ -1,4 +1,4 @@
-//! The report of the Tensor profiler as text: which steps it is from, the table, the modules, notes.
+//! Tensor report as text: the recorded steps, the table, the modules and the notes.
 
 use std::fmt::Write;
 
@@ -13,12 +13,13 @@ use crate::tensor::device_idle;
 use crate::tensor::modules;
 use crate::tensor::{TableOptions, TensorReport};
 
-/// Columns of a wide terminal.
+/// Width of the report in columns of a wide terminal.
 const PAGE_WIDTH: usize = 200;
-/// Names are not cut further than that, whatever the page.
+/// Minimum width of the name column. Names are not truncated further, even if the table is wider
+/// than a page.
 const SHORTEST_NAMES: usize = 30;
 
-/// The report.
+/// Renders the report.
 pub fn paint(report: &TensorReport, options: &TableOptions) -> String {
     let mut text = format!("{}\n\n", title(&report.header));
     paint_coverage(&mut text, report);
@@ -53,7 +54,7 @@ pub fn paint(report: &TensorReport, options: &TableOptions) -> String {
     text
 }
 
-/// The table, with names cut to fewer columns than torch's if that makes it as wide as a page.
+/// Renders the table. If it is wider than the page, its names are truncated more than torch does.
 fn table_on_page(report: &TensorReport, options: &TableOptions) -> String {
     let table = report.key_averages.table(options);
     let rule = table.lines().find(|line| line.starts_with("--")).map_or("", str::trim_end);
@@ -66,7 +67,8 @@ fn table_on_page(report: &TensorReport, options: &TableOptions) -> String {
     report.key_averages.table(&TableOptions { max_name_column_width, ..options.clone() })
 }
 
-/// Writing into a string cannot fail.
+/// Appends the recorded steps and the measurement overhead. Writing into a string cannot fail, so
+/// the results are ignored.
 fn paint_coverage(text: &mut String, report: &TensorReport) {
     let events: u64 = report.header.overhead.scopes;
     if report.cycle_count == 0 || (events == 0 && report.recorded_steps == 0) {
@@ -79,7 +81,7 @@ fn paint_coverage(text: &mut String, report: &TensorReport) {
         (Some(_), 0 | 1, _) => format!("Step {} (counted from 0)", steps_of(report)),
         (Some(_), ..) => format!("Steps {} (counted from 0)", steps_of(report)),
     };
-    // What comes after the last step is recorded where the next one would have been.
+    // Events after the last step form a cycle without steps, which is mentioned separately.
     let (mut rest, mut count) = ("", report.cycle_count);
     if report.recorded_steps > 0 && report.cycles.iter().any(|cycle| cycle.steps == 0) {
         (rest, count) = (" and what came after the last one", count - 1);
@@ -99,13 +101,13 @@ fn paint_coverage(text: &mut String, report: &TensorReport) {
     );
 }
 
-/// How long the cycles lasted, if all of them are listed.
+/// Returns the total duration of the cycles in seconds, if all of them are listed.
 fn recorded_seconds(report: &TensorReport) -> Option<f64> {
     let all = report.cycles.len() as u64 == report.cycle_count;
     all.then(|| report.cycles.iter().map(|cycle| cycle.wall_seconds).sum())
 }
 
-/// `2 to 4, 7 to 9, …`: the first few cycles.
+/// Returns the step numbers of the first few cycles: `2 to 4, 7 to 9, …`.
 fn steps_of(report: &TensorReport) -> String {
     const SHOWN: usize = 4;
     let shown = report.cycles.iter().filter(|cycle| report.recorded_steps == 0 || cycle.steps > 0);

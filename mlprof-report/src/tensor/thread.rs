@@ -1,17 +1,17 @@
-//! What threads did while steps were recorded.
+//! Recorded scopes of threads.
 
 use serde::Serialize;
 
-/// What one thread recorded, or all threads of one name.
+/// Recorded scopes of one thread, or of all threads with one name.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct RecordedThread {
-    /// The name; of several threads that have it, one row.
+    /// Name of the thread. Several threads with the same name share one row.
     pub thread: String,
-    /// How many threads of this name recorded anything.
+    /// Number of threads with this name that recorded any scope.
     pub threads: u64,
-    /// Ops, actions and other scopes.
+    /// Number of ops, actions and other scopes.
     pub events: u64,
-    /// How long its outermost scopes took, in seconds; steps are no scopes of their own.
+    /// Total duration of the outermost scopes in seconds. Steps do not count as scopes.
     pub seconds: f64,
 }

@@ -1,4 +1,5 @@
-//! The program `mlprof-sql` with clusters: `cargo run --example ask -- FOLDER straggler --cluster df://localhost`.
+//! The program `mlprof-sql` with cluster support: `cargo run --example ask -- FOLDER straggler
+//! --cluster df://localhost`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! An executor: reads tables and computes.
+//! Executor of a cluster, which reads tables and runs query work.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;

@@ -1,4 +1,4 @@
-//! What the programs of a cluster's machines share; see `README.md`.
+//! Code shared by the programs of a cluster's machines. See `README.md`.
 
 use std::error::Error;
 use std::future::Future;
@@ -6,10 +6,12 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
-/// Stack of a thread, in bytes. Plans of questions with many parts are deep, and each level of one takes some.
+/// Stack size of a thread in bytes. Plans of complex queries are deep, and each level uses some
+/// stack.
 const STACK: usize = 64 << 20;
 
-/// Runs a machine's program until it ends, which it does by itself only if something is wrong: that is said in one line.
+/// Runs a machine's program until it ends. It ends by itself only after an error, which is printed
+/// in one line.
 pub fn run(machine: impl Future<Output = Result<(), Box<dyn Error>>>) -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
     let mut threads = tokio::runtime::Builder::new_multi_thread();
@@ -20,28 +22,28 @@ pub fn run(machine: impl Future<Output = Result<(), Box<dyn Error>>>) -> ExitCod
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where standard error is closed there is nobody to tell.
+            // If standard error is closed, the message cannot be printed.
             let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Where to listen, of `ADDRESS:PORT`.
+/// Parses the address to listen on from `ADDRESS:PORT`.
 ///
 /// # Errors
 ///
-/// If that is nowhere.
+/// Returns an error if the address does not resolve.
 pub fn place(address: &str) -> Result<SocketAddr, String> {
     let mut places = address.to_socket_addrs().map_err(|error| error.to_string())?;
     places.next().ok_or_else(|| "that is nowhere".to_owned())
 }
 
-/// A machine's name and a port of it, of `HOST:PORT`, with Ballista's port if none is named.
+/// Parses a host name and a port from `HOST:PORT`. The default is Ballista's port.
 ///
 /// # Errors
 ///
-/// If it is no name, or no port.
+/// Returns an error if the host is missing or the port is invalid.
 pub fn host_and_port(address: &str) -> Result<(String, u16), String> {
     const PORT: u16 = 50_050;
     let (host, port) = match address.rsplit_once(':') {

@@ -1,4 +1,4 @@
-//! A scheduler: hands out the work of questions, again if a machine is lost.
+//! Scheduler of a cluster, which distributes query work and reassigns it if a machine is lost.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;

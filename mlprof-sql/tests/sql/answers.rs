@@ -1,4 +1,4 @@
-//! The questions' answers, beside those of `mlprof analyze`.
+//! Comparison of query results with those of `mlprof analyze`.
 
 use mlprof_analysis::ranks::{RankFacts, Ranks};
 use mlprof_analysis::{Analysis, Trace};
@@ -13,7 +13,8 @@ fn analysed(traces: &[Trace]) -> Ranks {
     Ranks::of(&facts).expect("one of each")
 }
 
-/// Of an even number of values the mean of the two in the middle, rounded.
+/// Returns the median. For an even number of values, it is the rounded mean of the two middle
+/// values.
 fn median(mut values: Vec<i64>) -> i64 {
     values.sort_unstable();
     let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
@@ -31,7 +32,7 @@ fn a_slow_rank_is_named_as_analyze_names_it() {
             (i64::from(slow.rank), slow.stage.clone(), numbers)
         });
         let expected_slow: Vec<_> = expected_slow.collect();
-        // So that it cannot be right by saying nothing.
+        // The expected result must not be empty, otherwise an empty query result would also pass.
         assert_eq!(
             expected_slow.len(),
             usize::from(late >= 4_000),
@@ -59,13 +60,14 @@ fn a_slow_rank_is_named_as_analyze_names_it() {
     }
 }
 
-/// Ranks of which one has other steps have none in common; of one rank nobody is slow.
+/// Checks ranks with different numbers of steps, of which only common steps count. A single rank is
+/// never slow.
 #[test]
 fn only_steps_that_all_ranks_have_are_compared() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut traces = ranks(folder.path(), 2, 6, (1, 9_000));
     let shorter = ranks(folder.path(), 2, 4, (1, 9_000));
-    // Of rank 0 the first cycle is the shorter one.
+    // The first cycle of rank 0 is the shorter one.
     for trace in &traces[1..] {
         mlprof_analysis::columns::write(trace, folder.path()).expect("tables");
     }
@@ -153,7 +155,7 @@ fn steps_and_what_is_in_them_are_answered_for_as_analyze_does() {
         let mut outliers = outliers.filter(|one| one.duration_ns == integer(row, "dur_ns"));
         let outlier = outliers.next().expect("analyze has it, too");
         assert_eq!(integer(row, "step"), outlier.number as i64);
-        // Of both cycles of the rank.
+        // The durations are those of both cycles of the rank.
         let rank = integer(row, "rank");
         let of_rank = traces.iter().zip(&answers).filter(|(it, _)| i64::from(it.info.rank) == rank);
         let durations = of_rank.flat_map(|(_, one)| one.steps.iter().map(|step| step.duration_ns));
@@ -190,7 +192,7 @@ fn steps_and_what_is_in_them_are_answered_for_as_analyze_does() {
         };
         assert_eq!(integer(row, "self_ns"), sum(&of), "{row:?}");
     }
-    // Phases and actions each add up to the steps.
+    // Phases add up to the steps, and so do actions.
     let steps = sum(&|one| one.steps.iter().map(|step| step.duration_ns).sum());
     for query in ["steps", "actions"] {
         let found: i64 =
@@ -204,7 +206,7 @@ fn what_only_sql_answers_is_right() {
     let folder = tempfile::tempdir().expect("a folder");
     ranks(folder.path(), 4, 6, (1, 5_000));
     let of = |query: &str| asked(folder.path(), query);
-    // Who is late waits the least, and is waited for in every step.
+    // The late rank waits least, and the others wait for it in every step.
     let rows = of("collectives");
     let late = rows.iter().filter(|row| word(row, "name") == "all_reduce_gradients");
     let late: Vec<_> = late.collect();
@@ -227,7 +229,7 @@ fn what_only_sql_answers_is_right() {
     assert!(peaks.iter().all(|row| row["step"].is_i64() && row["process"].is_string()));
     let kernels = of("kernels");
     assert!(kernels.iter().any(|row| word(row, "name") == "sgemm_128x64"));
-    // Kernels of rank 2 take 100 µs more, those of rank 1 50.
+    // Kernels of rank 2 take 100 µs longer, and those of rank 1 take 50 µs longer.
     assert!(kernels.iter().all(|row| integer(row, "slowest_rank") == 2));
     let copied: i64 = of("copies").iter().map(|row| integer(row, "bytes")).sum();
     let bytes = of("select sum(bytes) as bytes from slices where category = 'gpu_memcpy'");

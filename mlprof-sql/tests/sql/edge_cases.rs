@@ -1,4 +1,4 @@
-//! Questions about tables that mislead: one rank alone, cycles of few steps, ranks that are level,
+//! Queries over misleading tables: a single rank, cycles of few steps, equally fast ranks, and
 //! counters of other units.
 
 use crate::rank_file::File;
@@ -22,7 +22,7 @@ fn ranks_that_are_level_are_not_last() {
     for (rank, reduced) in [(0, 200), (1, 200), (2, 700)] {
         let mut file = File::of(rank, 0);
         file.step(5, (0, 1_000)).action("All_Reduce_gradients", (100, reduced));
-        // Names that only look alike to a pattern.
+        // This name matches only if `_` is treated as a wildcard.
         file.action("allXreduce", (900, 10 + rank));
         file.write(folder.path());
     }
@@ -117,7 +117,7 @@ fn copies_at_the_same_time_take_it_once() {
         (20, (100, 100), 1_000_000),
         (24, (150, 200), 4_000_000),
         (20, (350, 50), 500_000),
-        // Of no duration: its bytes have no speed.
+        // This copy has no duration, so its bytes have no rate.
         (24, (500, 0), 4_096),
     ] {
         let args = format!(r#""bytes":{bytes}"#);
@@ -131,7 +131,7 @@ fn copies_at_the_same_time_take_it_once() {
     assert!((speed - 5_500_000.0 / 300_000.0).abs() < 1e-9, "{speed}");
 }
 
-/// Something that is not recorded interrupts step 5 of rank 0.
+/// Checks step 5 of rank 0, which is interrupted by an unrecorded pause.
 #[test]
 fn parts_of_a_step_are_one_step() {
     let folder = tempfile::tempdir().expect("a folder");

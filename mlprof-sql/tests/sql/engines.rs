@@ -1,4 +1,4 @@
-//! Other engines give the same answers, from the same files and the same SQL.
+//! Tests that other engines give the same results for the same files and the same SQL.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,13 @@ use crate::made::ranks;
 use crate::rows::{Row, compared};
 use crate::{asked, path, text};
 
-/// An interpreter of Python that has the engines: `cargo xtask test sql` names one.
+/// Environment variable with a Python interpreter that has the engines. `cargo xtask test sql` sets
+/// it.
 const PYTHON: &str = "MLPROF_TEST_ENGINES";
-/// Which engines to compare, by default those that the part's environment has.
+/// Environment variable with the engines to compare. The default is those that the test environment
+/// has.
 const ENGINES: &str = "MLPROF_TEST_ENGINE_NAMES";
-/// Tables of a real run to compare as well.
+/// Environment variable with tables of a real run to compare as well.
 const TABLES: &str = "MLPROF_TEST_TABLES";
 
 fn answers_of(python: &Path, engine: &str, folder: &Path) -> BTreeMap<String, Vec<Row>> {

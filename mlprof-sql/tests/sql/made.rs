@@ -1,10 +1,10 @@
-//! Traces of ranks, made of events, and written as tables. Times are in microseconds.
+//! Synthetic traces of ranks, built from events and written as tables. Times are in microseconds.
 
 use std::path::Path;
 
 use mlprof_analysis::{Trace, columns, kineto};
 
-/// Numbers that look like chance, the same each time.
+/// Deterministic pseudorandom numbers.
 pub struct Chance(u64);
 
 impl Chance {
@@ -12,7 +12,7 @@ impl Chance {
         Self(u64::from(seed) * 7_919 + 1)
     }
 
-    /// From 0 to `below`.
+    /// Returns a number from 0 up to but excluding `below`.
     pub fn below(&mut self, below: u32) -> u32 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -20,14 +20,14 @@ impl Chance {
     }
 }
 
-/// What differs from rank to rank.
+/// Properties of a rank.
 #[derive(Clone, Copy)]
 pub struct Rank {
     pub number: u32,
     pub world_size: u32,
     pub cycle: u32,
     pub steps: u32,
-    /// By how much longer it waits for data, in each step.
+    /// Additional time in each step for which the rank waits for data.
     pub late: u32,
 }
 
@@ -48,8 +48,10 @@ impl Events {
     }
 }
 
-/// A rank's trace: data, a module's forward with ops and kernels, backward, a collective in which it waits for the latest
-/// rank (which is `latest` late), the optimizer; a copy and a collective beside kernels; memory.
+/// Returns the trace of a rank. Each step consists of data, the forward of a module with ops and
+/// kernels, backward, a collective, and the optimizer. In the collective, the rank waits for the
+/// latest rank, which is late by `latest`. A copy and a collective run concurrently with kernels,
+/// and there is a memory counter.
 pub fn json(rank: Rank, latest: u32) -> String {
     let mut events = Events(vec![
         r#"{"ph":"M","name":"process_name","pid":100,"tid":0,"ts":0,"args":{"name":"digits"}}"#
@@ -63,7 +65,7 @@ pub fn json(rank: Rank, latest: u32) -> String {
     for step in 0..rank.steps {
         let at = step * 100_000;
         let number = rank.cycle * 1_000 + step;
-        // The last but one takes longer, on all ranks.
+        // The last step but one takes longer on all ranks.
         let outlier = if step + 2 == rank.steps { 20_000 } else { 0 };
         let data = 1_000 + rank.late + chance.below(50);
         let forward = 8_000 + chance.below(100);
@@ -140,7 +142,7 @@ fn now_of((ts, dur): (u32, u32)) -> u32 {
     ts + dur
 }
 
-/// The trace of a rank, as `mlprof` reads it.
+/// Returns the trace of a rank, parsed by mlprof.
 pub fn trace(rank: Rank, latest: u32) -> Trace {
     let mut trace = kineto::read(json(rank, latest).as_bytes()).expect("a trace");
     trace.info.cycle = rank.cycle.into();
@@ -148,7 +150,8 @@ pub fn trace(rank: Rank, latest: u32) -> Trace {
     trace
 }
 
-/// So many ranks of two cycles each, of which one rank waits so much longer for its data. Their tables lie in the folder.
+/// Writes the tables of `count` ranks with two cycles each to the folder and returns their traces.
+/// The rank `slow` waits `late` longer for its data.
 pub fn ranks(folder: &Path, count: u32, steps: u32, (slow, late): (u32, u32)) -> Vec<Trace> {
     let all = (0..count).flat_map(|number| [0, 1].map(|cycle| (number, cycle)));
     let traces = all.map(|(number, cycle)| {

@@ -1,4 +1,5 @@
-//! SQL over traces: the program as people run it, its answers beside those of `mlprof analyze`, and those of other engines.
+//! Tests of SQL over traces: the command-line program, and comparisons with `mlprof analyze` and
+//! with other engines.
 
 mod answers;
 mod edge_cases;
@@ -30,7 +31,7 @@ fn path(path: &Path) -> &str {
     path.to_str().expect("temporary paths are text")
 }
 
-/// What a question is answered with.
+/// Returns the result rows of a query.
 fn asked(folder: &Path, query: &str) -> Vec<Row> {
     let output = program(&[path(folder), query, "--format", "json"]);
     assert!(output.status.success(), "{query}: {}", text(&output.stderr));

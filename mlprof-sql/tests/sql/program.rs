@@ -1,4 +1,4 @@
-//! The program as people run it.
+//! Tests of the command-line program.
 
 use std::fs;
 
@@ -21,12 +21,12 @@ fn answers_are_written_in_every_format() {
     assert!(csv.starts_with("rank,steps,longest\n0,12,0.0"), "{csv}");
     let json = asked(folder.path(), QUERY);
     assert_eq!((json.len(), integer(&json[1], "rank"), integer(&json[1], "steps")), (2, 1, 12));
-    // Nothing is an answer, too.
+    // An empty result is also valid.
     let nothing = "select rank, dur from steps where dur < 0";
     assert!(asked(folder.path(), nothing).is_empty());
     assert_eq!(text(&program(&[tables, nothing, "--format", "csv"]).stdout), "rank,dur\n");
     assert!(text(&program(&[tables, nothing]).stdout).contains("| rank | dur |"));
-    // Into files, as their names say; and a table that is asked again.
+    // The extension of the file selects the format, and a Parquet result can be queried again.
     let out = folder.path().join("answers/part");
     fs::create_dir_all(&out).expect("a folder");
     for (name, expected) in [("a.txt", &table), ("a.csv", &csv)] {
@@ -67,7 +67,7 @@ fn sql_comes_from_files_and_questions_are_listed() {
     assert_eq!(count, listed.lines().count());
 }
 
-/// Beyond what it may take it sorts on the disk, and says the same.
+/// Checks that a query with a memory limit sorts on disk and gives the same result.
 #[test]
 fn memory_is_bounded() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -134,13 +134,13 @@ fn what_can_be_read_is_read() {
         }
     };
     count(36, &[]);
-    // Half of a file, and an empty one, as a rank that was killed leaves them.
+    // A killed rank can leave a truncated or an empty file.
     let whole = fs::read(file("0-0.parquet")).expect("a file");
     fs::write(file("0-0.parquet"), &whole[..whole.len() / 2]).expect("a file");
     count(30, &["steps/0-0.parquet is left out: it is not Parquet, or not all of it: "]);
     fs::write(file("2-1.parquet"), b"").expect("a file");
     count(24, &["steps/0-0.parquet is left out", "steps/2-1.parquet is left out"]);
-    // A later version's.
+    // This file has a later schema version.
     let key = whole.windows(13).position(|it| it == b"mlprof.schema").expect("the key");
     let digit = |byte: &u8| byte.is_ascii_digit();
     let mut later = whole.clone();
@@ -154,7 +154,7 @@ fn what_can_be_read_is_read() {
             "steps/0-0.parquet is left out: it was written by a newer mlprof: its schema has the version 9",
         ],
     );
-    // Nothing at all.
+    // All files are unreadable.
     for name in ["0-0", "0-1", "1-0", "1-1", "2-0", "2-1"] {
         fs::write(file(&format!("{name}.parquet")), b"PAR1").expect("a file");
     }
@@ -163,7 +163,7 @@ fn what_can_be_read_is_read() {
     assert!(text(&output.stderr).contains("no file of the table steps in "), "{output:?}");
 }
 
-/// A trace in which nothing has steps, devices or counters.
+/// Checks a trace without steps, devices and counters.
 #[test]
 fn questions_that_nothing_answers_have_no_rows() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,17 +1,17 @@
-//! Small files of a rank, event by event.
+//! Builder of small rank files from events.
 
 use std::path::Path;
 
 use mlprof_analysis::{Trace, columns, kineto};
 
-/// A file of a rank.
+/// File of a rank.
 pub(crate) struct File {
     pub(crate) rank: u32,
     pub(crate) cycle: u64,
     pub(crate) host: String,
     pub(crate) world_size: u32,
     pub(crate) events: Vec<String>,
-    /// Pauses of the recording as JSON, with times in microseconds.
+    /// Recording pauses as JSON, with times in microseconds.
     pub(crate) pauses: &'static str,
 }
 
@@ -20,7 +20,7 @@ impl File {
         Self { rank, cycle, host: "one".to_owned(), world_size: 16, events: Vec::new(), pauses: "" }
     }
 
-    /// Times are in microseconds.
+    /// Adds a slice. Times are in microseconds.
     pub(crate) fn slice(
         &mut self,
         (pid, tid): (u32, u32),

@@ -1,11 +1,12 @@
-//! Answers, row by row, of one engine beside those of another.
+//! Comparison of result rows between two engines.
 
 use serde_json::{Map, Value};
 
-/// A row of an answer.
+/// Row of a result.
 pub type Row = Map<String, Value>;
 
-/// Sums of real numbers differ by the order in which they are added up.
+/// Compares two values. Floating-point sums may differ slightly, because the order of additions
+/// varies.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one.as_f64(), other.as_f64()) {
         (Some(one), Some(other)) => (one - other).abs() <= 1e-9 * one.abs().max(other.abs()),
@@ -13,7 +14,8 @@ fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// How many values of two answers are the same, which all of them are. A column without a value may be left out of `ours`.
+/// Checks that two results are equal and returns the number of compared values. `ours` may omit
+/// columns that are NULL.
 pub fn compared(ours: &[Row], theirs: &[Row], what: &str) -> usize {
     let mut count = 0;
     assert_eq!(ours.len(), theirs.len(), "{what}: {theirs:?}");

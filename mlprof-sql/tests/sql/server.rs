@@ -1,24 +1,25 @@
-//! A server that speaks S3's protocol, on this machine.
+//! Local server with the S3 protocol.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// An interpreter of Python that has such a server: `cargo xtask test sql` names one.
+/// Environment variable with a Python interpreter that has such a server. `cargo xtask test sql`
+/// sets it.
 pub const PYTHON: &str = "MLPROF_TEST_STORE";
 
-/// Who may ask it.
+/// Credentials for the server.
 pub const KEYS: [(&str, &str); 3] =
     [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_REGION", "us-east-1")];
 
-/// A server with a folder as the bucket `fleet`, below `traces/run 1`.
+/// Server with the bucket `fleet`, which contains a folder below `traces/run 1`.
 pub struct Server {
     process: Child,
     pub endpoint: String,
 }
 
 impl Server {
-    /// None without the environment that has it.
+    /// Starts a server for the folder. `None` if the environment variable is not set.
     pub fn of(folder: &Path) -> Option<Self> {
         let python = PathBuf::from(std::env::var_os(PYTHON)?);
         let mut command = Command::new(python);

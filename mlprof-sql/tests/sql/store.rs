@@ -1,4 +1,4 @@
-//! Tables in S3, served by a local server that speaks its protocol.
+//! Tests of tables in S3, with a local server.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use crate::made::ranks;
 use crate::server::{KEYS, PYTHON, Server};
 use crate::{path, program, text};
 
-/// The program with these variables, and none of those that whoever runs the tests may have for S3.
+/// Runs the program with these variables and without any `AWS_*` variables of the user.
 fn with_keys(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mlprof-sql"));
     for (name, _) in std::env::vars_os() {
@@ -37,7 +37,7 @@ fn refused(output: &Output, expected: &str) {
 fn tables_in_s3_are_asked_as_those_of_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     ranks(folder.path(), 3, 6, (1, 5_000));
-    // One that is cut short, which is said there, too.
+    // This file is truncated, which must also be reported for S3.
     let cut = folder.path().join("steps/0-0.parquet");
     let whole = std::fs::read(&cut).expect("a file");
     std::fs::write(&cut, &whole[..whole.len() / 2]).expect("a file");
@@ -68,7 +68,7 @@ fn tables_in_s3_are_asked_as_those_of_a_folder() {
     refused(&nothing, "there are no tables of traces in s3://fleet/elsewhere");
 }
 
-/// Answers everybody with this, a connection at a time; where.
+/// Starts a server that sends this response to each connection, one at a time. Returns its address.
 fn answering(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -89,7 +89,7 @@ fn what_an_object_store_refuses_is_one_sentence() {
     let address = "s3://fleet/traces";
     let expected = format!("{endpoint} does not allow that {address} is read: ");
     refused(&asked_of(&endpoint, address, "straggler"), &expected);
-    // Nobody listens there.
+    // No server listens on this port.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
     let endpoint = format!("http://{free}");
     let output = asked_of(&endpoint, address, "straggler");

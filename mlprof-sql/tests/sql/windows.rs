@@ -1,4 +1,4 @@
-//! One window for all questions about devices: that of `mlprof analyze`.
+//! Tests that all device queries cover the same window as `mlprof analyze`.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use mlprof_analysis::{Analysis, Trace};
 use crate::rank_file::File;
 use crate::{asked, integer, path, program, text, word};
 
-/// Device work before, in, between and after steps, and in pauses of the recording; steps are
-/// marked by `step`. Times are in microseconds.
+/// Adds device work before, in, between and after steps, and in recording pauses. Times are in
+/// microseconds.
 fn work(file: &mut File) {
     let launches = [(5, 10), (30, 35), (55, 55), (95, 103), (170, 175), (230, 480), (420, 430)];
     for (number, (call, kernel)) in (1..).zip(launches) {
@@ -24,7 +24,7 @@ fn work(file: &mut File) {
         file.slice((0, 11), "gpu_memcpy", "Memcpy HtoD", copied, &args);
     }
     file.slice((0, 11), "gpu_memcpy", "Memcpy DtoH", (400, 50), r#""bytes":7000"#);
-    // A second device that works only before the first step.
+    // A second device works only before the first step.
     file.slice((1, 7), "kernel", "gemm", (1, 4), "");
 }
 
@@ -109,17 +109,17 @@ fn compare(folder: &Path, trace: &Trace) {
 fn all_questions_have_the_window_of_analyze() {
     let pauses = r#"{"ts":45.0,"until":50.0},{"ts":150.0,"until":160.0}"#;
     for (steps, pauses) in [
-        // One step in two parts, a gap that is a pause and one that is not.
+        // The first step has two parts. One gap between steps is a pause, and another one is not.
         (
             &[(0, (20, 25)), (0, (50, 50)), (1, (110, 40)), (2, (160, 80)), (3, (260, 140))][..],
             pauses,
         ),
-        // Parts of a step whose pause nothing lists.
+        // The pause between the parts of step 4 is not listed.
         (&[(4, (20, 25)), (4, (80, 50)), (5, (200, 40))], ""),
         (&[(7, (300, 120))], ""),
-        // Steps in which no device did anything.
+        // The device is idle in these steps.
         (&[(8, (600, 50)), (9, (660, 50))], ""),
-        // No steps: the whole trace.
+        // Without steps, the window is the whole trace.
         (&[], pauses),
         (&[], ""),
     ] {
@@ -134,7 +134,7 @@ fn all_questions_have_the_window_of_analyze() {
     }
 }
 
-/// Batches of an inference server are steps, but not the window.
+/// Checks batches of an inference server, which are steps but do not limit the window.
 #[test]
 fn batches_are_not_the_window() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -166,7 +166,7 @@ fn peaks_of_memory_are_in_the_part_of_the_step_that_they_are_in() {
     }
 }
 
-/// Kernels of one name in two groups: each rank is in a group of its own pace.
+/// Checks kernels of one name in two groups of ranks with different speeds.
 #[test]
 fn groups_of_ranks_are_apart() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -175,13 +175,14 @@ fn groups_of_ranks_are_apart() {
         file.world_size = 4;
         file.step(1, (0, 1_000));
         let group = if rank < 2 { "[0, 1]" } else { "[2, 3]" };
-        // The group of ranks 0 and 1 reduces ten times as much. The last rank of each is late.
+        // The group of ranks 0 and 1 reduces ten times as much data. The last rank of each group is
+        // late.
         let duration = if rank < 2 { 500 } else { 50 } - rank % 2 * 10;
         let args = format!(
             r#""Collective name":"allreduce","Process Group Ranks":"{group}","Group size":2,"In msg nelems":9,"dtype":"Float""#
         );
         file.slice((0, 7), "kernel", "ncclDevKernel_AllReduce_Sum_f32", (10, duration), &args);
-        // All ranks leave a broadcast whenever they have what they need.
+        // Each rank leaves a broadcast as soon as it has its data.
         let args = args.replace("allreduce", "broadcast");
         file.slice((0, 7), "kernel", "ncclDevKernel_Broadcast_f32", (700, 10 + rank), &args);
         file.write(folder.path());
@@ -194,8 +195,8 @@ fn groups_of_ranks_are_apart() {
     assert!(word(&rows[0], "name").contains("[0, 1]"), "{rows:?}");
 }
 
-/// Hosts run ahead of their devices: the first kernel of step 2 runs while rank 0 is in step 2, and
-/// while rank 1 is in step 3.
+/// Checks hosts that run ahead of their devices. The first kernel of step 2 runs while rank 0 is in
+/// step 2 and rank 1 is in step 3.
 #[test]
 fn kernels_belong_to_the_step_that_launched_them() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -224,14 +225,14 @@ fn tables_of_an_earlier_version_must_be_converted_again() {
     let mut file = File::of(0, 0);
     file.step(1, (0, 100)).kernel("gemm", (10, 50));
     file.write(folder.path());
-    // Files as an earlier version wrote them: without the column, and without the table.
+    // These files resemble those of an earlier version, without the column and the table.
     let old = tempfile::tempdir().expect("a folder");
     for table in ["slices", "tracks", "ranks", "ops"] {
         let made = old.path().join(table);
         std::fs::create_dir_all(&made).expect("a folder");
         let from = folder.path().join(table).join("0-0.parquet");
         let mut bytes = std::fs::read(from).expect("a file");
-        // The column has another name of the same length in all places of the file.
+        // The column is renamed everywhere in the file to a name of the same length.
         for place in 0..bytes.len() - 4 {
             if &bytes[place..place + 4] == b"work" {
                 bytes[place..place + 4].copy_from_slice(b"wark");
@@ -261,9 +262,9 @@ fn tables_of_an_earlier_version_must_be_converted_again() {
         assert_eq!(said.lines().count(), 1, "{query}: {said}");
         assert!(said.contains(lacking) && said.contains(again), "{query}: {said}");
     }
-    // Other questions need nothing of it.
+    // Other queries do not need the missing column or table.
     assert_eq!(asked(old.path(), "select count(*) as n from slices").len(), 1);
-    // Beside tables of this version those of the earlier one are left out, with a note.
+    // If files of both versions exist, those of the earlier version are skipped with a note.
     for table in ["slices", "ops"] {
         let name = format!("{table}/0-0.parquet");
         let to = folder.path().join(format!("{table}/1-0.parquet"));

@@ -1,4 +1,4 @@
-//! `mlprof analyze`: questions asked of traces.
+//! `mlprof analyze`: analysis of one or more traces.
 
 use mlprof_events::error_chain::Chain;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::report;
 use crate::traces::{self, Source};
 
-/// Rows of each table unless another number is asked for.
+/// Default number of rows per table.
 const ROWS: usize = 10;
 
 /// Answers questions about traces: mlprof's own, and those that PyTorch's profiler wrote.
@@ -62,7 +62,7 @@ pub struct Arguments {
     pub step: Option<u64>,
 }
 
-/// Why a trace cannot be analysed.
+/// Error that prevents the analysis.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -74,7 +74,7 @@ pub enum Error {
     Report(#[from] report::Error),
 }
 
-/// What is printed of a trace as JSON.
+/// Analysis of one trace as printed in JSON.
 #[derive(Serialize)]
 struct Answered<'a> {
     file: String,
@@ -82,12 +82,12 @@ struct Answered<'a> {
     analysis: &'a Analysis,
 }
 
-/// Prints the answers on standard output, or writes them as a page. How the command is to end: a trace that cannot be
-/// read is said, and the others are answered for.
+/// Prints the analyses on standard output, or writes them as an HTML page. Returns the exit code.
+/// Unreadable traces are reported, and the other traces are still analysed.
 ///
 /// # Errors
 ///
-/// If nothing can be printed or written, or a folder has no traces.
+/// Returns an error if the output cannot be printed or written, or if a folder contains no traces.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let sources = traces::of(&arguments.traces)?;
     match &arguments.html {
@@ -98,7 +98,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 
 fn print_all(arguments: &Arguments, sources: &[Source]) -> Result<ExitCode, Error> {
     let print = |text: &str| report::heard(write(text));
-    // One document or nothing: it is printed when it is whole.
+    // The JSON document is printed only when it is complete, so a failure prints no partial
+    // document.
     let mut json = String::from("{\"traces\":[");
     let mut is_first = true;
     let (ranks, end) = answers(sources, arguments.step, |file, answer| {
@@ -132,7 +133,8 @@ fn print_all(arguments: &Arguments, sources: &[Source]) -> Result<ExitCode, Erro
     Ok(end)
 }
 
-/// Writes all answers as one page, below the reports that are named. Without any trace there is no page.
+/// Writes all analyses as one page, below the given reports. No page is written if no trace can be
+/// read.
 fn write_page(arguments: &Arguments, sources: &[Source], page: &Path) -> Result<ExitCode, Error> {
     let reports = report::annotated(&arguments.report)?;
     let mut answered = Page::default();
@@ -155,8 +157,8 @@ fn write_page(arguments: &Arguments, sources: &[Source], page: &Path) -> Result<
     Ok(end)
 }
 
-/// Reads the traces one after the other and hands on what each says, or why it cannot be read; what they say
-/// together, and how the command is to end.
+/// Reads the traces one after the other and passes each analysis, or the read error, to `each`.
+/// Returns the analysis across ranks and the exit code.
 fn answers(
     sources: &[Source],
     step: Option<u64>,
@@ -194,7 +196,7 @@ fn write(text: &str) -> std::io::Result<()> {
     print(StandardStream::Output, text.as_bytes())
 }
 
-/// What the ranks say together, if there is more than one.
+/// Returns the analysis across ranks if the traces belong to more than one rank.
 fn together(facts: &[RankFacts]) -> Result<Option<Ranks>, mlprof_analysis::Error> {
     let several = facts.windows(2).any(|pair| pair[0].rank() != pair[1].rank());
     several.then(|| Ranks::of(facts)).transpose()

@@ -1,6 +1,6 @@
-//! The formats that there are, and which of them each kind of result can become.
+//! Output formats, and which of them each kind of result supports.
 
-/// What can be written.
+/// Output format of `mlprof convert`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 #[non_exhaustive]
 pub enum Format {
@@ -39,7 +39,7 @@ impl Format {
         }
     }
 
-    /// What its files end in.
+    /// Returns the file extension of the format.
     pub(super) const fn ending(self) -> &'static str {
         match self {
             Self::Chrome => "pt.trace.json",

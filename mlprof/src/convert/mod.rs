@@ -1,4 +1,4 @@
-//! `mlprof convert`: reports and traces in the formats of other tools.
+//! `mlprof convert`: converts reports and traces to the formats of other tools.
 
 mod format;
 mod outputs;
@@ -74,7 +74,7 @@ pub struct Arguments {
     pub memory: Blocks,
 }
 
-/// Which blocks of memory are shown.
+/// Memory blocks to convert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Blocks {
     /// Those that were alive when the process had most
@@ -85,12 +85,13 @@ pub enum Blocks {
     Copies,
 }
 
-/// Converts the file, and says on standard error which files were written. Returns the status that
-/// the command ends with.
+/// Converts the file and prints the paths of the written files to standard error. Returns the exit
+/// code.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, there is no such conversion, or the result cannot be written.
+/// Returns an error if the file cannot be read, if the conversion is not supported, or if the
+/// result cannot be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     if arguments.to == Format::Parquet {
         let beside = || arguments.file.with_file_name(plain_stem(&arguments.file) + ".parquet");
@@ -126,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     Ok(end)
 }
 
-/// Says how much of the stacks was cut.
+/// Prints a note if stacks were truncated.
 fn tell_cut(stacks: &Stacks) {
     let cut = stacks.cut;
     if cut > 0 {
@@ -141,7 +142,11 @@ fn tell_cut(stacks: &Stacks) {
     }
 }
 
-/// Folded stacks; an error if there are none.
+/// Returns the folded stacks.
+///
+/// # Errors
+///
+/// Returns an error if there are no stacks.
 fn lines_of(
     stacks: &Stacks,
     what: &str,
@@ -167,7 +172,7 @@ fn impossible(what: &str, format: Format, reason: &str, possible: &[Format]) -> 
 }
 
 impl Output {
-    /// Folded stacks as they are, or drawn.
+    /// Creates an output with folded stacks, either as text or drawn as SVG.
     fn of_lines(
         stem: Stem,
         lines: Vec<String>,
@@ -183,7 +188,7 @@ impl Output {
     }
 }
 
-/// The name of a file without the endings of reports and traces.
+/// Returns the file name without the extensions of reports and traces.
 fn plain_stem(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut stem = name.as_str();

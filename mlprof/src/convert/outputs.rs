@@ -1,4 +1,4 @@
-//! Where converted files go.
+//! Writes converted files and chooses their paths.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{Arguments, Error, Format, plain_stem};
 
-/// What tells the name of a file from those of others that are made from the same one.
+/// Part of a file name that distinguishes outputs converted from the same input file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stem {
     parts: Vec<String>,
@@ -27,10 +27,10 @@ impl Stem {
     }
 }
 
-/// Writes the content of a file.
+/// Function that writes the content of a file.
 type Writer = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()>>;
 
-/// A file to be written.
+/// Output file to write.
 pub(super) struct Output {
     stem: Stem,
     write: Writer,
@@ -52,7 +52,7 @@ impl Output {
     }
 }
 
-/// Writes all, and says on standard error which files.
+/// Writes all outputs and prints the paths of the files to standard error.
 pub(super) fn write(outputs: Vec<Output>, arguments: &Arguments) -> Result<(), Error> {
     let standard_output = Path::new("-");
     let goes_there = match &arguments.output {
@@ -77,7 +77,7 @@ pub(super) fn write(outputs: Vec<Output>, arguments: &Arguments) -> Result<(), E
 
 fn outputs_to_standard_output(outputs: Vec<Output>, arguments: &Arguments) -> Result<(), Error> {
     let count = outputs.len();
-    // Reports as JSON are told apart by their braces; all others need files.
+    // A sequence of JSON reports stays parseable on one stream. Other formats need one file each.
     if count > 1 && arguments.to != Format::Json {
         return Err(Error::SeveralFiles { count, path: "-".into() });
     }
@@ -87,7 +87,7 @@ fn outputs_to_standard_output(outputs: Vec<Output>, arguments: &Arguments) -> Re
     crate::report::heard(written)
 }
 
-/// Where each goes.
+/// Returns the path of each output.
 fn paths(outputs: &[Output], arguments: &Arguments) -> Result<Vec<PathBuf>, Error> {
     let beside = arguments.file.parent().unwrap_or(Path::new("")).to_owned();
     let folder = match &arguments.output {
@@ -109,7 +109,8 @@ fn paths(outputs: &[Output], arguments: &Arguments) -> Result<Vec<PathBuf>, Erro
             .chain(output.stem.parts.iter().map(String::as_str))
             .collect();
         let stem = stem.join("-");
-        // Names that differ in what file systems refuse only.
+        // Two stems may become equal when unsupported characters are replaced, so a number makes
+        // the path unique.
         let path = (1..)
             .map(|copy| match copy {
                 1 => safe_file_name(&stem, arguments.to.ending()),

@@ -1,4 +1,4 @@
-//! Reports in the formats of other tools.
+//! Converts reports to the formats of other tools.
 
 use mlprof_events::Stage;
 use mlprof_report::advanced::prof;
@@ -10,7 +10,7 @@ use super::outputs::{Output, Stem};
 use super::stacks::Stacks;
 use super::{Arguments, Blocks, Error, impossible, lines_of, speedscope, tell_cut};
 
-/// One output for a report, or one per action of an Advanced report as `.prof`.
+/// Converts a report to one output. For `.prof`, an Advanced report yields one output per action.
 pub(super) fn of_report(
     report: &Report,
     stage: Option<Stage>,
@@ -58,7 +58,8 @@ pub(super) fn of_report(
     }
 }
 
-/// Reports that hold no call trees, and why they cannot be converted.
+/// Returns a description of a report that holds no call trees, and the reason why it cannot be
+/// converted.
 fn without_stacks(report: &Report) -> (&'static str, &'static str) {
     match report {
         Report::Simple(_) => (
@@ -93,7 +94,7 @@ fn profs(report: &AdvancedReport, stage: Option<Stage>) -> Result<Vec<Output>, E
     Ok(report.actions.iter().map(of_action).collect())
 }
 
-/// Stacks as folded lines, a picture or for speedscope.
+/// Converts stacks to folded lines, an SVG or a speedscope file.
 fn of_stacks(
     what: &str,
     stacks: &Stacks,

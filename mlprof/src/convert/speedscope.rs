@@ -10,7 +10,7 @@ use super::stacks::{Stacks, ThreadStacks, Unit};
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
-/// A whole file.
+/// Complete speedscope file.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct File {
@@ -37,11 +37,11 @@ struct Frame {
     line: Option<u32>,
 }
 
-/// One thread.
+/// Profile of one thread or device stream.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 enum Profile {
-    /// What happened when.
+    /// Open and close events in time order.
     #[serde(rename_all = "camelCase")]
     Evented {
         name: String,
@@ -50,7 +50,7 @@ enum Profile {
         end_value: u64,
         events: Vec<Event>,
     },
-    /// How long which stacks were there, in no order of time.
+    /// Total value of each stack, not in time order.
     #[serde(rename_all = "camelCase")]
     Sampled {
         name: String,
@@ -83,7 +83,7 @@ impl File {
         }
     }
 
-    /// A trace: a profile per thread and device stream.
+    /// Creates a file from a trace, with one profile per thread and device stream.
     pub(crate) fn of_trace(name: &str, trace: &Trace) -> Self {
         let frame = |name: &str| Frame { name: name.to_owned(), file: None, line: None };
         let mut names = NamesOfSlices::default();
@@ -93,7 +93,7 @@ impl File {
         Self::new(name, frames.collect(), profiles)
     }
 
-    /// Sums: a profile per thread.
+    /// Creates a file from aggregated stacks, with one profile per thread.
     pub(crate) fn of_stacks(name: &str, stacks: &Stacks) -> Self {
         let frames = stacks.frames.iter().map(|frame| {
             let (file, line) = frame.place.clone().unzip();
@@ -104,7 +104,7 @@ impl File {
     }
 }
 
-/// The profile that is shown first: the one in which the most happens.
+/// Returns the index of the profile to show first, which is the one with the longest total time.
 fn longest(profiles: &[Profile]) -> usize {
     let mut longest = (0, 0);
     for (index, profile) in profiles.iter().enumerate() {
@@ -117,7 +117,7 @@ fn longest(profiles: &[Profile]) -> usize {
 }
 
 impl Profile {
-    /// How long something was open in it.
+    /// Returns the total time during which at least one frame was open.
     fn length(&self) -> u64 {
         match self {
             Self::Sampled { end_value, .. } => *end_value,
@@ -138,7 +138,8 @@ impl Profile {
     }
 }
 
-/// The names that slices have, by the numbers of their frames; a trace has other texts, too.
+/// Names of slices, indexed by frame number. A trace also contains other strings, which are not
+/// frames.
 #[derive(Default)]
 struct NamesOfSlices {
     all: Vec<Name>,

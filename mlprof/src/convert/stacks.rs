@@ -1,4 +1,4 @@
-//! Stacks and the time or memory that each has itself: what flame graphs are drawn from.
+//! Stacks with their self time or self memory, from which flame graphs are drawn.
 
 use std::collections::{BTreeMap, HashMap};
 use std::iter::successors;
@@ -11,27 +11,27 @@ use mlprof_report::folded::{self, Extent, Room, frame_name};
 use mlprof_report::memory::{MemoryTree, PathMemory};
 use mlprof_report::samples::{Samples, StackNode};
 
-/// A function, an action or an op.
+/// Function, action or op.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Frame {
     pub(crate) name: String,
-    /// Where it stands in the source, if that is known.
+    /// Source file and line, if known.
     pub(crate) place: Option<(String, u32)>,
 }
 
-/// A stack by its innermost frame; the others are its parent's.
+/// Stack, stored as its innermost frame and a link to the parent stack.
 #[derive(Debug)]
 pub(crate) struct Stack {
-    /// In [`ThreadStacks::stacks`], before this one.
+    /// Index of the parent in [`ThreadStacks::stacks`]; a parent precedes its children.
     pub(crate) parent: Option<usize>,
-    /// In [`Stacks::frames`].
+    /// Index in [`Stacks::frames`].
     pub(crate) frame: u32,
     pub(crate) value: u64,
     extent: Extent,
     is_cut: bool,
 }
 
-/// What values are counted in.
+/// Unit of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Unit {
     #[default]
@@ -40,7 +40,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// What one of a value in folded stacks is.
+    /// Returns the unit name in folded stacks.
     pub(crate) const fn of_folded(self) -> &'static str {
         match self {
             Self::Nanoseconds => "us",
@@ -50,7 +50,7 @@ impl Unit {
 
     fn folded(self, value: u64) -> u64 {
         match self {
-            // A short time is not nothing: a stack of 1 ns to 1,499 ns has 1 us.
+            // A short non-zero time is rounded up: a stack of 1 ns to 1,499 ns counts as 1 us.
             Self::Nanoseconds if value > 0 => ((value + 500) / 1000).max(1),
             Self::Nanoseconds => 0,
             Self::Bytes => value,
@@ -58,16 +58,16 @@ impl Unit {
     }
 }
 
-/// The stacks of one thread, or of all devices, what is around something before it.
+/// Stacks of one thread, or of all devices. Parents precede their children.
 #[derive(Debug)]
 pub(crate) struct ThreadStacks {
-    /// The thread; `None` for devices, which are the outermost frames of their stacks.
+    /// Thread name; `None` for device work, whose outermost frames are the devices.
     pub(crate) thread: Option<String>,
     pub(crate) stacks: Vec<Stack>,
 }
 
 impl ThreadStacks {
-    /// The frames of a stack, the outermost first.
+    /// Returns the frames of a stack, outermost first.
     pub(crate) fn frames(&self, stack: &Stack) -> Vec<u32> {
         let parent = |stack: &&Stack| self.stacks.get(stack.parent?);
         let mut frames: Vec<u32> =
@@ -77,21 +77,21 @@ impl ThreadStacks {
     }
 }
 
-/// The stacks of all threads, within the [limits](flame) of flame graphs.
+/// Stacks of all threads, within the [limits](flame) of flame graphs.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
     pub(crate) unit: Unit,
     pub(crate) frames: Vec<Frame>,
     pub(crate) threads: Vec<ThreadStacks>,
-    /// How many stacks, or slices of a trace, are further inside than the limits let stacks be. They
-    /// are in the frame [`folded::CUT`].
+    /// Number of stacks or trace slices that exceed the depth and size limits. They are merged into
+    /// the frame [`folded::CUT`].
     pub(crate) cut: u64,
     room: Room,
     ids: HashMap<Frame, u32>,
 }
 
 impl Stacks {
-    /// The call trees of an Advanced report.
+    /// Collects the call trees of an Advanced report.
     pub(crate) fn of_report(report: &AdvancedReport) -> Self {
         let mut all = Self::default();
         for tree in &report.threads {
@@ -105,13 +105,13 @@ impl Stacks {
         all
     }
 
-    /// What was sampled, by the work that it stands for, or by waiting. Stacks of all threads are
-    /// together.
+    /// Collects the sampled stacks, weighted by working time or by waiting time. All threads are
+    /// merged.
     pub(crate) fn of_samples(samples: &Samples, by_waiting: bool) -> Self {
         let (mut all, mut nodes) = (Self::default(), Nodes::default());
         let mut places: Vec<usize> = Vec::with_capacity(samples.stacks.len());
         for node in &samples.stacks {
-            // Parents stand before what is below them.
+            // Parents precede their children in the report, so the parent's index is already known.
             let above = node.parent.and_then(|parent| places.get(parent as usize)).copied();
             let ticks = if by_waiting { node.waiting_ticks } else { node.working_ticks };
             let seconds = ticks as f64 * samples.seconds_per_tick;
@@ -123,7 +123,7 @@ impl Stacks {
         all
     }
 
-    /// Who allocated what, in bytes.
+    /// Collects the allocation sites with their sizes in bytes.
     pub(crate) fn of_memory(tree: &MemoryTree) -> Self {
         let mut all = Self { unit: Unit::Bytes, ..Self::default() };
         let mut nodes = Nodes::default();
@@ -138,7 +138,8 @@ impl Stacks {
         all
     }
 
-    /// Takes all of a tree, however deep it is; `own` is the frame of a node and its value.
+    /// Adds a whole tree iteratively, so deep trees cannot overflow the call stack. `own` returns
+    /// the frame and self value of a node.
     fn walk<T>(
         &mut self,
         nodes: &mut Nodes,
@@ -160,9 +161,9 @@ impl Stacks {
         }
     }
 
-    /// What threads did in a trace. What crosses other slices has no time of its own. `with_devices`:
-    /// whether kernels, copies and fills follow, below their device and stream; without any stack
-    /// of a thread they do anyway.
+    /// Collects the slices of the threads in a trace. A slice that overlaps others without nesting
+    /// has no self time. `with_devices` adds kernels, copies and fills below their device and
+    /// stream. Device work is also added if no thread has a stack.
     pub(crate) fn of_trace(trace: &Trace, with_devices: bool) -> Self {
         let mut all = Self::default();
         for (place, track) in trace.tracks.iter().enumerate() {
@@ -178,7 +179,7 @@ impl Stacks {
         all
     }
 
-    /// The work of devices: `device 0;stream 7;kernel`.
+    /// Collects the work of devices as `device 0;stream 7;kernel`.
     fn devices(&mut self, trace: &Trace) -> Nodes {
         let mut nodes = Nodes::default();
         for slice in trace.slices.iter().filter(|slice| slice.category.is_device_work()) {
@@ -203,7 +204,8 @@ impl Stacks {
 
     fn thread(&mut self, trace: &Trace, track: &Track) -> Nodes {
         let mut nodes = Nodes::default();
-        // Nodes of the open slices, and where the time that is not given to anybody yet begins.
+        // `open` holds the nodes of the open slices. `since` is the start of the time that is not
+        // yet attributed.
         let (mut open, mut since) = (Vec::new(), 0);
         for edge in trace.edges(track) {
             let now = match edge {
@@ -226,7 +228,8 @@ impl Stacks {
         nodes
     }
 
-    /// The stack of `frame` below another one, if the limits let it be; else the one that is cut there.
+    /// Returns the node of `frame` below `parent`. If the limits are exceeded, returns the
+    /// truncated node of that parent.
     fn below(&mut self, nodes: &mut Nodes, parent: Option<usize>, frame: Frame) -> usize {
         let around =
             parent.map(|parent| (nodes.stacks[parent].is_cut, nodes.stacks[parent].extent));
@@ -261,9 +264,9 @@ impl Stacks {
         id
     }
 
-    /// Folded stacks, `outermost;…;innermost value`, in alphabetical order, those without a value left
-    /// out; times are in microseconds, at least 1. Threads are put together, or `by_thread` are the
-    /// outermost frames.
+    /// Returns folded stacks, `outermost;…;innermost value`, in alphabetical order. Stacks without
+    /// a value are omitted. Times are in microseconds and at least 1. Threads are merged, or become
+    /// the outermost frames with `by_thread`.
     pub(crate) fn folded(&self, by_thread: bool) -> Vec<String> {
         let names: Vec<String> = self.frames.iter().map(folded_name).collect();
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
@@ -286,7 +289,7 @@ impl Stacks {
     }
 }
 
-/// Different stacks of a thread, what is around something before it.
+/// Distinct stacks of a thread. Parents precede their children.
 #[derive(Default)]
 struct Nodes {
     stacks: Vec<Stack>,
@@ -337,7 +340,7 @@ fn frame_of(function: &FunctionKey) -> Frame {
     Frame { name: function.name.clone(), place }
 }
 
-/// `name (file:line)`, so that functions of one name stay apart.
+/// Returns `name (file:line)`, which keeps functions of the same name apart.
 fn folded_name(frame: &Frame) -> String {
     match &frame.place {
         Some((file, line)) => frame_name(&format!("{} ({file}:{line})", frame.name)),
@@ -345,7 +348,7 @@ fn folded_name(frame: &Frame) -> String {
     }
 }
 
-/// Steps have one name: `ProfilerStep#3` becomes `ProfilerStep*`.
+/// Gives all steps one name: `ProfilerStep#3` becomes `ProfilerStep*`.
 fn name_of_step(name: &str) -> &str {
     const STEP: &str = "ProfilerStep#";
     let number = name.strip_prefix(STEP).filter(|number| !number.is_empty());

@@ -1,4 +1,4 @@
-//! Traces, and folders of tables that traces were made into, in the formats of other tools.
+//! Converts traces, and folders of tables made from traces, to the formats of other tools.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -16,7 +16,8 @@ use crate::report::unpack;
 use crate::tables::{self, TraceFiles};
 use crate::traces;
 
-/// Each trace of a folder of tables, one after the other: there may be many.
+/// Converts each trace of a folder of tables. Only one trace is in memory at a time, because a
+/// folder may hold many.
 pub(super) fn of_tables(arguments: &Arguments) -> Result<ExitCode, Error> {
     if !matches!(arguments.to, Format::Pftrace | Format::Xplane) {
         return Err(impossible(
@@ -45,12 +46,12 @@ pub(super) fn of_tables(arguments: &Arguments) -> Result<ExitCode, Error> {
     Ok(end.get())
 }
 
-/// The output for one trace.
+/// Creates the output for one trace.
 pub(super) fn of_trace(trace: Trace, arguments: &Arguments) -> Result<Output, Error> {
     let name = arguments.file.display().to_string();
     let stem = Stem::default();
     match arguments.to {
-        // It is in this format.
+        // The input already has this format, so its content is copied.
         Format::Chrome | Format::Json => {
             let file = arguments.file.clone();
             Ok(Output::new(stem, move |out| {
@@ -86,7 +87,7 @@ pub(super) fn of_trace(trace: Trace, arguments: &Arguments) -> Result<Output, Er
     }
 }
 
-/// In Perfetto's own format or XProf's.
+/// Writes the trace in Perfetto's binary format or as XSpace for XProf.
 fn write_binary(trace: &Trace, to: Format, out: &mut dyn Write) -> io::Result<()> {
     match to {
         Format::Xplane => xplane::write(trace, out),
@@ -97,7 +98,7 @@ fn write_binary(trace: &Trace, to: Format, out: &mut dyn Write) -> io::Result<()
     }
 }
 
-/// Says that the work of devices is left out, if there is any.
+/// Prints a note if device work is left out.
 fn tell_without_devices(trace: &Trace) {
     let count = trace.slices.iter().filter(|slice| slice.category.is_device_work()).count();
     if count > 0 {
@@ -108,7 +109,7 @@ fn tell_without_devices(trace: &Trace) {
     }
 }
 
-/// Says which slices have no place in a tree.
+/// Prints a note about slices that do not nest and therefore have no place in a tree.
 fn tell_crossing(trace: &Trace) {
     let crossing = trace
         .tracks

@@ -1,4 +1,4 @@
-//! The other end of the socket of a process.
+//! Client for the live socket of a process.
 
 use mlprof_events::error_chain::Chain;
 use std::collections::HashSet;
@@ -15,10 +15,10 @@ use mlprof_report::output::say;
 
 use super::{Error, ProcessName};
 
-/// Who does not answer what can be answered at once is not waited for longer.
+/// Read and write timeout for requests that a process can answer at once.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A process that has a socket. Nobody may listen there.
+/// Socket of a process. The process may no longer listen on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listener {
     folder: PathBuf,
@@ -26,12 +26,12 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Returns all of this user's, in all folders where sockets can be. What ended processes have
-    /// left is removed.
+    /// Returns the sockets of this user's processes in all possible socket folders. Sockets left
+    /// behind by ended processes are removed.
     ///
     /// # Errors
     ///
-    /// If there is none, and a folder cannot be used in which there could be some.
+    /// Returns an error if no socket is found and at least one folder could not be used.
     pub(super) fn all() -> Result<Vec<Self>, Error> {
         Self::all_in(&folders())
     }
@@ -66,7 +66,7 @@ impl Listener {
         Self { folder: folder.to_owned(), identity }
     }
 
-    /// The name of the process as far as its socket tells.
+    /// Returns the name of the process, derived from its socket.
     pub(super) fn name(&self) -> ProcessName {
         let ProcessIdentity { process, namespace, .. } = self.identity;
         match self.identity.is_of_own_namespace() {
@@ -75,7 +75,7 @@ impl Listener {
         }
     }
 
-    /// Whether `name` has its number and its namespace.
+    /// Returns `true` if `name` matches the process id and the PID namespace.
     fn is_named(&self, name: ProcessName) -> bool {
         match name.namespace {
             Some(namespace) => {
@@ -86,7 +86,7 @@ impl Listener {
         }
     }
 
-    /// Connects to it, at the latest at `until`; at least one try is made.
+    /// Connects to the process, with a deadline of `until`. Makes at least one attempt.
     pub(super) fn connect(&self, until: Instant) -> Result<Client, Error> {
         let own_name = self.name();
         let stream = match connect(&self.folder, &self.identity, until) {
@@ -106,7 +106,7 @@ impl Listener {
         if !is_own_user(peer.user) {
             return Err(Error::OtherUser { process: own_name });
         }
-        // A container's process has another number outside of it.
+        // A process in a container has a different id outside the container.
         let name = peer.process.map_or(own_name, ProcessName::from);
         stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(broken)?;
@@ -114,7 +114,7 @@ impl Listener {
     }
 }
 
-/// A connection to a process.
+/// Connection to a process.
 pub(super) struct Client {
     name: ProcessName,
     listener: Listener,
@@ -122,12 +122,13 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Connects to the process of this user that a name stands for: the one that has that number
-    /// here, otherwise the only one that has it in its own container.
+    /// Connects to a process of this user by name. A process with this id in the own namespace is
+    /// preferred, otherwise the only containerised process with this id.
     pub(super) fn connect(name: ProcessName) -> Result<Self, Error> {
         let all = Listener::all().map_err(|error| match why_not(name) {
             Error::NotListening { .. } => error,
-            // That there is no such process, or that it is somebody else's, says more.
+            // "No such process" and "owned by another user" are more helpful errors than a refused
+            // folder.
             why => why,
         })?;
         Self::connect_to(&all, name)
@@ -159,20 +160,20 @@ impl Client {
         clients.pop().ok_or_else(|| why_not(name))
     }
 
-    /// Connects to all processes of this user that listen but those with these keys, in the order
-    /// of their numbers. Nobody is waited for.
+    /// Connects to all listening processes of this user, except those with the given keys, ordered
+    /// by process id. Does not wait for processes that are not ready.
     pub(super) fn all_but(known: &HashSet<String>) -> Result<Vec<Self>, Error> {
         let all = Listener::all()?.into_iter();
         let new = all.filter(|listener| !known.contains(&key_of(listener)));
         Ok(new.filter_map(|listener| listener.connect(Instant::now()).ok()).collect())
     }
 
-    /// A text that no other process has, at any time.
+    /// Returns a key that no other process ever has.
     pub(super) fn key(&self) -> String {
         key_of(&self.listener)
     }
 
-    /// The connection, for whoever asks many at once.
+    /// Returns the underlying stream, for callers that query many processes at once.
     pub(super) fn into_stream(self) -> UnixStream {
         self.stream.into_inner()
     }
@@ -181,19 +182,19 @@ impl Client {
         self.name
     }
 
-    /// Asks, and reads the first line of the answer.
+    /// Sends a request and reads the first line of the answer.
     pub(super) fn ask(&mut self, request: Request) -> Result<Answer, Error> {
         let written = write_line(self.stream.get_ref(), &Question::new(request));
         written.map_err(|error| self.failed(error))?;
         self.answer()
     }
 
-    /// From here on an answer may take as long as it does.
+    /// Removes the read timeout, so the next answer may take any time.
     pub(super) fn wait_for_ever(&self) -> Result<(), Error> {
         self.stream.get_ref().set_read_timeout(None).map_err(|error| self.failed(error))
     }
 
-    /// Reads another line.
+    /// Reads the next line of the answer.
     pub(super) fn answer(&mut self) -> Result<Answer, Error> {
         let process = self.name;
         match read_line(&mut self.stream, LONGEST_ANSWER) {
@@ -204,7 +205,7 @@ impl Client {
         }
     }
 
-    /// Reads what follows a line.
+    /// Reads the `count` bytes that follow a line.
     pub(super) fn bytes(&mut self, count: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         let read = (&mut self.stream).take(count).read_to_end(&mut bytes);
@@ -235,10 +236,10 @@ fn key_of(listener: &Listener) -> String {
     listener.identity.file_name("")
 }
 
-/// Why there is no socket of a process.
+/// Returns the reason why a process has no socket.
 fn why_not(name: ProcessName) -> Error {
     let process = name;
-    // Numbers of other namespaces say nothing here.
+    // Process ids of other namespaces cannot be checked from here.
     let Some(number) = libc::pid_t::try_from(name.number).ok().filter(|_| name.namespace.is_none())
     else {
         return Error::NoProcess { process };
@@ -246,13 +247,13 @@ fn why_not(name: ProcessName) -> Error {
     if number == 0 {
         return Error::NoProcess { process };
     }
-    // SAFETY: `kill` takes two integers; signal 0 is not delivered and only checks that the process
-    // exists.
+    // SAFETY: `kill` takes two integers and no pointers. Signal 0 is not delivered and only checks
+    // that the process exists.
     let is_there = unsafe { libc::kill(number, 0) } == 0;
     match io::Error::last_os_error().raw_os_error() {
         Some(libc::EPERM) if !is_there => Error::OtherUser { process },
         _ if !is_there => Error::NoProcess { process },
-        // Root may send signals to everybody.
+        // Root may send signals to processes of all users, so the owner is checked separately.
         _ if owner(name.number).is_some_and(|owner| owner != own_user()) => {
             Error::OtherUser { process }
         }
@@ -277,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder that only its user may enter.
+    /// Creates a folder that only its user may enter.
     fn folder_in(around: &tempfile::TempDir, name: &str) -> PathBuf {
         let folder = around.path().join(name);
         assert!(check(&folder, true).expect("made"));
@@ -296,7 +297,7 @@ mod tests {
         }
         let folders = [folder.clone(), around.path().join("is not there")];
         let all = Listener::all_in(&folders).expect("it can be read");
-        // This process could be about to listen.
+        // A socket of this process is kept, because the process could be about to listen.
         assert!(socket_of(&folder, &own).exists());
         let error = Client::connect_to(&all, own.process.into()).err().expect("nobody listens");
         assert!(matches!(error, Error::NotListening { .. }), "{error}");
@@ -322,7 +323,7 @@ mod tests {
         assert_eq!(client.process(), own.process.into());
     }
 
-    /// Sockets of two containers, each of its process 1.
+    /// Two containers each have a socket of a process with id 1.
     #[cfg(target_os = "linux")]
     #[test]
     fn numbers_of_containers_are_told_apart() {
@@ -333,7 +334,7 @@ mod tests {
             .map(|namespace| Listener { folder: folder.path().into(), identity: of(namespace) });
         let listeners =
             all.each_ref().map(|it| listen(folder.path(), &it.identity).expect("bound"));
-        // Here this process listens in their place, so its number is seen from outside.
+        // Here this process listens on behalf of both, so its own id is visible from outside.
         let own = ProcessName::from(std::process::id());
         assert_eq!(all[0].name().to_string(), "1@1");
         let exact = Client::connect_to(&all, "1@2".parse().expect("a name")).expect("it listens");
@@ -357,7 +358,7 @@ mod tests {
         let of = |number: u32| why_not(number.into());
         assert!(matches!(of(u32::MAX), Error::NoProcess { .. }));
         assert!(matches!(of(0), Error::NoProcess { .. }));
-        // More than there can be on Linux.
+        // This id exceeds the maximum on Linux.
         assert!(matches!(of(1 << 30), Error::NoProcess { .. }));
         assert!(matches!(of(std::process::id()), Error::NotListening { .. }));
         let elsewhere = ProcessName { number: std::process::id(), namespace: Some(1) };

@@ -1,4 +1,4 @@
-//! Nobody can be asked where there are no Unix sockets.
+//! Client for systems without Unix sockets, where no process can be queried.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use mlprof_events::live::{Answer, Request};
 use super::listed::Listed;
 use super::{Error, ProcessName};
 
-/// There is none.
+/// Uninhabited: a client cannot exist on these systems.
 pub(super) enum Client {}
 
 impl Client {
@@ -44,7 +44,7 @@ impl Client {
     }
 }
 
-/// Nobody listens.
+/// Returns an error, because no process can listen here.
 pub(super) fn survey() -> Result<Vec<Listed>, Error> {
     Err(Error::NotUnix)
 }

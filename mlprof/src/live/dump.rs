@@ -1,4 +1,4 @@
-//! `mlprof dump`: what the threads of a training are in right now.
+//! `mlprof dump`: prints the actions that the threads of a training currently execute.
 
 use mlprof_events::live::{Answer, Dump, Request};
 
@@ -24,11 +24,11 @@ pub struct Arguments {
     pub json: bool,
 }
 
-/// Prints what is open.
+/// Prints the open actions.
 ///
 /// # Errors
 ///
-/// If the process cannot be asked, or it cannot be written.
+/// Returns an error if the process cannot be queried, or if the result cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let process = arguments.process;
     let mut dump =
@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
             Answer::Dump(dump) => dump,
             other => return Err(Error::unexpected(process, other)),
         };
-    // One that can say them has said why there are none.
+    // A process that supports stacks adds its own note when it has none.
     if arguments.stacks
         && dump.stacks.is_empty()
         && !dump.notes.iter().any(|it| it.contains("stacks"))

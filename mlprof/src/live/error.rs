@@ -1,4 +1,4 @@
-//! Why a process cannot be looked into.
+//! Errors of the live commands.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,128 +7,129 @@ use mlprof_events::live::Answer;
 
 use super::ProcessName;
 
-/// Why a process cannot be looked into.
+/// Error that prevents a live command from querying a process.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A folder of sockets is not this user's own.
+    /// The socket folder does not belong to this user.
     #[cfg(unix)]
     #[error(transparent)]
     Folder(#[from] mlprof_events::live::FolderError),
-    /// No process has this number.
+    /// No process has this id.
     #[error("there is no process {process}: `mlprof ps` lists those that can be looked into")]
     NoProcess {
-        /// Which one.
+        /// Name of the requested process.
         process: ProcessName,
     },
-    /// Processes of several containers have this number, and none where the command runs.
+    /// Processes in several containers have this id, but no process in the current namespace does.
     #[error(
         "several containers have a process {number}: name one of them ({})",
         .names.iter().map(ProcessName::to_string).collect::<Vec<_>>().join(", ")
     )]
     Ambiguous {
-        /// The number.
+        /// The ambiguous process id.
         number: u32,
-        /// Names of the processes.
+        /// Names of the candidate processes.
         names: Vec<ProcessName>,
     },
-    /// It is somebody else's.
+    /// The process belongs to another user.
     #[error("process {process} belongs to another user, whom alone it answers")]
     OtherUser {
-        /// Which one.
+        /// Name of the process.
         process: ProcessName,
     },
-    /// It runs, but nobody can ask it.
+    /// The process runs, but does not listen.
     #[error(
         "process {process} does not listen: a program that has one of mlprof's plugins with its feature `live` does if it is started \
          with MLPROF_LIVE=1 in its environment, any other one by `mlprof run --live`"
     )]
     NotListening {
-        /// Which one.
+        /// Name of the process.
         process: ProcessName,
     },
-    /// There is nothing to choose from.
+    /// No training of this user listens.
     #[error(
         "no training of this user listens: a program that has one of mlprof's plugins with its feature `live` does if it is started \
          with MLPROF_LIVE=1 in its environment, any other one by `mlprof run --live`"
     )]
     NoneListens,
-    /// There is more than one.
+    /// More than one training listens.
     #[error("{} trainings listen: name one of them ({})", .0.len(), .0.iter().map(ProcessName::to_string).collect::<Vec<_>>().join(", "))]
     SeveralListen(
-        /// Their processes.
+        /// Names of the processes.
         Vec<ProcessName>,
     ),
-    /// Its queue of connections is full.
+    /// The process does not accept connections, because its backlog is full.
     #[error("process {process} does not take connections: it may be stopped")]
     NotAnswering {
-        /// Which one.
+        /// Name of the process.
         process: ProcessName,
     },
-    /// The connection ended.
+    /// The process closed the connection.
     #[error("process {process} ended, or closed the connection, before it had answered")]
     Gone {
-        /// Which one.
+        /// Name of the process.
         process: ProcessName,
     },
-    /// The connection does not work.
+    /// Communication with the process failed.
     #[error("process {process} cannot be asked")]
     Connection {
-        /// Which one.
+        /// Name of the process.
         process: ProcessName,
-        /// Why.
+        /// I/O error.
         #[source]
         error: io::Error,
     },
-    /// It said why not.
+    /// The process refused the request.
     #[error("process {process}: {message}")]
     Refused {
-        /// Which one.
+        /// Name of the process.
         process: ProcessName,
-        /// In its words.
+        /// Reason given by the process.
         message: String,
     },
-    /// It speaks another version of the protocol, or is no training.
+    /// The answer cannot be parsed. The process uses another protocol version, or is not a
+    /// training.
     #[error(
         "what process {process} answers is not understood: {reason}; is it of another version of mlprof?"
     )]
     NotUnderstood {
-        /// Which one.
+        /// Name of the process.
         process: ProcessName,
-        /// What is wrong.
+        /// Parse error.
         reason: String,
     },
-    /// It has no profiler.
+    /// The process has no profiler.
     #[error(
         "nothing measures in process {process}, so there is no report yet: `mlprof record {process}` records a few of its \
          steps"
     )]
     NothingMeasures {
-        /// Which one.
+        /// Name of the process.
         process: ProcessName,
     },
-    /// All ranks have said why not.
+    /// All queried ranks refused the recording.
     #[error("none of the {ranks} ranks that could be asked was recorded")]
     NoRank {
-        /// How many were asked.
+        /// Number of queried ranks.
         ranks: usize,
     },
-    /// A result cannot be written.
+    /// The result cannot be written.
     #[error("cannot write {path}", path = .path.display())]
     Write {
-        /// Which file, or `standard output`.
+        /// Path of the file, or `standard output`.
         path: PathBuf,
-        /// Why.
+        /// I/O error.
         #[source]
         error: io::Error,
     },
-    /// There are no Unix sockets here.
+    /// The system has no Unix sockets.
     #[error("this system has no Unix sockets, by which mlprof looks into a training that runs")]
     NotUnix,
 }
 
 impl Error {
-    /// An answer to something else.
+    /// Creates the error for an answer of an unexpected kind.
     pub(super) fn unexpected(process: ProcessName, answer: Answer) -> Self {
         match answer {
             Answer::Error { message } => Self::Refused { process, message },

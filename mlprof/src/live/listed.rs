@@ -1,20 +1,20 @@
-//! A process that listens, whether it answers or not.
+//! A listening process, together with its state or the reason why it did not answer.
 
 use mlprof_events::live::{ProcessState, VERSION};
 use serde::Serialize;
 
 use super::ProcessName;
 
-/// A process that listens.
+/// Entry for a listening process.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Listed {
-    /// Name by which the other commands find it.
+    /// Name under which the other commands find the process.
     #[serde(serialize_with = "as_text")]
     pub(super) name: ProcessName,
-    /// Its answer; nearly empty if it has not answered.
+    /// Answer of the process; mostly empty if it did not answer.
     #[serde(flatten)]
     pub(super) state: ProcessState,
-    /// Why there is no answer, if there is none.
+    /// Reason for a missing answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) unanswered: Option<String>,
 }
@@ -28,7 +28,7 @@ impl Listed {
         Self { name, state, unanswered: None }
     }
 
-    /// `program`: its file name, if that can be seen from outside.
+    /// Creates the entry for a process that did not answer. `program` is its file name, if known.
     #[cfg_attr(not(unix), expect(dead_code, reason = "nobody is asked"))]
     pub(super) fn unanswered(name: ProcessName, program: Option<String>, why: String) -> Self {
         let state = ProcessState {

@@ -1,4 +1,5 @@
-//! Commands that look into trainings while they run: `mlprof ps`, `record`, `dump`, `top`, and `report` of a process.
+//! Commands that inspect running trainings: `mlprof ps`, `record`, `dump`, `top`, and `report` of a
+//! process.
 
 #[cfg(unix)]
 mod client;
@@ -29,18 +30,17 @@ pub use self::error::Error;
 pub use self::process_name::ProcessName;
 use client::Client;
 
-/// The process that a word on the command line names, if it names one, unless there is a file of
-/// that name.
+/// Parses a command-line argument as a process name. Returns `None` if a file of that name exists.
 pub(crate) fn process_named(word: &Path) -> Option<ProcessName> {
     let name = word.to_str()?.parse().ok()?;
     (!word.exists()).then_some(name)
 }
 
-/// The reports so far of a process, as JSON. Not empty.
+/// Returns the current reports of a process as JSON. The list is never empty.
 ///
 /// # Errors
 ///
-/// If it cannot be asked, or nothing measures there.
+/// Returns an error if the process cannot be queried, or if it has no profiler.
 pub(crate) fn reports(process: ProcessName) -> Result<Vec<Value>, Error> {
     match Client::connect(process)?.ask(Request::Report)? {
         Answer::Report { reports } if reports.is_empty() => Err(Error::NothingMeasures { process }),
@@ -49,7 +49,7 @@ pub(crate) fn reports(process: ProcessName) -> Result<Vec<Value>, Error> {
     }
 }
 
-/// Somebody who stops reading, as `head` does, has heard enough. Whether there is anybody.
+/// Returns `false` if the reader has closed the pipe, as `head` does. This is not an error.
 fn heard(written: io::Result<()>) -> Result<bool, Error> {
     match written {
         Ok(()) => Ok(true),

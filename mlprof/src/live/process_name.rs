@@ -1,16 +1,15 @@
-//! Names of processes on the command line: a number, and the PID namespace where the number is not
-//! enough.
+//! Process names on the command line: a process id, optionally with a PID namespace.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Name of a process: `4711`, or `1@4026532201` for process 1 of another container, whose PID
-/// namespace has that inode.
+/// Name of a process: `4711`, or `1@4026532201` for process 1 of another container. The part after
+/// `@` is the inode of the container's PID namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessName {
-    /// Number of the process, in its namespace.
+    /// Process id in its namespace.
     pub number: u32,
-    /// Inode of its PID namespace; `None` if its number holds where the command runs.
+    /// Inode of the PID namespace; `None` if the id is valid in the namespace of the command.
     pub namespace: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! `mlprof ps`: which trainings of this user can be looked into.
+//! `mlprof ps`: lists the trainings of this user that can be inspected.
 
 use mlprof_events::live::{Answer, ProcessState, Request};
 use mlprof_report::output::say;
@@ -26,11 +26,12 @@ pub struct Arguments {
     pub json: bool,
 }
 
-/// Prints the list.
+/// Prints the list of trainings.
 ///
 /// # Errors
 ///
-/// If the folder of the sockets is not this user's own, or the list cannot be written.
+/// Returns an error if the socket folder does not belong to this user, or if the list cannot be
+/// written.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let listed = survey()?;
     if arguments.json {
@@ -48,12 +49,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     print(&table::table(&listed)).map(drop)
 }
 
-/// What all do that answer; who ends meanwhile is not there.
+/// Returns the state of all processes that answer. Processes that end meanwhile are left out.
 pub(super) fn answered() -> Result<Vec<Listed>, Error> {
     Ok(survey()?.into_iter().filter(|listed| listed.unanswered.is_none()).collect())
 }
 
-/// What one does.
+/// Queries the state of one process.
 pub(super) fn state(client: &mut Client) -> Result<ProcessState, Error> {
     match client.ask(Request::State)? {
         Answer::State(state) => Ok(state),

@@ -1,4 +1,4 @@
-//! All processes of one training, asked together.
+//! Records all ranks of one training at the same steps.
 
 use mlprof_events::error_chain::Chain;
 use std::collections::BTreeMap;
@@ -10,13 +10,13 @@ use super::client::Client;
 use super::listed::Listed;
 use super::{Error, ProcessName, ps, table};
 
-/// How long all of them have to hear of it before its first step.
+/// Lead time for the request to reach all ranks before the first recorded step.
 const AHEAD: Duration = Duration::from_secs(1);
 
-/// So many ranks are named that are not there.
+/// Maximum number of missing ranks that a note lists by number.
 const NAMED: usize = 8;
 
-/// A process of a training.
+/// Process of a training.
 pub(super) struct Member {
     pub(super) rank: u32,
     pub(super) process: ProcessName,
@@ -24,13 +24,14 @@ pub(super) struct Member {
     training: TrainingState,
 }
 
-/// Those that can be asked, by rank, and what is to be said of others.
+/// Ranks that can be recorded, ordered by rank, and notes about the others.
 pub(super) struct Group {
     pub(super) members: Vec<Member>,
     pub(super) notes: Vec<String>,
 }
 
-/// The ranks of the training that a process takes part in; `None` where it trains alone, or not one thing.
+/// Returns the ranks of the training that a process belongs to. Returns `None` if the process
+/// trains alone, or does not run exactly one training.
 pub(super) fn group_of(process: ProcessName) -> Result<Option<Group>, Error> {
     let mut client = Client::connect(process)?;
     let own = Listed::answered(client.process(), ps::state(&mut client)?);
@@ -39,7 +40,7 @@ pub(super) fn group_of(process: ProcessName) -> Result<Option<Group>, Error> {
         return Ok(None);
     }
     let (chosen, mut notes) = chosen(&own, training, &ps::answered()?);
-    // Once more, at once one after the other: where each is now.
+    // Each rank is queried again in quick succession, because the step numbers must be up to date.
     let mut members = Vec::new();
     for (rank, process) in chosen {
         match member(rank, process) {
@@ -59,7 +60,7 @@ fn member(rank: u32, process: ProcessName) -> Result<Option<Member>, Error> {
     Ok(training.map(|training| Member { rank, process, client, training }))
 }
 
-/// The process of each rank, and why others are not recorded.
+/// Returns the process of each rank, and notes that explain why other ranks are not recorded.
 fn chosen(
     own: &Listed,
     training: &TrainingState,
@@ -71,7 +72,7 @@ fn chosen(
     let is_other = |it: &&Listed| it.name != own.name && own.state.is_launched_with(&it.state);
     for other in all.iter().filter(is_other) {
         let [its] = &other.state.trainings[..] else { continue };
-        // A second process of the own rank is one of another training.
+        // A second process with the own rank belongs to another training.
         if its.world_size != world_size || its.rank == own_rank || its.rank >= world_size {
             continue;
         }
@@ -120,7 +121,7 @@ fn missing_note(missing: &[u32], world_size: u32) -> Option<String> {
 }
 
 impl Group {
-    /// The request that all of them can follow at the same steps, or at the same time.
+    /// Returns the request that makes all ranks record the same steps, or the same time interval.
     pub(super) fn request(&self, wishes: RecordRequest) -> RecordRequest {
         if wishes.steps.is_none() {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -132,8 +133,8 @@ impl Group {
     }
 }
 
-/// The number of a step that begins so late that all can hear of it: the running one is the next but one before it at
-/// least, as one warms up.
+/// Returns a future step number that all ranks can still reach in time. It leaves room for the
+/// running step, for the warmup step, and for the steps during the lead time.
 fn first_step<'training>(all: impl Iterator<Item = &'training TrainingState>) -> u64 {
     let (mut over, mut rate) = (0, 0.0_f64);
     for training in all {

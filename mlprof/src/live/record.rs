@@ -1,4 +1,4 @@
-//! `mlprof record`: a few steps of a training that runs, as a trace.
+//! `mlprof record`: records a few steps of a running training as a trace.
 
 use mlprof_events::error_chain::Chain;
 use std::panic::resume_unwind;
@@ -16,7 +16,7 @@ use super::client::Client;
 use super::ranks::{Group, Member};
 use super::{Error, ProcessName, print, ranks};
 
-/// How many steps are recorded if nothing is said.
+/// Default number of steps to record.
 const STEPS: u64 = 5;
 
 /// Records a few steps of a training that runs, and writes them as a trace (.pt.trace.json.gz).
@@ -75,7 +75,7 @@ pub struct Arguments {
     pub output: PathBuf,
 }
 
-/// A time that can be recorded.
+/// Parses a duration and checks that it is within the supported range.
 fn seconds(text: &str) -> Result<f64, String> {
     let longest = LONGEST_RECORDING as f64 / 1e3;
     match text.parse::<f64>() {
@@ -85,7 +85,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 impl Arguments {
-    /// Five steps of a process alone, into the current folder.
+    /// Creates arguments that record five steps of one process into the current folder.
     pub(super) fn of_steps(process: ProcessName) -> Self {
         let (steps, seconds) = (None, None);
         let (ops, shapes, memory, sample) = (false, false, false, None);
@@ -107,11 +107,11 @@ impl Arguments {
     }
 }
 
-/// Has it recorded and writes the traces.
+/// Records the process or its ranks, and writes the traces.
 ///
 /// # Errors
 ///
-/// If no process can be asked or has anything to show, or no trace can be written.
+/// Returns an error if no process can be queried or recorded, or if no trace can be written.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     if arguments.cancel {
         return cancel(arguments.process);
@@ -145,7 +145,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     print(&paths).map(drop)
 }
 
-/// Cancels what is recorded, and says what that was.
+/// Cancels the current recording and prints which one was cancelled.
 fn cancel(process: ProcessName) -> Result<(), Error> {
     let mut client = Client::connect(process)?;
     match client.ask(Request::Cancel)? {
@@ -160,7 +160,7 @@ fn cancel(process: ProcessName) -> Result<(), Error> {
     Ok(())
 }
 
-/// What was written.
+/// Paths of the written files.
 pub(super) struct Files {
     pub(super) trace: PathBuf,
     samples: Option<PathBuf>,
@@ -173,10 +173,10 @@ impl Files {
     }
 }
 
-/// Where that is, and what is in it.
+/// Written files and a summary of their content, or an error.
 type Outcome = Result<(Files, Recorded), Error>;
 
-/// What became of each rank, in their order: its number, its process, the result.
+/// Records all ranks in parallel. Returns the rank, process and result of each, in rank order.
 fn record_all(group: Group, arguments: &Arguments) -> Vec<(u32, ProcessName, Outcome)> {
     let (request, now) = (group.request(arguments.request()), nanoseconds());
     std::thread::scope(|scope| {
@@ -195,7 +195,7 @@ fn record_all(group: Group, arguments: &Arguments) -> Vec<(u32, ProcessName, Out
     })
 }
 
-/// Has one process recorded and writes the trace: where, and what is in it.
+/// Records one process and writes the trace. Returns the paths and a summary of the content.
 pub(super) fn record(arguments: &Arguments) -> Outcome {
     let client = Client::connect(arguments.process)?;
     let stem = arguments.process.to_string();
@@ -204,7 +204,7 @@ pub(super) fn record(arguments: &Arguments) -> Outcome {
 }
 
 fn record_to(names: &Names<'_>, mut client: Client, wishes: RecordRequest) -> Outcome {
-    // The next step may be far off.
+    // The next step may start much later, so the read timeout is removed.
     client.wait_for_ever()?;
     let is_sampled = wishes.sample.is_some();
     let mut answer = client.ask(Request::Record(wishes))?;
@@ -226,12 +226,13 @@ fn record_to(names: &Names<'_>, mut client: Client, wishes: RecordRequest) -> Ou
     Ok((Files { trace, samples }, recorded))
 }
 
-/// Since 1970: names of recordings differ by it, and ranks of one have the same.
+/// Returns the time since 1970 in nanoseconds. It makes file names unique, and all ranks of one
+/// recording share it.
 fn nanoseconds() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
-/// What the files of one recording are called.
+/// Name parts of the files of one recording.
 struct Names<'arguments> {
     stem: String,
     now: u128,
@@ -239,7 +240,7 @@ struct Names<'arguments> {
 }
 
 impl Names<'_> {
-    /// Writes one of them: where.
+    /// Writes one file and returns its path.
     fn write(&self, ending: &str, bytes: &[u8]) -> Result<PathBuf, Error> {
         let ending = format!("{}.{ending}", self.now);
         let path = self.folder.join(safe_file_name(&self.stem, &ending));
@@ -250,7 +251,7 @@ impl Names<'_> {
     }
 }
 
-/// What is in it, in a line, and what its reader must know.
+/// Formats a one-line summary of a recording, with notes such as dropped events.
 fn told(recorded: &Recorded) -> String {
     let Recorded { steps, events, ops, dropped, .. } = recorded;
     let last = |first: u64| first.saturating_add(*steps).saturating_sub(1);

@@ -1,9 +1,9 @@
-//! The text of thread stacks: without the frames of Rust's runtime, and idle threads of one kind on
-//! one line.
+//! Formats thread stacks as text, without frames of the Rust runtime. Idle threads of one kind
+//! share a line.
 
 use mlprof_events::live::{StackFrame, ThreadStack};
 
-/// Functions outside of a thread's own, by the beginnings of their names.
+/// Name prefixes of runtime functions that call a thread's main function.
 const RUNTIME: [&str; 12] = [
     "__rust_begin_short_backtrace",
     "__rust_try",
@@ -18,7 +18,7 @@ const RUNTIME: [&str; 12] = [
     "alloc::boxed::Box<",
     "core::panic::unwind_safe::",
 ];
-/// Functions of the C library that start threads and programs.
+/// C library functions that start threads and programs.
 const STARTS: [&str; 9] = [
     "__clone",
     "__clone3",
@@ -45,15 +45,15 @@ const WAITS: [&str; 12] = [
     "sched_yield",
     "syscall",
 ];
-/// Where threads of rayon wait: they also look for work there.
+/// Function in which idle rayon threads wait. They also search for work there.
 const LOOKS_FOR_WORK: &str = "rayon_core::registry::WorkerThread::wait_until";
-/// What is inside of that function while there is no work.
+/// Name prefixes of the functions that this wait calls while there is no work.
 const LOOKING: [&str; 7] =
     ["rayon_core::", "crossbeam", "core::", "std::", "<rayon_core::", "<crossbeam", "<core::"];
-/// At most so many numbers of threads are on a line.
+/// Maximum number of thread ids on one line.
 const MOST_NUMBERS: usize = 16;
 
-/// All stacks, those of idle threads that wait for the same on one line.
+/// Formats all stacks. Idle threads that wait for the same event share a line.
 pub(super) fn text(stacks: &[ThreadStack]) -> String {
     let mut text = String::new();
     let mut folded = vec![false; stacks.len()];
@@ -78,14 +78,14 @@ pub(super) fn text(stacks: &[ThreadStack]) -> String {
     text
 }
 
-/// What a thread waits in, and the calls that led to it.
+/// Wait function of an idle thread, and its callers.
 #[derive(PartialEq)]
 struct Wait<'a> {
     function: &'a str,
     callers: &'a [StackFrame],
 }
 
-/// What an idle thread waits in.
+/// Returns the wait of an idle thread, or `None` if the thread is not idle.
 fn wait_of(stack: &ThreadStack) -> Option<Wait<'_>> {
     let frames = &stack.frames[..];
     let looks = frames.iter().position(|frame| frame.function.contains(LOOKS_FOR_WORK));
@@ -109,7 +109,7 @@ fn is_looking(frame: &StackFrame) -> bool {
 fn idle_line(waits: &Wait<'_>, numbers: &[u32]) -> String {
     let shown: Vec<_> = numbers.iter().take(MOST_NUMBERS).map(u32::to_string).collect();
     let rest = if numbers.len() > shown.len() { ", …" } else { "" };
-    // The caller that says what is waited for.
+    // The first caller outside the runtime shows the reason for the wait.
     let caller = waits.callers.iter().find(|frame| !is_looking(frame) && !is_runtime(frame));
     let caller = caller.map_or(String::new(), |frame| format!(" below {}", frame_line(frame)));
     format!(
@@ -140,12 +140,13 @@ fn is_runtime(frame: &StackFrame) -> bool {
         || STARTS.contains(&frame.function.as_str())
 }
 
-/// The frames without those of the runtime that has called the thread's or the program's main
-/// function; all of them if there is nothing else.
+/// Removes the runtime frames that lead to the main function of the thread or program. Returns all
+/// frames if no other frame is left.
 fn own_frames(frames: &[StackFrame]) -> &[StackFrame] {
     let mut own = frames;
     while let Some((outermost, inner)) = own.split_last() {
-        // Rust's runtime has a C function `main`; without it `main` is the program's.
+        // The Rust runtime provides a C function `main`. Without the runtime, `main` belongs to the
+        // program.
         let is_c_main = outermost.function == "main" && inner.last().is_some_and(is_runtime);
         if !is_runtime(outermost) && !is_c_main {
             break;
@@ -155,7 +156,8 @@ fn own_frames(frames: &[StackFrame]) -> &[StackFrame] {
     if own.is_empty() { frames } else { own }
 }
 
-/// `my_model::forward (src/net.rs:12)`; the library, where no source is known.
+/// Formats a frame as `my_model::forward (src/net.rs:12)`, or with the library if the source is
+/// unknown.
 fn frame_line(frame: &StackFrame) -> String {
     let StackFrame { function, library, file, line } = frame;
     match (file, line) {
@@ -203,11 +205,12 @@ mod tests {
         assert_eq!(text(&[stack(1, &functions)]), expected);
         let spawned = ["app::load", "std::thread::Builder::spawn_unchecked_", "start_thread"];
         assert!(text(&[stack(2, &spawned)]).ends_with("app::load\n  (2 frames of the runtime)\n"));
-        // The main function of a program in C is its own, and so are calls of std in between.
+        // A C program's `main` is its own function. Calls of `std` between two own frames are also
+        // kept.
         let foreign = ["std::thread::sleep", "work", "main", "__libc_start_call_main", "_start"];
         let shown = text(&[stack(3, &foreign)]);
         assert!(shown.contains("  std::thread::sleep\n  work\n  main\n  (2 frames"), "{shown}");
-        // Where there is nothing else, that is what there is.
+        // If a stack has only runtime frames, all of them are printed.
         assert_eq!(text(&[stack(4, &START[..3])]).lines().count(), 4);
     }
 
@@ -222,7 +225,7 @@ mod tests {
             stack(1, &["app::step", "app::main"]),
             idle(2, &["sched_yield", "std::thread::yield_now"]),
             idle(3, &["crossbeam_deque::deque::Stealer<T>::steal"]),
-            // At work: the closure of an op, called where rayon found it.
+            // This thread is busy: it runs an op's closure below rayon's wait function.
             idle(4, &["gemm::gemm", "rayon_core::job::execute"]),
             stack(5, &["epoll_wait", "tokio::run", "start_thread"]),
             idle(6, &["sched_yield"]),
@@ -244,7 +247,7 @@ train (thread 5) is in
   (1 frame of the runtime)
 ";
         assert_eq!(text(&stacks), expected);
-        // The same wait in different calls is not the same.
+        // Waits with different callers are not merged.
         let two = [stack(1, &["futex_wait", "app::a"]), stack(2, &["futex_wait", "app::b"])];
         assert_eq!(text(&two).lines().count(), 6);
         let two = [stack(1, &["futex_wait", "app::a"]), stack(2, &["futex_wait", "app::a"])];

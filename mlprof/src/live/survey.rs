@@ -1,4 +1,4 @@
-//! All processes asked at once, with one deadline for all answers.
+//! Queries all listening processes at once, with one deadline for all answers.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsRawFd;
@@ -11,19 +11,19 @@ use super::client::Listener;
 use super::listed::Listed;
 use super::{Error, ProcessName};
 
-/// Time for all answers together. One that comes later is not waited for: the process may be
+/// Deadline for all answers. The survey does not wait longer for a process, because it may be
 /// stopped.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How often a connection is tried again where a process has a full queue.
+/// Retry interval for connecting to a process whose backlog is full.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// Returns all processes of this user that listen, those that do not answer included, in the order
-/// of their numbers.
+/// Returns all listening processes of this user, ordered by process id. Processes that do not
+/// answer are included.
 ///
 /// # Errors
 ///
-/// If there is none, and a folder cannot be used in which there could be some.
+/// Returns an error if no socket is found and at least one folder could not be used.
 pub(super) fn survey() -> Result<Vec<Listed>, Error> {
     Ok(survey_of(Listener::all()?, PATIENCE))
 }
@@ -46,13 +46,13 @@ fn survey_of(listeners: Vec<Listener>, patience: Duration) -> Vec<Listed> {
     listed
 }
 
-/// A process on its way to an answer.
+/// State of the query to one process.
 enum Inquiry {
-    /// Its queue of connections may be full.
+    /// Not connected yet, because the backlog of the process may be full.
     Queued(Listener),
     Waiting(Waiting),
     Answered(Box<Listed>),
-    /// It has ended, or is not this user's.
+    /// The process ended or belongs to another user.
     Gone,
 }
 
@@ -80,7 +80,7 @@ impl Inquiry {
         };
     }
 
-    /// Whether an answer may come: not from one that is stopped.
+    /// Returns `true` if an answer may still arrive. A stopped process does not answer.
     fn may_answer(&self) -> bool {
         match self {
             Self::Queued(listener) => !is_stopped(listener.name()),
@@ -114,7 +114,7 @@ impl Inquiry {
 }
 
 impl Waiting {
-    /// Reads what has come: the answer, once it is whole.
+    /// Reads the available bytes, and returns the answer when it is complete.
     fn read(&mut self) -> io::Result<Option<Listed>> {
         let mut part = [0; 16 << 10];
         loop {
@@ -145,7 +145,7 @@ fn understand(name: ProcessName, line: &[u8]) -> Listed {
     Listed::unanswered(name, program(name), why)
 }
 
-/// Waits until one of those that were asked answers or closes.
+/// Waits until at least one queried process answers or closes its connection.
 fn wait_for_any(asked: &[Inquiry], within: Duration) {
     let streams = asked.iter().filter_map(|it| match it {
         Inquiry::Waiting(waiting) => Some(waiting.stream.as_raw_fd()),
@@ -154,15 +154,16 @@ fn wait_for_any(asked: &[Inquiry], within: Duration) {
     let mut all: Vec<libc::pollfd> =
         streams.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
     let milliseconds = within.as_millis().clamp(1, 1000) as libc::c_int;
-    // SAFETY: the array holds as many entries as its length says, and lives until the call returns.
+    // SAFETY: the pointer and the length belong to the same `Vec` of initialised `pollfd`s. It is
+    // borrowed exclusively and lives until the call returns.
     unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) };
 }
 
-/// Whether the process is stopped, as by Ctrl-Z or a debugger.
+/// Returns `true` if the process is stopped, for example by Ctrl-Z or a debugger.
 fn is_stopped(name: ProcessName) -> bool {
     let stat = name.namespace.is_none().then(|| format!("/proc/{}/stat", name.number));
     let stat = stat.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-    // Behind the program's name, which may have parentheses.
+    // The state follows the program name, which may contain parentheses itself.
     let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     state.starts_with(['T', 't'])
 }
@@ -191,21 +192,22 @@ mod tests {
             let socket = Listener::in_folder(folder.path(), identity);
             others.push(socket);
             match start {
-                // It takes a connection, and says nothing.
+                // The first process accepts the connection but never answers.
                 0 => threads.push(std::thread::spawn(move || {
                     let _quiet = listener.accept();
                     std::thread::park();
                 })),
-                // It answers.
+                // The second process answers.
                 1 => threads.push(std::thread::spawn(move || {
                     let (stream, _) = listener.accept().expect("a connection");
                     let answer = Listed::unanswered(7.into(), None, String::new()).state;
                     write_line(&stream, &Answer::State(answer)).expect("written");
                     std::thread::park();
                 })),
-                // It does not even take connections, and has room for none.
+                // The third process does not accept connections, and its backlog is full.
                 _ => {
-                    // SAFETY: `listen` sets the length of the queue of an open socket.
+                    // SAFETY: `listen` takes no pointers, and the listener keeps the descriptor
+                    // open during the call.
                     assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
                     let full = others[2].connect(Instant::now()).expect("there is room for one");
                     threads.push(std::thread::spawn(move || {
@@ -219,7 +221,7 @@ mod tests {
         let whys: Vec<_> = listed.iter().map(|it| it.unanswered.as_deref()).collect();
         assert_eq!(whys.iter().filter(|why| why.is_none()).count(), 1, "{whys:?}");
         let silent = whys.iter().filter(|why| **why == Some("no answer in 2 s")).count();
-        // Elsewhere than on Linux a full queue refuses.
+        // On systems other than Linux, a full backlog refuses connections.
         assert_eq!(silent, if cfg!(target_os = "linux") { 2 } else { 1 }, "{whys:?}");
         threads.iter().for_each(|thread| thread.thread().unpark());
     }

@@ -1,4 +1,4 @@
-//! What processes do, in columns and in one line.
+//! Formats the state of processes, as a table or in one line.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use mlprof_events::live::{ProcessState, TrainingState};
 
 use super::listed::Listed;
 
-/// The head of the table, and whether its columns hold numbers.
+/// Column headings, each with a flag that is `true` for numeric columns.
 const COLUMNS: [(&str, bool); 8] = [
     ("PID", true),
     ("PROGRAM", false),
@@ -18,7 +18,8 @@ const COLUMNS: [(&str, bool); 8] = [
     ("RANK", true),
 ];
 
-/// A table with a row for each training, and one for a process that runs none now.
+/// Formats a table with one row per training. A process without a running training also has one
+/// row.
 pub(super) fn table(all: &[Listed]) -> String {
     let head = COLUMNS.map(|(name, _)| name.to_owned());
     let mut rows = vec![head];
@@ -68,13 +69,13 @@ pub(super) fn stage(training: &TrainingState) -> String {
     training.stage.map_or("-", |stage| stage.as_str()).to_owned()
 }
 
-/// Counted from 1, as trainers print it.
+/// Returns the epoch counted from 1, as trainers print it.
 pub(super) fn epoch(training: &TrainingState) -> Option<String> {
     let epoch = training.epoch?.saturating_add(1);
     Some(training.epochs.map_or_else(|| epoch.to_string(), |of| format!("{epoch}/{of}")))
 }
 
-/// What a process does now.
+/// Formats the current state of a process in one line.
 pub(super) fn line(state: &ProcessState) -> String {
     if state.trainings.is_empty() {
         return "no stage runs".to_owned();
@@ -90,7 +91,8 @@ pub(super) fn line(state: &ProcessState) -> String {
     parts.join("; ")
 }
 
-/// How busy each device is, its memory and what it draws, as far as that is known: `GPU 0 87% 3072 MiB 300 W`.
+/// Returns the known utilisation, memory and power of each device, for example `GPU 0 87% 3072 MiB
+/// 300 W`.
 pub(super) fn devices(state: &ProcessState) -> Vec<String> {
     let mut devices: BTreeMap<u32, String> = BTreeMap::new();
     for shown in state.activity.iter().flat_map(|activity| &activity.counters) {
@@ -99,7 +101,7 @@ pub(super) fn devices(state: &ProcessState) -> Vec<String> {
             "utilization" => format!("{value:.0}%"),
             "memory used" => format!("{:.0} MiB", value / f64::from(1 << 20)),
             "power" => format!("{value:.0} W"),
-            // In JSON.
+            // Other counters are only in the JSON output.
             _ => continue,
         };
         let device = devices.entry(shown.device).or_insert_with(|| format!("GPU {}", shown.device));
@@ -138,7 +140,8 @@ fn of_training(training: &TrainingState) -> String {
     text
 }
 
-/// Four digits of it, also of `NaN` and `inf`.
+/// Formats a number with four decimals, or in scientific notation if it is very small or large.
+/// `NaN` and `inf` are supported.
 pub(super) fn number(number: f64) -> String {
     match number.abs() {
         size if size == 0.0 || (1e-3..1e4).contains(&size) || !size.is_finite() => {
@@ -148,7 +151,7 @@ pub(super) fn number(number: f64) -> String {
     }
 }
 
-/// As clocks show it: `0:07`, `12:34`, `3:05:09`.
+/// Formats a duration like a clock: `0:07`, `12:34`, `3:05:09`.
 pub(super) fn clock(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

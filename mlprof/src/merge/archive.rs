@@ -1,7 +1,7 @@
-//! Ranks as an archive, in which Perfetto shows each as a machine of its own.
+//! Writes the ranks as an archive, in which Perfetto shows each rank as a separate machine.
 //!
-//! Times are those of the first rank already, so that a viewer that does not know the manifest (before v58) shows
-//! the same, without machines.
+//! All times are already on the first rank's clock. A viewer that ignores the manifest (Perfetto
+//! before v58) shows the same timeline, without machines.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::merged;
 
-/// Writes a file for each rank's trace, and the manifest that says whose they are.
+/// Writes one file per rank, and the manifest that assigns the files to machines.
 pub(super) fn write(out: impl Write, ranks: &Ranks) -> io::Result<()> {
     let mut archive = tar::Builder::new(out);
     let mut listed = Vec::new();
@@ -27,7 +27,8 @@ pub(super) fn write(out: impl Write, ranks: &Ranks) -> io::Result<()> {
     let manifest = json!({ "perfetto_manifest": { "version": 1, "files": listed } });
     append(&mut archive, "perfetto_manifest.json", manifest.to_string().as_bytes())?;
     for (name, placed) in members {
-        // The size of a member stands before it.
+        // A tar header contains the size of the member, so the member is first written to a
+        // temporary file.
         let mut file = tempfile::tempfile()?;
         merged(io::BufWriter::new(&mut file), ranks, std::slice::from_ref(placed))?;
         append_file(&mut archive, &name, &mut file)?;

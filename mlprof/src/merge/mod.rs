@@ -1,4 +1,4 @@
-//! `mlprof merge`: traces of several ranks on one time line.
+//! `mlprof merge`: combines the traces of several ranks on one timeline.
 
 mod archive;
 
@@ -47,46 +47,46 @@ pub struct Arguments {
     pub json: bool,
 }
 
-/// Why traces cannot be put together.
+/// Error that prevents the merge.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The traces cannot be found.
     #[error(transparent)]
     Find(#[from] traces::Error),
-    /// They do not belong together.
+    /// The traces do not belong to the same run.
     #[error(transparent)]
     Ranks(#[from] mlprof_analysis::Error),
-    /// Tables, and a file is to be written.
+    /// An input is a folder of tables, but an output file is requested.
     #[error("{path} is a folder of tables: what is merged into one file are traces as JSON")]
     Tables {
-        /// Which folder.
+        /// Path of the folder.
         path: String,
     },
-    /// None of them can be read.
+    /// None of the traces can be read.
     #[error("none of the traces can be read")]
     NoneReadable,
-    /// It cannot be written.
+    /// The merged file cannot be written.
     #[error("cannot write {path}", path = .path.display())]
     Write {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// I/O error.
         #[source]
         error: io::Error,
     },
-    /// The name of the output does not tell what is to be written.
+    /// The output's extension does not determine a format.
     #[error("{path}: the name must end in .json, .json.gz or .tar", path = .path.display())]
     Output {
-        /// Which file.
+        /// Path of the output.
         path: PathBuf,
     },
-    /// What was found cannot be printed.
+    /// The analysis cannot be printed.
     #[error(transparent)]
     Print(#[from] report::Error),
 }
 
-/// What is to be written.
+/// Format of the merged file.
 #[derive(Clone, Copy)]
 enum Form {
     Json,
@@ -106,14 +106,15 @@ impl Form {
     }
 }
 
-/// Prints what the ranks say together, and writes them into one file. How the command is to end: a trace that
-/// cannot be read is said, and the others are put together.
+/// Prints the analysis across ranks, and writes the traces into one file. Returns the exit code.
+/// Unreadable traces are reported, and the other traces are still merged.
 ///
 /// # Errors
 ///
-/// If no trace can be read, two are of one rank, or nothing can be written.
+/// Returns an error if no trace can be read, if two traces conflict as the same rank, or if the
+/// output cannot be written.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
-    // Before anything is read.
+    // An invalid output name is reported before any input is read.
     let form = arguments.output.as_deref().map(Form::of).transpose()?;
     let sources = traces::of(&arguments.traces)?;
     let mut end = ExitCode::SUCCESS;
@@ -164,7 +165,7 @@ fn write(path: &Path, form: Form, ranks: &Ranks) -> io::Result<()> {
     })
 }
 
-/// Writes the traces of these files as one.
+/// Writes the traces of the given files as one trace.
 fn merged<W: Write>(out: W, ranks: &Ranks, files: &[Placed]) -> io::Result<W> {
     let mut merge = Merge::begin(out, ranks)?;
     for placed in files {

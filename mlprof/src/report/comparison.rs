@@ -1,4 +1,4 @@
-//! `mlprof report FILE… --against FILE…`: what got slower or faster.
+//! `mlprof report FILE… --against FILE…`: compares reports from before and after a change.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,14 +10,14 @@ use regex::Regex;
 
 use super::{Arguments, Error, Limit, all_of, json, print, write_html};
 
-/// What the command ends with where something got worse by more than it may.
+/// Exit code of a comparison with a regression above the threshold.
 pub const REGRESSION: u8 = 1;
 
-/// By how much something may get worse: `5%` or `0.05`.
+/// Accepted regression as a share: `5%` or `0.05`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FailAbove(pub f64);
 
-/// It is none of the forms that there are.
+/// The threshold cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected a percentage such as 5%, or a share from 0 to 1 such as 0.05")]
 pub struct InvalidFailAbove;
@@ -28,7 +28,7 @@ impl FromStr for FailAbove {
     fn from_str(text: &str) -> Result<Self, InvalidFailAbove> {
         let (number, whole, most) = match text.trim().strip_suffix('%') {
             Some(percent) => (percent.trim_end(), 100.0, f64::MAX),
-            // `5` is 5 % to some and 500 % to others.
+            // A bare `5` is ambiguous: it could mean 5 % or 500 %.
             None => (text.trim(), 1.0, 1.0),
         };
         let number: f64 = number.parse().map_err(|_| InvalidFailAbove)?;
@@ -39,7 +39,7 @@ impl FromStr for FailAbove {
     }
 }
 
-/// Compares, prints or writes the result, and says how the command is to end.
+/// Compares the reports, prints or writes the result, and returns the exit code.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let [before, after] = [&arguments.against, &arguments.files].map(|files| all_of(files));
     let comparison = compare(&before?, &after?)?;
@@ -53,19 +53,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     show(&comparison, &files, &shown, arguments.fail_above)
 }
 
-/// How a comparison is shown.
+/// Output options of a comparison.
 pub(crate) struct Shown<'a> {
-    /// As JSON.
+    /// Enables JSON output.
     pub(crate) json: bool,
-    /// As a page.
+    /// Path of the HTML page to write.
     pub(crate) html: Option<&'a Path>,
-    /// Only rows that match.
+    /// Filter for the names of rows.
     pub(crate) filter: Option<&'a Regex>,
-    /// So many of each table.
+    /// Maximum number of rows per table.
     pub(crate) limit: Option<Limit>,
 }
 
-/// Prints or writes a comparison of these files, and says how the command is to end.
+/// Prints or writes a comparison of the given files, and returns the exit code.
 pub(crate) fn show(
     comparison: &Comparison,
     files: &[&PathBuf],
@@ -97,7 +97,8 @@ fn text(comparison: &Comparison, shown: &Shown<'_>) -> Result<String, Error> {
     Ok(comparison.text_with(&TextOptions { limit, is_shown }))
 }
 
-/// A line on standard error for each row that got worse by more than it may.
+/// Prints a line on standard error for each row that got worse by more than `threshold`. Returns
+/// the exit code.
 fn judge(comparison: &Comparison, threshold: f64) -> Result<ExitCode, Error> {
     if !comparison.is_judged() {
         return Err(Error::NothingJudged);

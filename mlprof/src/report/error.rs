@@ -1,117 +1,118 @@
-//! What can go wrong when results are read, printed and converted.
+//! Errors of reading, printing and converting results.
 
 use std::io;
 use std::path::PathBuf;
 
 use mlprof_report::SCHEMA_VERSION;
 
-/// Why a result cannot be printed or converted.
+/// Error that prevents printing or converting a result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file is not there, or cannot be read.
+    /// The file does not exist or cannot be read.
     #[error("cannot read {path}", path = .path.display())]
     Read {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// I/O error.
         #[source]
         error: io::Error,
     },
-    /// A process that cannot be looked into.
+    /// The live process cannot be queried.
     #[error(transparent)]
     Live(#[from] crate::live::Error),
-    /// The file is something else, or its end is missing.
+    /// The file is not JSON, or it is truncated.
     #[error("{path} is not JSON, or not all of it", path = .path.display())]
     NotJson {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// Parse error with its position.
         #[source]
         error: serde_json::Error,
     },
-    /// JSON of something else.
+    /// The JSON is neither a report nor a trace.
     #[error(
         "{path} is neither a report of mlprof (JSON with the field \"profiler\") nor a trace (JSON \
          with \"traceEvents\")",
         path = .path.display()
     )]
     NeitherReportNorTrace {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A later version changed what fields mean.
+    /// The report uses a newer schema version, in which fields may have other meanings.
     #[error(
         "{path} was written by a newer mlprof: its layout has the version {found}, and this mlprof \
          knows those up to {SCHEMA_VERSION}; install a newer one",
         path = .path.display()
     )]
     Newer {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// The file's version.
+        /// Schema version of the file.
         found: u64,
     },
-    /// Fields are missing or are something else, or the kind is not known.
+    /// The report has missing or invalid fields, or an unknown kind.
     #[error("{path} is a report that this mlprof cannot understand", path = .path.display())]
     NotUnderstood {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Deserialisation error.
         #[source]
         error: serde_json::Error,
     },
-    /// A trace that cannot be read, or something that is none.
+    /// The trace cannot be read, or the file is not a trace.
     #[error("cannot read {path}", path = .path.display())]
     Trace {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Read error.
         #[source]
         error: mlprof_analysis::Error,
     },
-    /// Tables of a trace that cannot be read.
+    /// The tables of a trace cannot be read.
     #[cfg(feature = "parquet")]
     #[error(transparent)]
     Tables(#[from] mlprof_analysis::columns::ColumnsError),
-    /// Parquet takes a C compiler, so it is asked for.
+    /// The command was built without Parquet support, which is optional because it requires a C
+    /// compiler.
     #[error(
         "this mlprof was built without Parquet: install it by `cargo install mlprof --features \
          parquet`"
     )]
     WithoutParquet,
-    /// A column, a threshold or a comparison that reports do not have.
+    /// The request names a column, a threshold or a comparison that reports do not have.
     #[error(transparent)]
     Request(#[from] mlprof_report::Error),
-    /// Nobody can say whether anything got worse.
+    /// No row has enough data to detect a regression.
     #[error(
         "nothing can be judged, so --fail-above would let everything pass: there are too few calls, or \
          the reports do not say how calls vary; give three runs or more of each side"
     )]
     NothingJudged,
-    /// The tables of lines have no such order.
+    /// The tables of lines do not support this sort key.
     #[error("lines cannot be sorted by {key:?}: use one of \"file\", \"time\"")]
     LinesKey {
-        /// What was asked for.
+        /// Requested sort key.
         key: String,
     },
-    /// The tables of samples have no such order.
+    /// The tables of samples do not support this sort key.
     #[error("samples cannot be sorted by {key:?}: use one of \"self\", \"total\", \"waiting\"")]
     SamplesKey {
-        /// What was asked for.
+        /// Requested sort key.
         key: String,
     },
-    /// An option that says nothing to a report of this kind.
+    /// The option does not apply to this kind of report.
     #[error("{option} is not for {what}: {instead}")]
     NotForThis {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// What was to be printed.
+        /// Description of the report or trace.
         what: String,
-        /// What there is instead.
+        /// Alternative that the message suggests.
         instead: String,
     },
-    /// Rows of a report cannot be told apart by what was not recorded.
+    /// The report was recorded with another grouping, so its rows cannot be grouped as requested.
     #[error(
         "the rows of {path} are told apart by {there}, not by {wanted}: a report holds one grouping, \
          which is chosen when it is recorded (`group_by_input_shapes`, `group_by_stack_n`, \
@@ -119,55 +120,55 @@ pub enum Error {
         path = .path.display()
     )]
     Grouping {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What they are told apart by.
+        /// Grouping of the report.
         there: String,
-        /// What was asked for.
+        /// Requested grouping.
         wanted: String,
     },
-    /// There is no way from this to that.
+    /// The conversion is not supported.
     #[error("{what} cannot be converted to {format}: {reason}; it can be converted to {possible}")]
     NoConversion {
-        /// What is in the file.
+        /// Description of the file's content.
         what: String,
-        /// What was asked for.
+        /// Requested format.
         format: &'static str,
-        /// Why not.
+        /// Reason why the conversion is not supported.
         reason: String,
-        /// All that there is.
+        /// List of the supported formats.
         possible: String,
     },
-    /// The input would be lost.
+    /// The output would overwrite the input.
     #[error(
         "{path} is the file that is to be converted: name another one with --output",
         path = .path.display()
     )]
     SameFile {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The report would be lost.
+    /// The page would overwrite one of the reports.
     #[error("{path} is one of the reports: name another file with --html", path = .path.display())]
     PageOverReport {
-        /// Which file.
+        /// Path of the report.
         path: PathBuf,
     },
-    /// Several files do not fit into one, or onto standard output.
+    /// Several output files cannot be written to one file or to standard output.
     #[error("there are {count} files to be written: name a folder with --output, not {path}",
         path = .path.display())]
     SeveralFiles {
-        /// How many.
+        /// Number of output files.
         count: usize,
-        /// What was named.
+        /// Output path given by the user.
         path: PathBuf,
     },
     /// The result cannot be written.
     #[error("cannot write {path}", path = .path.display())]
     Write {
-        /// Which file, or `standard output`.
+        /// Path of the file, or `standard output`.
         path: PathBuf,
-        /// Why.
+        /// I/O error.
         #[source]
         error: io::Error,
     },

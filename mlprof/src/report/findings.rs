@@ -1,4 +1,5 @@
-//! `mlprof report --findings` and `--explain-rules`: what costs time that could be saved.
+//! `mlprof report --findings` and `--explain-rules`: prints performance findings and how the rules
+//! decided.
 
 use std::str::FromStr;
 
@@ -7,12 +8,12 @@ use mlprof_report::findings::{Outcome, Rules, text};
 
 use super::{Arguments, Error};
 
-/// A threshold of a rule, and what it is to be: `data-waiting.share=0.05`.
+/// New value for a rule's threshold, for example `data-waiting.share=0.05`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SetThreshold {
-    /// Its full name.
+    /// Full name of the threshold.
     pub name: String,
-    /// The number.
+    /// New value.
     pub value: f64,
 }
 
@@ -31,7 +32,7 @@ impl FromStr for SetThreshold {
     }
 }
 
-/// All rules, with these thresholds.
+/// Returns all rules with the given thresholds.
 pub(super) fn rules(thresholds: &[SetThreshold]) -> Result<Rules, mlprof_report::Error> {
     let mut rules = Rules::new();
     for SetThreshold { name, value } in thresholds {
@@ -40,7 +41,7 @@ pub(super) fn rules(thresholds: &[SetThreshold]) -> Result<Rules, mlprof_report:
     Ok(rules)
 }
 
-/// What is found in a report, what costs most first.
+/// Formats the findings of a report, most expensive first.
 pub(super) fn found(report: &Report, rules: &Rules) -> String {
     let findings = rules.apply(report);
     match text::whole(&findings) {
@@ -51,8 +52,8 @@ pub(super) fn found(report: &Report, rules: &Rules) -> String {
     }
 }
 
-/// What is found by looking at several ranks side by side, where that was asked for and there are
-/// several. That rule is explained in any case.
+/// Formats the findings that compare ranks. Returns an empty text unless findings were requested
+/// for more than one rank. With `--explain-rules`, the rule is explained in any case.
 pub(super) fn of_ranks(reports: &[Report], arguments: &Arguments) -> Result<String, Error> {
     if !arguments.findings && !arguments.explain_rules {
         return Ok(String::new());
@@ -75,7 +76,7 @@ pub(super) fn of_ranks(reports: &[Report], arguments: &Arguments) -> Result<Stri
     Ok(format!("\nAll ranks side by side\n\n{told}"))
 }
 
-/// What each rule says of a report, and by which thresholds.
+/// Formats each rule's result for a report, with the thresholds used.
 pub(super) fn explained(report: &Report, rules: &Rules) -> String {
     format!("{}{}", text::heading(report), text::explained(&rules.explain(report)))
 }

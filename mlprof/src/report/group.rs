@@ -1,14 +1,14 @@
-//! What the rows of a table of ops are told apart by, as it is asked for.
+//! Parses the requested grouping of op tables.
 
 use std::str::FromStr;
 
 use mlprof_events::GroupBy;
 
-/// `name`, or any of `shapes`, `stack 5`, `module` and `phase` with commas between them.
+/// Grouping of ops: `name`, or a comma-separated list of `shapes`, `stack 5`, `module` and `phase`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grouping(pub GroupBy);
 
-/// There is no such grouping.
+/// The grouping is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("rows cannot be told apart by {0:?}: use name, shapes, stack 5, module, phase, or several")]
 pub struct UnknownGrouping(String);
@@ -36,7 +36,7 @@ impl FromStr for Grouping {
     }
 }
 
-/// The grouping in words.
+/// Formats the grouping as text.
 pub(super) fn describe(by: &GroupBy) -> String {
     let mut parts = vec!["name".to_owned()];
     parts.extend(by.input_shapes.then(|| "shapes".to_owned()));

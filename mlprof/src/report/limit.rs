@@ -1,14 +1,14 @@
-//! How many rows are printed.
+//! Row limit of printed tables.
 
 use std::str::FromStr;
 
 use mlprof_report::LineCountRestriction;
 
-/// How many rows are printed: `10`, `0.1`, `10%` or `all`.
+/// Row limit: `10`, `0.1`, `10%` or `all`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit(pub LineCountRestriction);
 
-/// It is none of the forms that there are.
+/// The limit cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected a number such as 10, a share such as 0.1 or 10%, or \"all\"")]
 pub struct InvalidLimit;
@@ -37,7 +37,7 @@ impl FromStr for Limit {
 }
 
 impl Limit {
-    /// How many of so many rows.
+    /// Returns the number of rows to print out of `rows`.
     pub(crate) fn of(self, rows: usize) -> usize {
         match self.0 {
             LineCountRestriction::Lines(lines) => lines.min(rows),

@@ -1,4 +1,4 @@
-//! `mlprof report`: prints the tables of reports again, makes a page of them, or compares them.
+//! `mlprof report`: prints reports as tables, writes them as an HTML page, or compares them.
 
 pub(crate) mod comparison;
 mod error;
@@ -30,11 +30,11 @@ pub use self::group::Grouping;
 pub use self::limit::Limit;
 use self::read::Content;
 
-/// What makes sense for tables only.
+/// Options that apply only to tables.
 const OF_TABLES: [&str; 8] =
     ["sort", "limit", "filter", "action", "group_by", "layout", "unit", "skip_zero"];
 
-/// What makes no sense where reports are compared.
+/// Options that do not apply when reports are compared.
 const NOT_COMPARED: [&str; 9] = [
     "sort",
     "action",
@@ -136,7 +136,7 @@ pub struct Arguments {
     pub fail_above: Option<FailAbove>,
 }
 
-/// The layouts of a Simple report.
+/// Layout of a Simple report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Layout {
     /// Lightning's table
@@ -147,13 +147,16 @@ pub enum Layout {
     Detailed,
 }
 
-/// Prints the reports of the files on standard output, writes the page, or compares. How the command is
-/// to end.
+/// Prints the reports on standard output, writes the page, or compares reports. Returns the exit
+/// code.
 ///
 /// # Errors
 ///
-/// If a file cannot be read or is no report, an option makes no sense for it, or there is nothing to
-/// compare.
+/// Returns an error in these cases:
+///
+/// - a file cannot be read or is not a report
+/// - an option does not apply to the report
+/// - no rows can be compared
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     if !arguments.against.is_empty() {
         return comparison::run(arguments);
@@ -181,17 +184,17 @@ fn show(arguments: &Arguments) -> Result<(), Error> {
     print(&text, arguments.json)
 }
 
-/// Writes one page of the reports of all files.
+/// Writes one page with the reports of all files.
 fn write_page_of(files: &[PathBuf], page: &Path, rules: &Rules) -> Result<(), Error> {
     let reports = all_of(files)?;
     write_html(&files.iter().collect::<Vec<_>>(), page, || html_of(reports, rules))
 }
 
-/// Writes one page of these reports, with what is found in them.
+/// Writes one page with the given reports and their findings.
 ///
 /// # Errors
 ///
-/// If the page cannot be written.
+/// Returns an error if the page cannot be written.
 pub(crate) fn write_page(reports: Vec<Report>, page: &Path) -> Result<(), Error> {
     write_html(&[], page, || html_of(reports, &Rules::new()))
 }
@@ -204,12 +207,12 @@ fn with_findings(reports: Vec<Report>, rules: &Rules) -> Vec<Report> {
     reports.into_iter().map(|report| rules.annotate(report)).collect()
 }
 
-/// The reports of all files, with what is found in them.
+/// Returns the reports of all files, with their findings.
 pub(crate) fn annotated(files: &[PathBuf]) -> Result<Vec<Report>, Error> {
     all_of(files).map(|reports| with_findings(reports, &Rules::new()))
 }
 
-/// Writes a page, but over none of the files that it is made of.
+/// Writes a page, but refuses to overwrite one of its input files.
 pub(crate) fn write_html(
     files: &[&PathBuf],
     page: &Path,
@@ -228,7 +231,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || (whole(one).is_some() && whole(one) == whole(other))
 }
 
-/// The reports of all files.
+/// Returns the reports of all files.
 fn all_of(files: &[PathBuf]) -> Result<Vec<Report>, Error> {
     let mut reports = Vec::new();
     for file in files {
@@ -237,7 +240,7 @@ fn all_of(files: &[PathBuf]) -> Result<Vec<Report>, Error> {
     Ok(reports)
 }
 
-/// The reports of a file, or those so far of a process.
+/// Returns the reports of a file, or the current reports of a live process.
 pub(crate) fn reports_of(file: &Path) -> Result<Vec<Report>, Error> {
     if let Some(process) = live::process_named(file) {
         let values = live::reports(process)?;
@@ -253,7 +256,7 @@ pub(crate) fn reports_of(file: &Path) -> Result<Vec<Report>, Error> {
     }
 }
 
-/// Headings are bold on a terminal.
+/// Prints the text to standard output. Headings are bold on a terminal.
 fn print(text: &str, is_json: bool) -> Result<(), Error> {
     let bold = Style::new().bold();
     let has_styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
@@ -261,7 +264,7 @@ fn print(text: &str, is_json: bool) -> Result<(), Error> {
     for line in text.split_inclusive('\n') {
         let line = line.strip_suffix('\n').unwrap_or(line);
         let is_bold = has_styles && !is_json && page::is_heading(line);
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = match is_bold {
             true => writeln!(shown, "{bold}{line}{bold:#}"),
             false => writeln!(shown, "{line}"),
@@ -270,12 +273,12 @@ fn print(text: &str, is_json: bool) -> Result<(), Error> {
     heard(files::print(StandardStream::Output, shown.as_bytes()))
 }
 
-/// JSON on its way to standard output, if it could be made.
+/// Converts a serialisation error into a write error for standard output.
 pub(crate) fn json(made: Result<String, serde_json::Error>) -> Result<String, Error> {
     made.map_err(|error| Error::Write { path: "standard output".into(), error: error.into() })
 }
 
-/// Somebody who stops reading, as `head` does, has heard enough.
+/// Ignores a closed pipe, for example if `head` stops reading.
 pub(crate) fn heard(written: io::Result<()>) -> Result<(), Error> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -1,4 +1,4 @@
-//! A report as text, in the order and of the length that was asked for.
+//! Formats a report as text, with the requested order and row limit.
 
 use std::path::Path;
 
@@ -21,10 +21,10 @@ use super::findings;
 use super::group::describe;
 use super::{Arguments, Error, Layout, Limit, json};
 
-/// Rows of a table of ops unless another number is asked for, as while recording.
+/// Default number of rows in a table of ops, the same as during recording.
 const OPS: usize = 20;
 
-/// The text, or the JSON.
+/// Formats the report as text or JSON.
 pub(super) fn of(report: &Report, file: &Path, arguments: &Arguments) -> Result<String, Error> {
     if arguments.json {
         return json(report.to_json()).map(|json| json + "\n");
@@ -40,7 +40,7 @@ pub(super) fn of(report: &Report, file: &Path, arguments: &Arguments) -> Result<
     let instead = "use it with --findings or --explain-rules";
     refuse("--threshold", !arguments.threshold.is_empty(), what, instead)?;
     let tables = tables(report, file, arguments)?;
-    // As they were told when the report was made.
+    // The brief findings are those stored in the report when it was recorded.
     Ok(tables + &mlprof_report::findings::text::brief(report.findings()))
 }
 
@@ -181,13 +181,13 @@ fn lines(report: &LinesReport, arguments: &Arguments) -> Result<String, Error> {
     });
     if has_memory {
         text.push('\n');
-        // With the decimals that memory_profiler has.
+        // One decimal, as in Python's memory_profiler.
         text.push_str(&lines_memory::paint(&report, 1));
     }
     Ok(text)
 }
 
-/// For reports that are printed in one way.
+/// Refuses all table options, for reports with a fixed format.
 fn refuse_all(what: &str, arguments: &Arguments) -> Result<(), Error> {
     let instead = "it is printed in one way";
     refuse("--sort", arguments.sort.is_some(), what, instead)?;
@@ -207,7 +207,7 @@ fn restriction(arguments: &Arguments) -> LineCountRestriction {
     arguments.limit.map_or_else(LineCountRestriction::default, |limit| limit.0)
 }
 
-/// An option that says nothing to this report was meant for another one.
+/// Refuses an option that does not apply to this report.
 fn refuse(option: &'static str, is_given: bool, what: &str, instead: &str) -> Result<(), Error> {
     match is_given {
         true => {
@@ -217,7 +217,7 @@ fn refuse(option: &'static str, is_given: bool, what: &str, instead: &str) -> Re
     }
 }
 
-/// Whether a line of a report heads what follows.
+/// Returns `true` if the line is the heading of a section.
 pub(super) fn is_heading(line: &str) -> bool {
     const BEGINNINGS: [&str; 7] = [
         "Before and after: ",

@@ -1,5 +1,5 @@
-//! Reads files of results: reports as JSON, alone or several in a list, and traces; plain or
-//! compressed by gzip. Within [limits](super::unpack): a small file does not take all memory.
+//! Reads result files: reports as JSON, alone or in a list, and traces. Files may be compressed by
+//! gzip. [Limits](super::unpack) prevent a small file from using all memory.
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,20 +14,21 @@ use serde_json::{Map, Value};
 use super::Error;
 use super::unpack;
 
-/// What is in a file.
+/// Content of a result file.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// One report, or several of one run. Not empty.
+    /// One report, or several reports of one run; never empty.
     Reports(Vec<Report>),
-    /// What happened when.
+    /// Trace with its timeline.
     Trace(Box<Trace>),
 }
 
-/// Reads a file, a trace by `trace`: [`unpack::trace`], or with more of it. Reports are read as a whole.
+/// Reads a file. A trace is read by the function `trace`, for example [`unpack::trace`]. Reports
+/// are read as a whole.
 ///
 /// # Errors
 ///
-/// Why it cannot be read, or what is wrong in it.
+/// Returns an error if the file cannot be read or its content is invalid.
 pub(crate) fn read(
     path: &Path,
     trace: impl FnOnce(&Path) -> Result<Trace, Error>,
@@ -51,11 +52,11 @@ pub(crate) fn read(
     Ok(Content::Reports(reports.collect::<Result<_, _>>()?))
 }
 
-/// The report that a value is.
+/// Converts a JSON value into a report.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// Returns an error if the value is not a supported report.
 pub(super) fn report(path: &Path, value: Value) -> Result<Report, Error> {
     let path = path.to_owned();
     if value.get("profiler").is_none() {
@@ -68,7 +69,8 @@ pub(super) fn report(path: &Path, value: Value) -> Result<Report, Error> {
     serde_json::from_value(value).map_err(|error| Error::NotUnderstood { path, error })
 }
 
-/// Objects that may be reports; stops where it is seen that it is a trace.
+/// Visitor that collects objects that may be reports. It stops as soon as the document is
+/// recognised as a trace.
 struct DocumentVisitor<'a> {
     is_trace: &'a Cell<bool>,
 }
@@ -91,7 +93,7 @@ impl<'de> Visitor<'de> for DocumentVisitor<'_> {
         let mut values: Vec<Value> = Vec::new();
         while let Some(value) = list.next_element()? {
             values.push(value);
-            // Chrome's traces may be a list of events.
+            // A trace in Chrome's format may also be a plain list of events.
             if values[0].get("ph").is_some() {
                 return Err(self.stop());
             }

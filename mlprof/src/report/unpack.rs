@@ -1,9 +1,10 @@
-//! The text of a file, decompressed if it is compressed.
+//! Opens files and decompresses them if necessary.
 //!
-//! *Limits*: four megabytes of gzip can be four gigabytes of text. What mlprof writes shrinks to a
-//! tenth or a fortieth; a file that unpacks to more than [`MOST_TIMES`] its size is refused. Reports are
-//! held in memory as a whole, several times their size: they may have [`LONGEST_REPORT`]. Traces are
-//! read event by event and may be as long as they like.
+//! *Limits*: four megabytes of gzip can expand to four gigabytes of text. Files written by mlprof
+//! compress to between a tenth and a fortieth of their size. A file that expands to more than
+//! [`MOST_TIMES`] its size is refused. Reports are held in memory as a whole and take several times
+//! their size, so [`LONGEST_REPORT`] limits them. Traces are read event by event and may have any
+//! length.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
@@ -16,25 +17,25 @@ use mlprof_events::files::open_input;
 
 use super::Error;
 
-/// How many times its size a file may unpack to, once it is longer than [`ALWAYS`].
+/// Maximum expansion factor of a compressed file, once its text is longer than [`ALWAYS`].
 const MOST_TIMES: u64 = 200;
-/// What any file may unpack to, in bytes.
+/// Text length in bytes that is accepted for any compressed file.
 const ALWAYS: u64 = 16 << 20;
-/// The longest text of a report, in bytes.
+/// Maximum text length of a report in bytes.
 const LONGEST_REPORT: u64 = 256 << 20;
 
-/// How long a text may be.
+/// Maximum text length in bytes, which can be lifted later.
 struct Limit(Cell<u64>);
 
 impl Limit {
-    /// The text is that of a trace.
+    /// Removes the limit, because the text belongs to a trace.
     fn lift(&self) {
         self.0.set(u64::MAX);
     }
 }
 
-/// The file's text, decompressed if it is compressed, whatever the file is called; and the limit on
-/// it.
+/// Opens the file's text and the limit that applies to it. Compression is detected by content, not
+/// by file name.
 fn open(path: &Path) -> io::Result<(Rc<Limit>, impl BufRead)> {
     let limit = Rc::new(Limit(Cell::new(LONGEST_REPORT)));
     let packed = Rc::new(Cell::new(0));
@@ -49,24 +50,24 @@ fn open(path: &Path) -> io::Result<(Rc<Limit>, impl BufRead)> {
     Ok((limit, BufReader::with_capacity(1 << 16, limited)))
 }
 
-/// The text of a file that may be a report.
+/// Opens the text of a file that may be a report.
 pub(super) fn report(path: &Path) -> io::Result<impl BufRead> {
     open(path).map(|(_, text)| text)
 }
 
-/// All of a trace.
+/// Opens the text of a trace, without a length limit.
 pub(crate) fn text(path: &Path) -> io::Result<impl BufRead> {
     let (limit, text) = open(path)?;
     limit.lift();
     Ok(text)
 }
 
-/// The trace in a file. *Cost*: some 2 µs and 180 bytes of memory per slice.
+/// Reads a trace. *Cost*: about 2 µs and 180 bytes of memory per slice.
 pub(crate) fn trace(path: &Path) -> Result<Trace, Error> {
     read_trace(path, text(path), kineto::read)
 }
 
-/// The same with what only XProf's format has.
+/// Reads a trace together with the data that only the XProf format needs.
 pub(crate) fn trace_for_xprof(path: &Path) -> Result<Trace, Error> {
     read_trace(path, text(path), kineto::read_for_xprof)
 }
@@ -84,7 +85,7 @@ fn refused(reason: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason.into())
 }
 
-/// Knows how much was read.
+/// Reader that counts the bytes read.
 struct Counted<R> {
     inner: R,
     count: Rc<Cell<u64>>,
@@ -98,7 +99,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Is an error where so much comes out of so little.
+/// Reader that fails if the expansion factor exceeds the limit.
 struct Unpacked<R> {
     inner: R,
     read: u64,
@@ -118,7 +119,7 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
-/// Reads up to a length, and is an error beyond.
+/// Reader that fails if the text exceeds its length limit.
 struct Limited<R> {
     inner: R,
     read: u64,

@@ -1,4 +1,4 @@
-//! What `mlprof run` is asked to do.
+//! Arguments of `mlprof run`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -117,7 +117,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// What is to have hooks.
+    /// Returns the functions to instrument.
     pub(super) fn selection(&self) -> Result<Selection, Error> {
         if self.live && Environment::get().live == Some(Switch::Off) {
             return Err(Error::Forbidden);
@@ -126,7 +126,8 @@ impl Arguments {
         for ops in &self.ops {
             builder = builder.ops(ops)?;
         }
-        // Their calls, too, so that the report of memory can tell them apart.
+        // Functions measured for memory are also timed, so the memory report can distinguish their
+        // calls.
         builder = builder.lines(&self.lines)?.memory(&self.memory)?.functions(&self.memory)?;
         let selection = builder.except(&self.except)?.outputs(self.numerics).build();
         let is_nothing =
@@ -134,13 +135,13 @@ impl Arguments {
         if is_nothing { Err(Error::Nothing) } else { Ok(selection) }
     }
 
-    /// Whether processes of the program are to listen.
+    /// Returns `true` if the program's processes should listen for live commands.
     fn listens(&self) -> bool {
         self.live || Environment::get().live == Some(Switch::On)
     }
 
-    /// What is measured in the processes of the program.
-    /// They leave their records in the folder `processes`.
+    /// Returns the measurement settings for the program's processes. Each process writes its record
+    /// to the folder `processes`.
     pub(super) fn settings(
         &self,
         selection: &Selection,
@@ -151,7 +152,8 @@ impl Arguments {
         if let Some(schedule) = &self.schedule {
             schedule.check().map_err(|error| Error::Schedule(error.to_string()))?;
         }
-        // Times would be those of looking at numbers.
+        // With `--numerics` the ops profiler stays off, because reading tensor values would distort
+        // the times.
         let tensor = (!self.ops.is_empty() && !self.numerics).then(|| TensorSettings {
             schedule: self.schedule,
             row_limit: Some(self.row_limit),

@@ -1,29 +1,30 @@
-//! The user's command, read as a command line of cargo.
+//! Parses the user's command as a cargo command line.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Cargo's own subcommands that build, with their short names. Cargo hands `--config` to these
-/// only: other subcommands are programs of their own, or aliases.
+/// Cargo's built-in subcommands that build, with their aliases. Cargo passes `--config` only to
+/// these. Other subcommands are external programs or user aliases.
 const BUILDING: [&str; 11] =
     ["run", "r", "build", "b", "test", "t", "bench", "check", "c", "rustc", "doc"];
 
 /// Global options whose value is the next argument.
 const WITH_VALUE: [&str; 5] = ["--config", "-Z", "-C", "--color", "--explain"];
 
-/// Whether the command calls cargo itself and not a script.
+/// Returns `true` if the command calls cargo directly instead of a script.
 pub fn is_cargo(command: &[OsString]) -> bool {
     command.first().is_some_and(|it| Path::new(it).file_stem() == Some(OsStr::new("cargo")))
 }
 
-/// The arguments that are cargo's and not the program's.
+/// Returns the arguments for cargo, without those for the program.
 fn own(command: &[OsString]) -> &[OsString] {
     let end = command.iter().position(|argument| argument == "--").unwrap_or(command.len());
     &command[..end]
 }
 
-/// The values of an option, `--name value` or `--name=value`, each with the index at which it ends.
+/// Returns the values of an option, given as `--name value` or `--name=value`. Each value comes
+/// with the index of its last argument.
 fn values<'a>(command: &'a [OsString], name: &'a str) -> impl Iterator<Item = (usize, OsString)> {
     let own = own(command);
     own.iter().enumerate().filter_map(move |(at, argument)| {
@@ -31,7 +32,7 @@ fn values<'a>(command: &'a [OsString], name: &'a str) -> impl Iterator<Item = (u
         if rest.is_empty() {
             return own.get(at + 1).map(|value| (at + 1, value.clone()));
         }
-        // `-Cfolder` and `-Zflag` need no `=`.
+        // Short options such as `-Cfolder` and `-Zflag` need no `=`.
         let skip = match rest.strip_prefix(b"=") {
             Some(_) => name.len() + 1,
             None if name.len() == 2 => name.len(),
@@ -41,25 +42,25 @@ fn values<'a>(command: &'a [OsString], name: &'a str) -> impl Iterator<Item = (u
     })
 }
 
-/// An argument without its first bytes, which are ASCII.
+/// Returns the argument without its first `skip` bytes, which are ASCII.
 #[cfg(unix)]
 fn after(argument: &OsStr, skip: usize) -> OsString {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     OsString::from_vec(argument.as_bytes()[skip..].to_vec())
 }
 
-/// An argument without its first bytes, which are ASCII.
+/// Returns the argument without its first `skip` bytes, which are ASCII.
 #[cfg(not(unix))]
 fn after(argument: &OsStr, skip: usize) -> OsString {
     argument.to_string_lossy()[skip..].into()
 }
 
-/// The last value of an option.
+/// Returns the last value of an option.
 pub fn option(command: &[OsString], name: &str) -> Option<OsString> {
     values(command, name).last().map(|(_, value)| value)
 }
 
-/// The values of `--config`, weakest first.
+/// Returns the values of `--config`, weakest first.
 pub fn configs(command: &[OsString]) -> Vec<OsString> {
     if !is_cargo(command) {
         return Vec::new();
@@ -67,7 +68,7 @@ pub fn configs(command: &[OsString]) -> Vec<OsString> {
     values(command, "--config").map(|(_, value)| value).collect()
 }
 
-/// The folder that cargo works in: `-C`, otherwise that of this process.
+/// Returns cargo's working directory: the value of `-C`, otherwise the current directory.
 pub fn folder(command: &[OsString]) -> PathBuf {
     let folder = std::env::current_dir().unwrap_or_default();
     match option(command, "-C").filter(|_| is_cargo(command)) {
@@ -76,7 +77,7 @@ pub fn folder(command: &[OsString]) -> PathBuf {
     }
 }
 
-/// The index of the subcommand, and its name.
+/// Returns the subcommand and its index.
 fn subcommand(command: &[OsString]) -> Option<(usize, &str)> {
     let mut is_value = false;
     own(command).iter().enumerate().skip(1).find_map(|(at, argument)| {
@@ -86,13 +87,13 @@ fn subcommand(command: &[OsString]) -> Option<(usize, &str)> {
     })
 }
 
-/// Whether cargo builds programs to keep them among the user's installed ones.
+/// Returns `true` for `cargo install`, which installs the built programs for the user.
 pub fn installs(command: &[OsString]) -> bool {
     is_cargo(command) && subcommand(command).is_some_and(|(_, name)| name == "install")
 }
 
-/// The index at which an option can stand that overrides the `--config` options of the user. `None`
-/// if cargo would not read it there.
+/// Returns the index at which a `--config` option overrides the user's own. Returns `None` if cargo
+/// would not read the option there.
 fn config_index(command: &[OsString]) -> Option<usize> {
     if !is_cargo(command) {
         return None;
@@ -102,19 +103,19 @@ fn config_index(command: &[OsString]) -> Option<usize> {
     Some(at.max(last) + 1)
 }
 
-/// How a command is told its folder of build output.
+/// Command whose build output is redirected to another folder.
 pub struct Redirected {
-    /// The command, perhaps with other arguments.
+    /// Command, possibly with changed arguments.
     pub command: Vec<OsString>,
-    /// Whether the environment must name the folder as well.
+    /// Set when the environment must also name the folder.
     pub by_environment: bool,
 }
 
-/// The command, changed so that both final artifacts and intermediate ones go to `folder`.
+/// Changes the command so that final and intermediate artifacts go to `folder`.
 ///
-/// Options are preferred to the environment, which build scripts inherit: a script that calls cargo
-/// would wait forever for the folder that is locked by the cargo that waits for the script. A
-/// variable that the user has set is inherited anyway.
+/// Options are preferred to environment variables, which build scripts inherit. A build script that
+/// calls cargo would wait for the folder lock of the outer cargo, which waits for the script. If
+/// the user has set the variable, scripts inherit it anyway.
 pub fn redirected(command: &[OsString], folder: &Path, has_variable: bool) -> Redirected {
     let mut redirected = with_target_dir(command, folder);
     let Some((at, path)) = config_index(command).zip(quoted(folder)) else {
@@ -126,8 +127,7 @@ pub fn redirected(command: &[OsString], folder: &Path, has_variable: bool) -> Re
     Redirected { command: redirected, by_environment: has_variable }
 }
 
-/// The command with the value of `--target-dir`, which overrides everything else, replaced by
-/// `folder`.
+/// Replaces the value of `--target-dir`, which overrides all other settings, with `folder`.
 fn with_target_dir(command: &[OsString], folder: &Path) -> Vec<OsString> {
     let mut redirected = command.to_vec();
     for (at, _) in values(command, "--target-dir") {
@@ -139,13 +139,13 @@ fn with_target_dir(command: &[OsString], folder: &Path) -> Vec<OsString> {
     redirected
 }
 
-/// A path as a TOML string, if it can be one.
+/// Formats a path as a TOML string. Returns `None` if that is not possible.
 fn quoted(path: &Path) -> Option<String> {
     let text = path.to_str().filter(|text| !text.contains(char::is_control))?;
     Some(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
 }
 
-/// The folder of build output that cargo finds in its configuration, and by the workspace.
+/// Asks cargo for the folder of build output, according to its configuration and workspace.
 pub fn ask_for_target(command: &[OsString]) -> Option<PathBuf> {
     let is_cargo = is_cargo(command);
     let mut cargo = Command::new(if is_cargo { command.first()? } else { OsStr::new("cargo") });
@@ -197,7 +197,7 @@ mod tests {
                 "cargo run OURS --target-dir /o -- --target-dir /m",
             ),
             ("cargo test --target-dir=/t", "cargo test OURS --target-dir=/o"),
-            // An alias, another program and a script are told by the environment.
+            // An alias, an external program and a script receive the folder by the environment.
             ("cargo mine", "cargo mine (environment)"),
             (
                 "cargo nextest run --target-dir /t",

@@ -1,4 +1,4 @@
-//! Cargo's configuration, as far as it names programs that mlprof replaces.
+//! Cargo's configuration, limited to the programs that mlprof replaces.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,25 +7,25 @@ use mlprof_events::files;
 
 use super::cargo_command;
 
-/// Tables of settings, strongest first.
+/// Configuration tables, strongest first.
 #[derive(Debug, Default)]
 pub struct CargoConfig {
-    /// Those of `--config`, which override the environment.
+    /// Tables of `--config` options, which override the environment.
     options: Vec<Source>,
-    /// Those of configuration files.
+    /// Tables of configuration files.
     files: Vec<Source>,
 }
 
 #[derive(Debug)]
 struct Source {
     table: toml::Table,
-    /// The folder to which its paths are relative.
+    /// Folder that relative paths in the table refer to.
     root: PathBuf,
 }
 
 impl CargoConfig {
-    /// Reads the configuration of a command: its `--config` options, the files of the working
-    /// directory and of the folders above it, and that of cargo's home.
+    /// Reads the configuration of a command. Sources are its `--config` options, the files in the
+    /// working directory and its parents, and the file in cargo's home.
     pub fn of(command: &[OsString]) -> Self {
         let folder = cargo_command::folder(command);
         let mut config = Self::default();
@@ -43,7 +43,7 @@ impl CargoConfig {
         });
         let folders = folder.ancestors().map(|folder| folder.join(".cargo"));
         for folder in folders.chain(home) {
-            // Where there are both, cargo reads the one without an extension.
+            // If both files exist, cargo reads the one without an extension.
             let file = ["config", "config.toml"].map(|name| folder.join(name));
             if let Some(file) = file.iter().find(|file| file.is_file()) {
                 read(file, &mut config.files, 0);
@@ -52,24 +52,25 @@ impl CargoConfig {
         config
     }
 
-    /// The compiler's wrapper that cargo would call.
+    /// Returns the compiler wrapper that cargo would call.
     pub fn rustc_wrapper(&self) -> Option<PathBuf> {
         self.program("RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER", "rustc-wrapper")
     }
 
-    /// The rustdoc that cargo would call, if it is not the usual one.
+    /// Returns the rustdoc program that cargo would call, if it is not the default.
     pub fn rustdoc(&self) -> Option<PathBuf> {
         self.program("RUSTDOC", "CARGO_BUILD_RUSTDOC", "rustdoc")
     }
 
-    /// Whether the user has a folder for intermediate artifacts, apart from that of final ones.
+    /// Returns `true` if the user has configured a separate folder for intermediate artifacts.
     pub fn has_build_dir(&self) -> bool {
         let mut sources = self.options.iter().chain(&self.files);
         std::env::var_os("CARGO_BUILD_BUILD_DIR").is_some()
             || sources.any(|source| source.setting("build-dir").is_some())
     }
 
-    /// A program of cargo's table `build`; `None` if it is set to nothing.
+    /// Returns a program of cargo's `build` table, or of a variable that overrides it. Returns
+    /// `None` for an empty value, which disables the program.
     fn program(&self, variable: &str, setting: &str, key: &str) -> Option<PathBuf> {
         let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from);
         let configured = |sources: &[Source]| sources.iter().find_map(|source| source.program(key));
@@ -82,26 +83,26 @@ impl CargoConfig {
 }
 
 impl Source {
-    /// The program that `build.{key}` names: a path with a slash is relative to the root, a bare
-    /// name is looked up.
+    /// Returns the program in `build.{key}`. A path with a separator is relative to the root, and a
+    /// bare name is looked up in `PATH`.
     fn program(&self, key: &str) -> Option<PathBuf> {
         let path = PathBuf::from(self.setting(key)?);
         let has_folder = path.components().count() > 1;
         Some(if has_folder { self.root.join(path) } else { path })
     }
 
-    /// A setting of the table `build`.
+    /// Returns a string setting of the `build` table.
     fn setting(&self, key: &str) -> Option<&str> {
         self.table.get("build")?.get(key)?.as_str()
     }
 }
 
-/// Bytes of a configuration file, at most.
+/// Maximum size of a configuration file in bytes.
 const LONGEST: u64 = 1 << 20;
-/// How many files may include each other.
+/// Maximum depth of nested includes.
 const DEEPEST: usize = 8;
 
-/// Adds the settings of a file, and behind them those of the files that it includes.
+/// Adds the settings of a file, followed by those of its included files, which are weaker.
 fn read(file: &Path, sources: &mut Vec<Source>, depth: usize) {
     let Ok(text) = files::read_text(file, LONGEST) else { return };
     let Ok(table) = text.parse::<toml::Table>() else { return };
@@ -114,7 +115,7 @@ fn read(file: &Path, sources: &mut Vec<Source>, depth: usize) {
     }
 }
 
-/// The files named by `include`: a path, or a list of paths or tables with a path.
+/// Returns the files listed in `include`: a path, or a list of paths or tables with a path.
 fn included(value: &toml::Value) -> Vec<String> {
     match value {
         toml::Value::String(path) => vec![path.clone()],
@@ -159,8 +160,8 @@ mod tests {
         assert_eq!(program(&config(root, "run").files, "rustc-wrapper"), Some("sccache".into()));
         assert!(!config(root, "run").has_build_dir());
         assert!(config(root, "run --config build.build-dir='b'").has_build_dir());
-        // Broken files are cargo's to complain about; of two files the one without an extension
-        // counts.
+        // Invalid files are ignored, because cargo itself reports them. If both files exist, the
+        // one without an extension is read.
         write("sub/.cargo/config", "not toml [");
         let files = config(&root.join("sub"), "run").files;
         assert_eq!(program(&files, "rustc-wrapper"), Some("sccache".into()));

@@ -1,5 +1,5 @@
-//! The cargo that scripts find: the user's, told by options and not by the environment where to
-//! build.
+//! The `cargo` that scripts find in `PATH`. It runs the user's cargo, with the build folder set by
+//! options instead of the environment.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,18 +13,18 @@ use super::target::non_empty;
 use super::target_copy::STATE;
 use super::{FOLDER_VARIABLES, TOOL_VARIABLES};
 
-/// The folder in which scripts find it, in that of what `mlprof run` keeps.
+/// Name of the subfolder with this `cargo`, inside the folder of `mlprof run`'s state.
 pub const FOLDER: &str = "bin";
 
-/// Calls the user's cargo in place of this process.
+/// Replaces this process by the user's cargo.
 ///
 /// # Errors
 ///
-/// If it cannot be called.
+/// Returns an error if cargo cannot be started.
 pub fn run(arguments: Vec<OsString>) -> io::Result<ExitStatus> {
     let mut command: Vec<_> = [OsString::from("cargo")].into_iter().chain(arguments).collect();
     let (mut removed, mut added) = (Vec::<&str>::new(), Vec::new());
-    // Programs that are measured have another environment than their script.
+    // Profiled programs run with the original environment, so they have no plan.
     if let Ok((plan, run)) = Plan::of_process() {
         let is_own = non_empty(FOLDER_VARIABLES[0]).is_some_and(|folder| folder == plan.target);
         if cargo_command::installs(&command) {
@@ -54,14 +54,14 @@ pub fn run(arguments: Vec<OsString>) -> io::Result<ExitStatus> {
     replace_by(cargo)
 }
 
-/// The search path with the folder first.
+/// Returns the search path with `folder` prepended.
 pub fn path_with(folder: &Path) -> Option<OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = [folder.to_owned()].into_iter().chain(std::env::split_paths(&path));
     std::env::join_paths(folders).ok()
 }
 
-/// The search path without folders of any run.
+/// Returns the search path without the folders that `mlprof run` added.
 fn without_own(path: &OsStr) -> Option<OsString> {
     let own = Path::new(STATE).join(FOLDER);
     std::env::join_paths(std::env::split_paths(path).filter(|folder| !folder.ends_with(&own))).ok()

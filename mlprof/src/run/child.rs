@@ -1,33 +1,33 @@
-//! The command as a process of its own: signals reach it, and how it ended is seen.
+//! Runs the user's command as a child process, forwards signals to it, and records how it ended.
 
 use std::io;
 use std::process::{Command, ExitStatus};
 
-/// How the command ended.
+/// Result of the finished command.
 pub struct Ended {
-    /// As the system tells.
+    /// Exit status reported by the system.
     pub status: ExitStatus,
-    /// Its number.
+    /// Process id.
     pub process: u32,
-    /// What the system called it in the end; `exec` changes it.
+    /// Process name at the end, as reported by the system. `exec` changes this name.
     pub name: String,
 }
 
-/// Runs the command until it ends. A signal that tells this process alone to end is handed on.
+/// Runs the command until it ends. Termination signals that reach only this process are forwarded.
 ///
 /// # Errors
 ///
-/// If it cannot be run.
+/// Returns an error if the command cannot be started.
 #[cfg(unix)]
 pub fn run(command: &mut Command) -> io::Result<Ended> {
     unix::run(command)
 }
 
-/// As above, without signals.
+/// Runs the command until it ends, without signal forwarding.
 ///
 /// # Errors
 ///
-/// If it cannot be run.
+/// Returns an error if the command cannot be started.
 #[cfg(not(unix))]
 pub fn run(command: &mut Command) -> io::Result<Ended> {
     let mut child = command.spawn()?;
@@ -35,9 +35,9 @@ pub fn run(command: &mut Command) -> io::Result<Ended> {
     Ok(Ended { status: child.wait()?, process, name: String::new() })
 }
 
-/// Ends this process by the signal that has ended the command, if that is one of those that tell
-/// programs to end: a shell goes on with its script after Ctrl-C unless what it runs has died of it.
-/// Other signals are not this process's, which is no part of a crash.
+/// Ends this process by the same termination signal that ended the command. A shell continues its
+/// script after Ctrl-C unless the program was killed by that signal. Other signals, such as those
+/// of a crash, are not repeated.
 pub fn die_of(status: ExitStatus) {
     #[cfg(unix)]
     unix::die_of(status);
@@ -57,19 +57,21 @@ mod unix {
 
     use super::Ended;
 
-    /// What a terminal, a supervisor or a user tells a program to end with.
+    /// Termination signals from a terminal, a supervisor or a user.
     const SIGNALS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-    /// To whom signals go on, as `kill` takes it: a group of the child's own, or 0 for ours.
+    /// Target of forwarded signals, as in `kill`: the negated id of the child's process group, or 0
+    /// for our own group.
     static TARGET: AtomicI32 = AtomicI32::new(NOBODY);
-    /// One that came before there was a child.
+    /// Signal that arrived before the child was started, or 0.
     static EARLY: AtomicI32 = AtomicI32::new(0);
 
     const NOBODY: i32 = i32::MAX;
     const OUR_GROUP: i32 = 0;
 
-    /// In the foreground of a terminal the child stays in our group, which is whom Ctrl-C reaches;
-    /// everywhere else it has its own, so that it gets each signal once: from us.
+    /// Runs the command and forwards signals to it. In the foreground of a terminal, the child
+    /// stays in our process group, which Ctrl-C reaches. Otherwise the child has its own group, so
+    /// that it receives each signal only once, from us.
     pub(super) fn run(command: &mut Command) -> io::Result<Ended> {
         let has_own_group = !is_in_foreground();
         if has_own_group {
@@ -80,7 +82,8 @@ mod unix {
         let ended = spawn(command, has_own_group);
         TARGET.store(NOBODY, Ordering::SeqCst);
         for (signal, action) in SIGNALS.iter().zip(&before) {
-            // SAFETY: the action is one that the system gave.
+            // SAFETY: `action` points to a valid `sigaction` that an earlier `sigaction` call
+            // filled in. The pointer for the previous action may be null.
             unsafe { libc::sigaction(*signal, action, ptr::null_mut()) };
         }
         ended
@@ -90,9 +93,11 @@ mod unix {
         let Some(signal) = status.signal().filter(|signal| SIGNALS.contains(signal)) else {
             return;
         };
-        // What dumps its core is the command.
+        // Only the command should dump its core, so the core size of this process is set to 0.
         let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: the limit is there during the call; the signal does what it does by default.
+        // SAFETY: `no_core` is initialised and outlives the `setrlimit` call, which does not keep
+        // the pointer. `signal` installs the default action and `raise` takes an integer, so no
+        // handler is referenced.
         unsafe {
             libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core);
             libc::signal(signal, libc::SIG_DFL);
@@ -107,24 +112,27 @@ mod unix {
         TARGET.store(target, Ordering::SeqCst);
         let early = EARLY.swap(0, Ordering::SeqCst);
         if early != 0 {
-            // SAFETY: only sends a signal.
+            // SAFETY: `kill` takes two integers and no pointers.
             unsafe { libc::kill(target, early) };
         }
         let name = name_at_the_end(process);
         Ok(Ended { status: child.wait()?, process, name })
     }
 
-    /// Whether Ctrl-C of a terminal reaches this process's group.
+    /// Returns `true` if Ctrl-C in the terminal reaches this process group.
     fn is_in_foreground() -> bool {
         let Ok(terminal) = File::open("/dev/tty") else { return false };
-        // SAFETY: only asks, of a descriptor that is open.
+        // SAFETY: both functions take no pointers, and `terminal` keeps the descriptor open during
+        // the call.
         unsafe { libc::tcgetpgrp(terminal.as_raw_fd()) == libc::getpgrp() }
     }
 
-    /// Whoever kills our group by a signal that nobody can hand on means the command as well.
+    /// Makes the kernel kill the command when this process dies. A `SIGKILL` cannot be forwarded,
+    /// so the command would otherwise keep running.
     #[cfg(target_os = "linux")]
     fn tie_to_this_process(command: &mut Command) {
-        // SAFETY: the one system call may be made between `fork` and `exec`.
+        // SAFETY: the closure runs between `fork` and `exec`. It only makes the `prctl` system
+        // call, which is async-signal-safe, and neither allocates nor locks.
         unsafe {
             command.pre_exec(|| {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -136,10 +144,11 @@ mod unix {
     #[cfg(not(target_os = "linux"))]
     fn tie_to_this_process(_command: &mut Command) {}
 
-    /// Waits until the process has ended, and leaves it to be waited for: until then the system
-    /// knows its name.
+    /// Waits until the process has ended, but does not reap it. The system keeps the name of a
+    /// process until it is reaped.
     fn name_at_the_end(process: u32) -> String {
-        // SAFETY: all-zero is a valid `siginfo_t`, which is filled; nothing is taken away.
+        // SAFETY: all-zero bytes are a valid `siginfo_t`. The pointer to it is valid for writes
+        // during the call. `WNOWAIT` leaves the child to be reaped by `Child::wait`.
         let waited = || unsafe {
             let mut information: libc::siginfo_t = std::mem::zeroed();
             libc::waitid(libc::P_PID, process, &raw mut information, libc::WEXITED | libc::WNOWAIT)
@@ -149,10 +158,12 @@ mod unix {
         name.trim_end().to_owned()
     }
 
-    /// Takes a signal, unless it is ignored, as under `nohup`; what was done with it before.
+    /// Installs the handler for a signal and returns the previous action. An ignored signal stays
+    /// ignored, as under `nohup`.
     fn handle(signal: libc::c_int) -> libc::sigaction {
-        // SAFETY: all-zero is a valid action; the system fills and reads it during the calls, and
-        // the handler does only what handlers may do.
+        // SAFETY: all-zero bytes are a valid `sigaction`. Both pointers refer to local variables
+        // that outlive the calls. `on_signal` has the signature that `SA_SIGINFO` requires, and it
+        // only uses atomics and `kill`, which are async-signal-safe.
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, ptr::null(), &raw mut before);
@@ -172,8 +183,9 @@ mod unix {
         _context: *mut libc::c_void,
     ) {
         let target = TARGET.load(Ordering::SeqCst);
-        // SAFETY: the system passes it, good for as long as the handler runs; of a signal that a
-        // process sent it says which.
+        // SAFETY: `SA_SIGINFO` guarantees that the system passes a valid `siginfo_t` for the
+        // duration of the handler. `si_pid` is always initialised memory, and it is meaningful if
+        // `si_code` shows that a process sent the signal. `getpid` has no preconditions.
         let (is_sent, is_own) =
             unsafe { ((*information).si_code <= 0, (*information).si_pid() == libc::getpid()) };
         if target == NOBODY {
@@ -181,8 +193,8 @@ mod unix {
                 EARLY.store(signal, Ordering::SeqCst);
             }
         } else if target != OUR_GROUP || (is_sent && !is_own) {
-            // What comes from the terminal has reached the whole group.
-            // SAFETY: only sends a signal.
+            // A signal from the terminal has already reached the whole group, so only signals sent
+            // by a process are forwarded. SAFETY: `kill` takes two integers and no pointers.
             unsafe { libc::kill(target, signal) };
         }
     }

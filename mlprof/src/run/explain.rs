@@ -1,4 +1,4 @@
-//! Which functions have hooks, and why others have none.
+//! Reports which functions are instrumented, and why others are not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,8 @@ use super::record::CrateRecord;
 use super::say;
 use mlprof_instrument::{LeftOut, Pattern, near_misses};
 
-/// The records that belong to this plan; others are of crates that were not compiled this time.
+/// Returns the records that match this plan. Other records belong to crates that were not compiled
+/// in this run.
 pub fn current<'a>(
     plan: &'a Plan,
     records: &'a [CrateRecord],
@@ -20,7 +21,7 @@ pub fn current<'a>(
     records.iter().filter(is_current)
 }
 
-/// Those of crates of which something is selected.
+/// Returns the current records of crates with selected functions.
 pub fn concerned<'a>(
     plan: &'a Plan,
     records: &'a [CrateRecord],
@@ -28,7 +29,7 @@ pub fn concerned<'a>(
     current(plan, records).filter(|record| plan.selection.concerns(&record.crate_name))
 }
 
-/// The patterns that match no function of any crate.
+/// Returns the patterns that match no function of any crate.
 pub fn unmatched(plan: &Plan, records: &[CrateRecord]) -> Vec<String> {
     let seen = || current(plan, records).flat_map(|record| &record.seen);
     let patterns = plan.selection.patterns();
@@ -38,7 +39,7 @@ pub fn unmatched(plan: &Plan, records: &[CrateRecord]) -> Vec<String> {
         .collect()
 }
 
-/// Tells of patterns that have chosen nothing, with what may have been meant.
+/// Warns about patterns without a match, and suggests similar names.
 pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
     let current: Vec<_> = current(plan, records).collect();
     if current.is_empty() {
@@ -46,7 +47,7 @@ pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
     }
     for pattern in plan.selection.patterns() {
         let seen = || current.iter().flat_map(|record| &record.seen);
-        // Crates without hooks were not read, for a reason that is given elsewhere.
+        // Crates that cannot be instrumented were not searched. The reason is printed elsewhere.
         let is_unread = |record: &&CrateRecord| {
             record.obstacle.is_some() && pattern.concerns(&record.crate_name)
         };
@@ -74,7 +75,7 @@ pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
     }
 }
 
-/// Tells of functions that may behave otherwise because of their hooks.
+/// Warns about functions that may behave differently because of the hooks.
 pub fn warn_of_cautions(plan: &Plan, records: &[CrateRecord]) {
     for caution in current(plan, records).flat_map(|record| &record.cautions) {
         let line = format!("{}:{}", caution.file.display(), caution.line);
@@ -82,13 +83,14 @@ pub fn warn_of_cautions(plan: &Plan, records: &[CrateRecord]) {
     }
 }
 
-/// Says how much of the selection has no hooks, and why; `--explain` lists it.
+/// Prints how much of the selection has no hooks, and why. `--explain` lists the functions.
 pub fn warn_of_unmeasured(plan: &Plan, records: &[CrateRecord]) {
     let records: Vec<_> = concerned(plan, records).collect();
     let names: BTreeSet<_> = records.iter().map(|record| record.crate_name.as_str()).collect();
     for name in names {
         let of_crate = records.iter().filter(|record| record.crate_name == name);
-        // What is made elsewhere is selected where all of the crate is.
+        // Functions from macros and included files count as selected only if a pattern covers the
+        // whole crate.
         let is_whole = plan.selection.patterns().any(|pattern| {
             pattern.concerns(name) && (pattern.text().ends_with('*') || pattern.text() == name)
         });
@@ -97,13 +99,14 @@ pub fn warn_of_unmeasured(plan: &Plan, records: &[CrateRecord]) {
     }
 }
 
-/// One line for functions, one for macros and included files if `is_whole`, one for files.
+/// Returns one line for functions, one for files, and one for macros and included files if
+/// `is_whole` is set.
 fn unmeasured<'a>(
     name: &str,
     records: impl Iterator<Item = &'a CrateRecord> + Clone,
     is_whole: bool,
 ) -> Vec<String> {
-    // A library and its tests are compiled from the same text.
+    // A library and its tests are compiled from the same source, so locations are deduplicated.
     let places = |of: fn(&CrateRecord) -> &[LeftOut]| {
         let all = records.clone().flat_map(of);
         all.map(|one| ((&*one.path, &*one.file, one.line), &*one.reason))
@@ -129,13 +132,13 @@ fn unmeasured<'a>(
     lines.map(line).collect()
 }
 
-/// How many reasons there are, and the three most frequent ones.
+/// Returns the number of reasons and a list of the three most frequent ones.
 fn reasons<'a>(all: impl Iterator<Item = &'a str>) -> (usize, String) {
     let mut counts = BTreeMap::<&str, usize>::new();
     let mut count = 0;
     for reason in all {
         count += 1;
-        // Without how often a macro is called.
+        // The call count at the end of a macro's reason is removed, so equal reasons are grouped.
         let end = reason.rfind(" (").filter(|_| reason.ends_with(" times)"));
         *counts.entry(&reason[..end.unwrap_or(reason.len())]).or_default() += 1;
     }
@@ -153,7 +156,7 @@ fn reasons<'a>(all: impl Iterator<Item = &'a str>) -> (usize, String) {
     (count, text)
 }
 
-/// Lists all functions with hooks, and those that were left out.
+/// Lists all functions with hooks, and the functions that were left out.
 pub fn explain(plan: &Plan, records: &[CrateRecord]) {
     for record in concerned(plan, records) {
         say(&format!("crate {} (package {})", record.crate_name, record.package));
@@ -211,7 +214,7 @@ mod tests {
             unread: vec![Unread { path: "x.rs".into(), reason: "gone".into() }],
             ..CrateRecord::default()
         };
-        // The tests of the same crate.
+        // The second record stands for the tests of the same crate.
         let both = [record.clone(), record];
         let lines = unmeasured("a", both.iter(), true);
         let expected = [

@@ -1,4 +1,4 @@
-//! `mlprof run`: builds a program with hooks in it, runs it, and says where the results are.
+//! `mlprof run`: builds a program with hooks, runs it, and prints where the results are.
 
 mod arguments;
 mod cargo_command;
@@ -38,19 +38,19 @@ use crate::runtime;
 use crate::say::say;
 use mlprof_instrument::SelectError;
 
-/// Why a command was not run.
+/// Error that prevents the command from running.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing to measure was named.
+    /// The arguments select no measurement.
     #[error(
         "nothing to measure: name ops (--ops candle) or functions (--functions 'my_model::*'), or have it listen \
          (--live); see `mlprof run --help`"
     )]
     Nothing,
-    /// What was asked for is forbidden.
+    /// The environment forbids live requests.
     #[error("--live: MLPROF_LIVE=0 in the environment forbids it")]
     Forbidden,
-    /// Programs with hooks would be installed.
+    /// `cargo install` would install programs with hooks.
     #[error(
         "cannot measure `cargo install`: the installed program would keep its hooks\nmeasure `cargo run --release` \
          instead, and install without mlprof"
@@ -61,28 +61,28 @@ pub enum Error {
         "`mlprof run` works on Linux only so far; `mlprof report` and `mlprof convert` work everywhere"
     )]
     System,
-    /// What was named cannot be.
+    /// The selection is invalid.
     #[error(transparent)]
     Select(#[from] SelectError),
-    /// The schedule cannot be.
+    /// The schedule is invalid.
     #[error("--schedule: {0}")]
     Schedule(String),
-    /// The folder of build output, or that of results.
+    /// The folder of build output or of results cannot be written.
     #[error("cannot write to {path}: {error}{hint}")]
     Folder {
-        /// Which.
+        /// Path of the folder.
         path: PathBuf,
-        /// Why.
+        /// I/O error.
         error: io::Error,
-        /// What to do.
+        /// Suggestion that follows the message.
         hint: &'static str,
     },
-    /// The command itself.
+    /// The command cannot be started.
     #[error("cannot run `{program}`")]
     Command {
-        /// Its name.
+        /// Name of the program.
         program: String,
-        /// Why.
+        /// I/O error.
         #[source]
         error: io::Error,
     },
@@ -91,11 +91,11 @@ pub enum Error {
 const TARGET_HINT: &str = "\nbuild output of programs with hooks goes to a folder of its own; name another one in \
      CARGO_TARGET_DIR";
 
-/// Runs the command; its exit status.
+/// Runs the command and returns its exit status.
 ///
 /// # Errors
 ///
-/// [`Error`], if it was not run. What goes wrong afterwards is said on standard error.
+/// Returns an [`Error`] if the command was not run. Later problems are reported on standard error.
 pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     if !cfg!(target_os = "linux") {
         return Err(Error::System);
@@ -124,7 +124,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     let folder = target.join(target_copy::STATE);
     let in_target = |error| Error::Folder { path: target.clone(), error, hint: TARGET_HINT };
     let runtime = runtime::install(&folder).map_err(in_target)?;
-    // Of this process alone, also where others in containers have its number. Gone at the end.
+    // The session folder belongs to this process alone, even if a process in another container has
+    // the same id. It is removed at the end.
     let session = TemporaryFolder::within(&folder).map_err(in_target)?;
     let processes = session.path().join("processes");
     let settings = arguments.settings(&selection, &processes)?;
@@ -191,13 +192,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitStatus, Error> {
     Ok(status)
 }
 
-/// What cargo is told.
+/// Files and folders that are passed to cargo.
 struct Build {
     rustc_wrapper: PathBuf,
     rustdoc: PathBuf,
     cargo: PathBuf,
     target: PathBuf,
-    /// Whether the user's intermediate artifacts are apart from final ones.
+    /// Set when the user has a separate folder for intermediate artifacts.
     has_build_dir: bool,
     plan_file: PathBuf,
 }
@@ -211,8 +212,9 @@ fn call(arguments: &Arguments, build: &Build, run_file: &Path) -> Result<Ended, 
     let mut command = Command::new(program);
     command.args(rest).envs(TOOL_VARIABLES.into_iter().zip(tools)).env(RUN_VARIABLE, run_file);
     if redirected.by_environment {
-        // Where it need not be named, the second folder stays the first one, also if the command
-        // names another first one: then hooks are in neither.
+        // Without a separate folder for intermediate artifacts, only the first variable is set. If
+        // the command then names another build folder, all artifacts go there, and none of them has
+        // hooks.
         let count = if build.has_build_dir { 2 } else { 1 };
         command.envs(FOLDER_VARIABLES.iter().take(count).map(|name| (name, &build.target)));
         let path = build.cargo.parent().and_then(cargo_of_scripts::path_with);
@@ -223,22 +225,23 @@ fn call(arguments: &Arguments, build: &Build, run_file: &Path) -> Result<Ended, 
     child::run(&mut command).map_err(failed)
 }
 
-/// Ends as the command has ended: with its exit code, or by the signal that told it to end.
+/// Ends with the exit code of the command, or by the termination signal that ended it.
 pub fn end_as(status: ExitStatus) -> ExitCode {
     child::die_of(status);
     exit_code(status)
 }
 
-/// Name the tools of this run to cargo.
+/// Environment variables that make cargo use the tools of this run.
 ///
-/// Flags for examples in documentation are given by a rustdoc of ours, since rustdoc calls no
-/// wrapper: variables with flags would override those of the user's configuration.
+/// rustdoc calls no compiler wrapper, so mlprof's own rustdoc adds the flags for examples in
+/// documentation. Environment variables with flags would override the user's configuration.
 const TOOL_VARIABLES: [&str; 3] = [PLAN_VARIABLE, "RUSTC_WRAPPER", "RUSTDOC"];
 
-/// Name the folder of build output to cargo, for final artifacts and for intermediate ones.
+/// Environment variables with the folder of build output, for final and for intermediate artifacts.
 const FOLDER_VARIABLES: [&str; 2] = ["CARGO_TARGET_DIR", "CARGO_BUILD_BUILD_DIR"];
 
-/// The values of these variables before the run; the program gets them back.
+/// Returns the values of these variables before the run. The profiled program gets these values
+/// back.
 fn changed_variables() -> BTreeMap<String, Option<OsString>> {
     let all = TOOL_VARIABLES.iter().chain(&FOLDER_VARIABLES);
     all.map(|name| ((*name).to_owned(), std::env::var_os(name))).collect()

@@ -1,4 +1,4 @@
-//! Remarks of a run's many compiler processes, each printed once.
+//! Messages from the compiler processes of a run, each printed only once.
 
 use std::io;
 use std::path::Path;
@@ -6,23 +6,23 @@ use std::path::Path;
 use super::say;
 use mlprof_instrument::Fingerprint;
 
-/// The folder of remarks, in that of a run.
+/// Name of the folder that stores the printed subjects, inside the folder of a run.
 const NOTES: &str = "notes";
 
-/// Prints a remark, unless a compiler of the same run has printed one on the same `subject`
-/// already.
+/// Prints a message, unless another compiler process of the run has already printed one on the same
+/// `subject`.
 pub fn say_once(run: &Path, subject: &str, text: &str) {
     if is_new(run, subject).unwrap_or(true) {
         say(text);
     }
 }
 
-/// Keeps a subject, and returns whether it was not kept yet.
+/// Records a subject and returns `true` if it was not recorded before.
 fn is_new(run: &Path, subject: &str) -> io::Result<bool> {
     let folder = run.join(NOTES);
     std::fs::create_dir_all(&folder)?;
     let name = Fingerprint::default().with(subject.as_bytes()).number();
-    // Only one process can make the folder.
+    // Creating a folder is atomic, so only one process succeeds.
     match std::fs::create_dir(folder.join(format!("{name:016x}"))) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         made => made.map(|()| true),

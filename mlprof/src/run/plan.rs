@@ -1,4 +1,4 @@
-//! What the processes that compile must know.
+//! Settings that `mlprof run` passes to the compiler processes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,30 +9,31 @@ use serde::{Deserialize, Serialize};
 use mlprof_instrument::Fingerprint;
 use mlprof_instrument::Selection;
 
-/// Names the file of a [`Plan`], for processes that cargo starts as its compiler.
+/// Environment variable with the path of the [`Plan`] file, for processes that cargo starts as its
+/// compiler.
 pub const PLAN_VARIABLE: &str = "MLPROF_PLAN";
 
-/// Bytes of a plan, at most.
+/// Maximum size of a plan file in bytes.
 const LONGEST: u64 = 256 << 20;
 
-/// How crates are compiled under one `mlprof run`.
+/// Describes how crates are compiled during one `mlprof run`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What is measured.
+    /// Functions to instrument.
     pub selection: Selection,
-    /// Whether programs get an allocator that tells of what it does.
+    /// Set when programs get an allocator that reports its allocations.
     pub tracks_allocations: bool,
-    /// Whether stacks are to be walked by frame pointers.
+    /// Enables frame pointers, which stack walking then uses.
     pub frame_pointers: bool,
-    /// The library that programs are linked with.
+    /// Path of the runtime library that programs are linked with.
     pub runtime: PathBuf,
-    /// The folder of build output. Crates that are built elsewhere have no hooks.
+    /// Folder of build output. Crates that are built elsewhere have no hooks.
     pub target: PathBuf,
-    /// For overlays and records.
+    /// Folder for overlays and crate records.
     pub folder: PathBuf,
-    /// The compiler's wrapper that was set before.
+    /// Compiler wrapper that the user had configured.
     pub chained_wrapper: Option<PathBuf>,
-    /// The rustdoc that was set before.
+    /// rustdoc program that the user had configured.
     pub rustdoc: Option<PathBuf>,
 }
 
@@ -41,17 +42,16 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Those of the file and of its text.
+    /// Returns an error if the file cannot be read or parsed.
     pub fn read(path: &Path) -> io::Result<Self> {
         Ok(serde_json::from_slice(&files::read(path, LONGEST)?)?)
     }
 
-    /// Reads the plan of the run that this process belongs to, and returns it with the folder of
-    /// the run.
+    /// Reads the plan of the current run, and returns it with the folder of the run.
     ///
     /// # Errors
     ///
-    /// Those of the file, and where the environment names none.
+    /// Returns an error if the file cannot be read, or if the environment names no plan.
     pub fn of_process() -> io::Result<(Self, PathBuf)> {
         let path = PathBuf::from(std::env::var_os(PLAN_VARIABLE).unwrap_or_default());
         let plan = Self::read(&path).map_err(|error| {
@@ -65,17 +65,17 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Those of the file.
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         files::replace(path, &serde_json::to_vec(self)?)
     }
 
-    /// The folder of [records](super::record::CrateRecord).
+    /// Returns the folder of [crate records](super::record::CrateRecord).
     pub fn records(&self) -> PathBuf {
         self.folder.join("crates")
     }
 
-    /// Changes when a crate has to be compiled anew because other hooks go into it.
+    /// Returns a number that changes when a crate must be recompiled because its hooks change.
     pub fn fingerprint(&self, crate_name: &str, is_program: bool) -> u64 {
         let mut fingerprint = if self.selection.concerns(crate_name) {
             self.selection.fingerprint(crate_name)
@@ -83,7 +83,7 @@ impl Plan {
             0
         };
         if is_program {
-            // A runtime of another version has another path.
+            // The path of the runtime contains a hash, so it differs between versions.
             let runtime = self.runtime.as_os_str().as_encoded_bytes();
             fingerprint = Fingerprint::continued(fingerprint ^ 1).with(runtime).number();
         }

@@ -1,4 +1,4 @@
-//! Processes that ended without a report.
+//! Reports processes that ended without a report.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,20 @@ use signal_hook::low_level::signal_name;
 use super::child::Ended;
 use super::say;
 
-/// How long a name may be that the system keeps of a process.
+/// Maximum length of a process name in Linux.
 const LONGEST_NAME: usize = 15;
 
-/// What came of the processes that were measured.
+/// Summary of the measured processes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Measured {
-    /// There was one.
+    /// Set when at least one process was measured.
     pub any: bool,
-    /// One has ended without a report.
+    /// Set when a process ended without a report.
     pub is_lost: bool,
 }
 
-/// Says how processes ended that were measured and have not reported. `new` are the files of results.
+/// Prints how measured processes without a report ended. `new` contains the paths of the result
+/// files.
 pub fn tell(folder: &Path, command: &Ended, new: &[PathBuf]) -> Measured {
     let records = ProcessRecord::read_all(folder).unwrap_or_default();
     let lost: BTreeSet<String> = records

@@ -1,4 +1,4 @@
-//! Why what was asked for is not there.
+//! Explains why a requested result is missing.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,10 +16,10 @@ use super::record::CrateRecord;
 use super::say;
 use mlprof_instrument::HookKind;
 
-/// Bytes of a report that are read, at most.
+/// Maximum size in bytes of a report to read.
 const LONGEST_REPORT: u64 = 256 << 20;
 
-/// What can be asked for.
+/// Kind of result that the user can request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Ops,
@@ -33,7 +33,7 @@ enum Asked {
 impl Asked {
     fn of(settings: &RunSettings) -> Vec<Self> {
         let memory = settings.allocations;
-        // With --memory alone lines are measured for their memory.
+        // With `--memory` alone, lines are instrumented for memory and not for time.
         let lines = settings.lines.as_ref().is_some_and(|lines| lines.time);
         let all = [
             (Self::Ops, settings.tensor.is_some()),
@@ -46,7 +46,7 @@ impl Asked {
         all.into_iter().filter(|(_, is_asked)| *is_asked).map(|(asked, _)| asked).collect()
     }
 
-    /// The word in the options and in the names of files.
+    /// Returns the word used in options and file names.
     const fn word(self) -> &'static str {
         match self {
             Self::Ops => "ops",
@@ -69,7 +69,7 @@ impl Asked {
     }
 }
 
-/// Says on standard error, and below the reports, why there is nothing of what was asked for.
+/// Explains missing results on standard error and in the notes of the reports.
 pub fn tell(
     settings: &RunSettings,
     plan: &Plan,
@@ -85,7 +85,7 @@ pub fn tell(
             continue;
         }
         let reason = match asked {
-            // That has been said.
+            // The lost process was already reported.
             _ if files.is_empty() && measured.is_lost => continue,
             Asked::Samples if files.is_empty() => continue,
             Asked::Numerics => {
@@ -155,7 +155,7 @@ fn read(path: &Path) -> Option<Report> {
     Report::from_json(&files::read_text(path, LONGEST_REPORT).ok()?).ok()
 }
 
-/// Below the report, as text and as JSON.
+/// Appends a note to the report, both to its text and to its JSON.
 fn append(json: &Path, note: &str) {
     let Some(mut report) = read(json) else { return };
     report.header_mut().notes.push(note.to_owned());

@@ -1,4 +1,4 @@
-//! What is remembered of every crate that was compiled: with which hooks, and what came of it.
+//! Records of compiled crates: their hooks and the outcome.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,49 +8,49 @@ use serde::{Deserialize, Serialize};
 
 use mlprof_instrument::{LeftOut, SplicedFunction, Unread};
 
-/// Bytes of a record that are read, at most.
+/// Maximum size in bytes of a record to read.
 const LONGEST: u64 = 256 << 20;
 
-/// A crate that was compiled under `mlprof run`.
+/// Crate that was compiled under `mlprof run`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrateRecord {
-    /// Its name, with underscores.
+    /// Crate name, with underscores.
     pub crate_name: String,
-    /// The name of its package.
+    /// Package name.
     pub package: String,
-    /// The [fingerprint](super::plan::Plan::fingerprint) of what was put into it.
+    /// [Fingerprint](super::plan::Plan::fingerprint) of the hooks in the crate.
     pub fingerprint: u64,
-    /// The functions that have hooks.
+    /// Functions with hooks.
     pub spliced: Vec<SplicedFunction>,
-    /// The functions that were selected and have none.
+    /// Selected functions without hooks.
     pub left_out: Vec<LeftOut>,
-    /// Functions that may behave otherwise because of their hooks.
+    /// Functions that may behave differently because of their hooks.
     #[serde(default)]
     pub cautions: Vec<LeftOut>,
-    /// What makes functions that are in no file of the crate.
+    /// Macros and included files that define functions outside the crate's source files.
     #[serde(default)]
     pub unseen: Vec<LeftOut>,
-    /// Files that were left as they are.
+    /// Files that were not instrumented.
     pub unread: Vec<Unread>,
-    /// All functions.
+    /// Paths of all functions in the crate.
     pub seen: Vec<String>,
-    /// Files that were searched for functions; known only while the crate is compiled.
+    /// Files that were searched for functions. They are known only while the crate is compiled.
     #[serde(skip)]
     pub read: Vec<PathBuf>,
-    /// Why the crate was built without hooks although some of it was selected.
+    /// Reason why the crate was built without hooks although some of its functions were selected.
     pub unspliced: Option<String>,
-    /// Why nothing that is built for the same platform can have hooks.
+    /// Reason why no crate for the same platform can have hooks.
     #[serde(default)]
     pub obstacle: Option<String>,
-    /// The final artifact, if the crate is a program that users start: its name, and its folder
-    /// below that of build output.
+    /// Path of the final artifact below the build folder, if the crate is a program that users
+    /// start.
     #[serde(default)]
     pub program: Option<PathBuf>,
 }
 
 impl CrateRecord {
-    /// Reads all records of a folder. Those that cannot be read are left out: their crates are
-    /// compiled anew when it matters.
+    /// Reads all records in a folder. Unreadable records are skipped, so their crates are
+    /// recompiled if necessary.
     pub fn read_all(folder: &Path) -> Vec<(PathBuf, Self)> {
         let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -63,11 +63,11 @@ impl CrateRecord {
         records
     }
 
-    /// Writes the record of a crate under the name of its `unit`.
+    /// Writes the record of a crate. Its file name is derived from `unit`.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, folder: &Path, unit: &str) -> io::Result<()> {
         let path = folder.join(format!("{unit}.json"));
         files::replace(&path, &serde_json::to_vec(self)?)

@@ -1,4 +1,4 @@
-//! The files that a run leaves behind.
+//! Result files of a run.
 
 use mlprof_events::error_chain::Chain;
 use std::collections::BTreeMap;
@@ -11,41 +11,43 @@ use mlprof_events::files::{TemporaryFolder, is_regular, is_temporary};
 use super::say;
 use crate::report;
 
-/// The folder of results, and what was in it before.
+/// Folder of results, with a snapshot of the files before the run.
 pub struct Results {
     folder: PathBuf,
     before: BTreeMap<PathBuf, SystemTime>,
 }
 
 impl Results {
-    /// Makes the folder if need be.
+    /// Creates the folder if necessary, and takes the snapshot.
     ///
     /// # Errors
     ///
-    /// Those of the file system: better now than after hours of training.
+    /// Returns an error if the folder cannot be written. The check happens before the run, instead
+    /// of after hours of training.
     pub fn begin(folder: &Path) -> io::Result<Self> {
         drop(TemporaryFolder::within(folder)?);
         Ok(Self { folder: folder.to_owned(), before: files(folder) })
     }
 
-    /// What there is now that was not there before.
+    /// Returns the files that were added or changed since the snapshot.
     pub fn new_files(&self) -> Vec<PathBuf> {
         files(&self.folder)
             .into_iter()
             .filter(|(path, changed)| self.before.get(path) != Some(changed))
-            // What was in the making when its process was killed.
+            // Temporary files of a killed process are not results.
             .filter(|(path, _)| !is_in_the_making(path))
             .map(|(path, _)| path)
             .collect()
     }
 
-    /// Makes one page of the reports among these files. Where there is one, it is among them then.
+    /// Writes one page with the reports among these files. If a page is written, it is added to the
+    /// list.
     pub fn write_page(&self, new: &mut Vec<PathBuf>) {
-        // Somebody may have put a pipe there, which would be waited for.
+        // A named pipe with such a name would block the read, so only regular files are read.
         let is_json = |path: &&PathBuf| {
             path.extension().is_some_and(|extension| extension == "json") && is_regular(path)
         };
-        // Not every JSON file is a report: memory over time is not.
+        // Some JSON files are not reports, for example memory over time.
         let reports = new.iter().filter(is_json).filter_map(|path| report::reports_of(path).ok());
         let reports: Vec<_> = reports.flatten().collect();
         if reports.is_empty() {
@@ -62,7 +64,7 @@ impl Results {
         }
     }
 
-    /// Says where these files are.
+    /// Prints the paths of the result files.
     pub fn tell(&self, new: &[PathBuf]) {
         if new.is_empty() {
             return;

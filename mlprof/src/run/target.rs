@@ -1,4 +1,4 @@
-//! Where cargo builds under `mlprof run`, and what it has to build again.
+//! Chooses cargo's build folder for `mlprof run`, and removes outdated artifacts from it.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,19 +8,19 @@ use super::cargo_command;
 use super::plan::Plan;
 use super::record::CrateRecord;
 
-/// What decides of many crates whether they have to be built again.
+/// Settings that affect the compilation of many crates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hooks<'arguments> {
-    /// The presets and rule files of `--ops`.
+    /// Presets and rule files of `--ops`.
     pub presets: &'arguments [String],
-    /// Whether ops tell of what they return, and not how long they take.
+    /// Set when ops report their outputs instead of their times.
     pub outputs: bool,
-    /// Whether everything is compiled with frame pointers.
+    /// Enables frame pointers in all crates.
     pub frame_pointers: bool,
 }
 
 impl Hooks<'_> {
-    /// The name of the folder of what is built with these.
+    /// Returns the name of the build folder for these settings.
     fn folder(&self) -> String {
         let outputs = if self.outputs && !self.presets.is_empty() { "+numerics" } else { "" };
         let frame_pointers = if self.frame_pointers { "+frame-pointers" } else { "" };
@@ -31,17 +31,18 @@ impl Hooks<'_> {
 /// Folders of build output.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Folders {
-    /// The user's own, in which nothing is built.
+    /// Cargo's usual build folder, which stays unchanged.
     pub users: PathBuf,
-    /// The one that is built in.
+    /// Build folder of this run.
     pub own: PathBuf,
-    /// The other one of the same presets, in which all but a few crates are the same ones. One that is compiled with frame pointers has
-    /// none in common with one that is not.
+    /// Build folder of the same presets with the other kind of op hooks. It shares all but a few
+    /// crates with this run. A build with frame pointers shares no crates with one without them.
     pub alike: Option<PathBuf>,
 }
 
-/// Build output is in a folder of its own, `mlprof` in the one that cargo would use, and in it one for each kind of hooks, so that
-/// going from one to another builds neither anew.
+/// Returns the build folders for a command. mlprof builds into the subfolder `mlprof` of cargo's
+/// build folder. Each kind of hooks has its own folder there, so switching between kinds recompiles
+/// nothing.
 pub fn folders_of(command: &[OsString], hooks: Hooks<'_>) -> Folders {
     let named = cargo_command::option(command, "--target-dir")
         .map(PathBuf::from)
@@ -55,7 +56,7 @@ pub fn folders_of(command: &[OsString], hooks: Hooks<'_>) -> Folders {
     Folders { alike: (alike != own).then_some(alike), own, users }
 }
 
-/// The presets as the name of a folder; rule files by their own names.
+/// Returns a folder name for the presets. Rule files are represented by their file names.
 fn name(presets: &[String]) -> String {
     let stem = |preset: &String| {
         let stem = Path::new(preset).file_stem().unwrap_or_default().to_string_lossy();
@@ -67,17 +68,18 @@ fn name(presets: &[String]) -> String {
     }
 }
 
-/// A folder that a variable of the environment names.
+/// Returns the folder in an environment variable, unless the variable is empty.
 pub fn non_empty(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// Makes cargo compile those crates anew into which other hooks go than the last time. Their
-/// dependents follow; all others stay as they are.
+/// Makes cargo recompile the crates with hooks that changed since the last run. Their dependents
+/// are also recompiled, and all other crates are reused. Returns the names of the changed crates.
 ///
 /// # Errors
 ///
-/// When something cannot be removed: then the build would have the wrong hooks.
+/// Returns an error if an artifact cannot be removed, because the build would then contain the
+/// wrong hooks.
 pub fn forget_changed(target: &Path, plan: &Plan) -> io::Result<Vec<String>> {
     let mut changed = Vec::new();
     for (path, record) in CrateRecord::read_all(&plan.records()) {
@@ -94,8 +96,8 @@ pub fn forget_changed(target: &Path, plan: &Plan) -> io::Result<Vec<String>> {
     Ok(changed)
 }
 
-/// Removes cargo's fingerprints of a package, in each profile, and a level deeper for a target of
-/// its own.
+/// Removes cargo's fingerprints of a package in each profile. With an explicit `--target`, the
+/// profiles are one level deeper.
 fn forget(target: &Path, package: &str) -> io::Result<()> {
     for profile in folders(target).iter().flat_map(|folder| {
         let mut inner = folders(folder);
@@ -109,8 +111,8 @@ fn forget(target: &Path, package: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The fingerprints of a package in both layouts of cargo's: `.fingerprint/{package}-{hash}`, and
-/// `build/{package}/{hash}/fingerprint`.
+/// Returns the fingerprints of a package in both of cargo's layouts:
+/// `.fingerprint/{package}-{hash}` and `build/{package}/{hash}/fingerprint`.
 fn fingerprints(profile: &Path, package: &str) -> Vec<PathBuf> {
     let is_of_package = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -122,13 +124,13 @@ fn fingerprints(profile: &Path, package: &str) -> Vec<PathBuf> {
     old.chain(new).collect()
 }
 
-/// Another run in this folder, or its cargo, may have removed it meanwhile.
+/// Ignores a missing file, because another run or its cargo may have removed it in the meantime.
 fn unless_gone(removed: io::Result<()>) -> io::Result<()> {
     removed
         .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-/// The folders in a folder.
+/// Returns the subfolders of a folder.
 pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -164,7 +166,7 @@ mod tests {
         assert_eq!(folders.alike, Some("/t/mlprof/burn-flex+my-own+frame-pointers".into()));
     }
 
-    /// Of a package in cargo's layouts.
+    /// Returns the fingerprint folders of a package in cargo's layouts.
     fn fingerprints_of(name: &str) -> [String; 3] {
         [
             format!("release/.fingerprint/{name}-0a"),

@@ -1,4 +1,5 @@
-//! Build output that begins as a copy of what is built already with other hooks: of hundreds of crates only a few have any.
+//! Initialises a build folder as a copy of a folder with other hooks. Only a few of several hundred
+//! crates differ between the two.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,17 +9,19 @@ use mlprof_events::files::{TemporaryFolder, open_regular};
 
 use super::target::folders;
 
-/// What `mlprof run` itself keeps in a folder of build output, and what of it says which hooks crates have.
+/// Name of the folder for the state of `mlprof run` inside a build folder. Its subfolder `RECORDS`
+/// holds the hooks of each crate.
 pub const STATE: &str = "mlprof-state";
 const RECORDS: &str = "crates";
 
-/// The files that cargo locks in each profile's folder, in all of its layouts.
+/// Lock files in each profile's folder, for all of cargo's layouts.
 const LOCKS: [&str; 3] = [".cargo-lock", ".cargo-build-lock", ".cargo-artifact-lock"];
 
-/// Has `target`, if it is not there yet, begin as a copy of `from`, if that is; whether it does. Cargo then finds built whatever has no
-/// hooks or the same ones.
+/// Initialises `target` as a copy of `from`, if `from` exists and `target` does not. Returns `true`
+/// if a copy was made. Cargo then reuses all crates without hooks or with the same hooks.
 ///
-/// Nothing is copied while cargo builds there, and nothing is left of a copy that failed: then everything is built.
+/// The copy is skipped while cargo builds in `from`. A failed copy is removed, and then all crates
+/// are compiled.
 pub fn begin_as_copy(target: &Path, from: &Path) -> bool {
     from.is_dir() && !target.exists() && copy_target(target, from).is_some()
 }
@@ -36,13 +39,15 @@ fn copy_target(target: &Path, from: &Path) -> Option<()> {
     fs::rename(&copy, target).ok()
 }
 
-/// What cargo makes again by itself, and what names the folder that it is in.
+/// Returns `true` for files that cargo recreates, and for files that contain the path of their
+/// folder.
 fn belongs_to_others(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     name == STATE || name == "incremental" || LOCKS.iter().any(|lock| name == *lock)
 }
 
-/// Cargo's own locks of its profiles' folders; `None` if it builds in one of them.
+/// Acquires cargo's own locks of the profile folders. Returns `None` if cargo currently builds in
+/// one of them.
 fn lock_profiles(target: &Path) -> Option<Vec<File>> {
     let profiles = folders(target);
     let platforms = profiles.iter().flat_map(|folder| folders(folder));
@@ -55,7 +60,7 @@ fn lock_profiles(target: &Path) -> Option<Vec<File>> {
     all.filter(|path| path.exists()).map(lock).collect()
 }
 
-/// Copies files with the times at which they were written, by which cargo knows what is older than what.
+/// Copies files with their modification times, which cargo compares to find outdated artifacts.
 fn copy_folder(from: &Path, to: &Path, leaves_out: &dyn Fn(&Path) -> bool) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -101,7 +106,7 @@ mod tests {
         let file = File::options().append(true).open(from.join(library)).expect("a file");
         file.set_modified(old).expect("set");
         assert!(!begin_as_copy(&target, &none));
-        // While cargo builds there, nothing is taken.
+        // The copy is refused while cargo builds in the source folder.
         let lock = File::open(from.join("release/.cargo-lock")).expect("a lock");
         lock.lock().expect("locked");
         assert!(!begin_as_copy(&target, &from));

@@ -1,4 +1,4 @@
-//! The names under which cargo starts this program in place of its tools.
+//! Names under which cargo starts this program instead of its own tools.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use mlprof_events::files::{self, TemporaryFolder};
 
-/// A tool that cargo starts.
+/// Tool that cargo starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// The wrapper of the compiler: the compiler follows, whatever its name is.
+    /// Compiler wrapper. The first argument is the compiler, under any name.
     RustcWrapper,
-    /// The compiler of documentation, which also compiles and runs the examples in it.
+    /// Documentation compiler, which also compiles and runs documentation examples.
     Rustdoc,
-    /// Cargo itself, as scripts find it.
+    /// Cargo itself, as scripts find it in `PATH`.
     Cargo,
 }
 
@@ -28,25 +28,25 @@ impl Tool {
         }
     }
 
-    /// The tool that a process stands for, by the name it was started with.
+    /// Returns the tool that this process replaces, based on the name it was started with.
     pub fn of_process(program: &OsStr) -> Option<Self> {
         let name = Path::new(program).file_name()?;
         Self::ALL.into_iter().find(|tool| name == tool.name())
     }
 
-    /// Links this program into `folder` under the tool's name. The path stays the same from run to
-    /// run, so that cargo recognises what it knows of the compiler.
+    /// Links this program into `folder` under the tool's name. The path is the same in each run, so
+    /// cargo can reuse its cached compiler information.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Returns an error if the link cannot be created.
     pub fn install(self, folder: &Path) -> io::Result<PathBuf> {
         let link = folder.join(self.name());
         let program = std::env::current_exe()?;
         if std::fs::read_link(&link).is_ok_and(|linked| linked == program) {
             return Ok(link);
         }
-        // Another version's link is replaced at once, so that no cargo misses it.
+        // The link of another version is replaced atomically, so a running cargo always finds it.
         let temporary = TemporaryFolder::within(folder)?;
         let new = temporary.path().join(self.name());
         files::link_or_copy(&program, &new)?;

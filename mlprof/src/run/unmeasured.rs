@@ -1,4 +1,4 @@
-//! The message of a run of which no process was measured.
+//! Message for a run in which no process was measured.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -9,11 +9,11 @@ use super::explain::current;
 use super::plan::Plan;
 use super::record::CrateRecord;
 
-/// The number of programs that are named; a workspace may have hundreds.
+/// Maximum number of programs to list; a workspace may contain hundreds.
 const NAMED: usize = 5;
 
-/// Returns the lines that say why no process of `command` was measured, and what to do. `users` is
-/// the user's own folder of build output.
+/// Returns the lines that explain why no process of `command` was measured and what to do. `users`
+/// is the user's own build folder.
 pub fn lines(
     command: &[OsString],
     has_succeeded: bool,
@@ -61,7 +61,7 @@ pub fn lines(
     lines
 }
 
-/// The program where cargo has put it: examples are in a folder of their own.
+/// Returns the path of the program below the build folder. Examples are in a separate folder.
 fn artifact(target: &Path, program: &Path) -> Option<PathBuf> {
     let example = program.parent()?.join("examples").join(program.file_name()?);
     [program.to_owned(), example].into_iter().find(|program| target.join(program).is_file())

@@ -1,5 +1,5 @@
-//! Arguments in a file, for command lines that are too long for the system: `rustc @file`, one
-//! argument per line.
+//! Argument files for command lines that exceed the system limit: `rustc @file`, with one argument
+//! per line.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -7,11 +7,11 @@ use std::path::Path;
 
 use mlprof_events::files;
 
-/// Bytes of a file of arguments, at most.
+/// Maximum size of an argument file in bytes.
 const LONGEST: u64 = 64 << 20;
 
-/// The arguments, with those of files in place of `@file`. As with rustc, `@file` in a file means
-/// nothing, and a file that cannot be read is left to the compiler, which complains.
+/// Expands `@file` arguments to the lines of the file. As in rustc, `@file` inside a file is not
+/// expanded. An unreadable file is left to the compiler, which reports the error.
 pub fn expanded(arguments: Vec<OsString>) -> Vec<OsString> {
     let mut expanded = Vec::with_capacity(arguments.len());
     for argument in arguments {
@@ -24,11 +24,11 @@ pub fn expanded(arguments: Vec<OsString>) -> Vec<OsString> {
     expanded
 }
 
-/// Writes arguments into a file, and returns the one argument that names it.
+/// Writes arguments to a file, and returns the `@file` argument that names it.
 ///
 /// # Errors
 ///
-/// Those of the file system, and for arguments that cannot stand on a line of UTF-8.
+/// Returns an error if the file cannot be written, or if an argument is not a single line of UTF-8.
 pub fn write(arguments: &[OsString], file: &Path) -> io::Result<OsString> {
     let mut text = String::new();
     for argument in arguments {
@@ -48,7 +48,7 @@ pub fn write(arguments: &[OsString], file: &Path) -> io::Result<OsString> {
     Ok(named)
 }
 
-/// Whether an argument names a file of arguments.
+/// Returns `true` if the argument names an argument file.
 pub fn is_file(argument: &OsStr) -> bool {
     argument.as_encoded_bytes().starts_with(b"@")
 }

@@ -1,4 +1,4 @@
-//! The compiler that cargo would have called.
+//! Starts the compiler that cargo would have called.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -8,21 +8,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::argument_file;
 
-/// The programs that cargo would have called: the user's wrappers, and the compiler behind them.
+/// Programs that cargo would have called: the user's wrappers and the compiler itself.
 pub struct Compiler {
     programs: Vec<OsString>,
-    /// Whether cargo has handed the arguments over in a file.
+    /// Set when cargo passed the arguments in a file.
     by_file: bool,
-    /// The folder for files of arguments, which is removed at the end of the run.
+    /// Folder for argument files, which is removed at the end of the run.
     folder: PathBuf,
 }
 
 impl Compiler {
-    /// `named` are the programs that cargo names, and `arguments` follow them.
+    /// Creates the compiler command. `named` contains the programs that cargo names, and
+    /// `arguments` follow them.
     ///
     /// # Errors
     ///
-    /// If the working directory is not known.
+    /// Returns an error if the working directory is unknown.
     pub fn new(
         wrapper: Option<&Path>,
         named: Vec<OsString>,
@@ -35,17 +36,17 @@ impl Compiler {
         Ok(Self { programs: programs.collect::<io::Result<_>>()?, by_file, folder })
     }
 
-    /// The compiler itself, without wrappers.
+    /// Returns the compiler itself, without wrappers.
     pub fn program(&self) -> &OsStr {
         self.programs.last().map(OsString::as_os_str).unwrap_or_default()
     }
 
-    /// Starts the compiler. Arguments go into a file where cargo has done the same, and where they
-    /// are too many otherwise.
+    /// Starts the compiler. Arguments are passed in a file if cargo did so, or if the command line
+    /// would be too long.
     ///
     /// # Errors
     ///
-    /// Those of starting a program.
+    /// Returns an error if the program cannot be started.
     pub fn start(
         &self,
         arguments: &[OsString],
@@ -71,8 +72,8 @@ impl Compiler {
     }
 }
 
-/// A program that is named by a relative path, by one that leads to it from any folder: the
-/// compiler runs in another one.
+/// Makes a relative program path absolute, because the compiler runs in another working directory.
+/// A bare name stays unchanged.
 fn in_any_folder(program: &OsStr) -> io::Result<OsString> {
     let path = Path::new(program);
     let is_below = path.is_relative() && path.components().count() > 1;
@@ -108,7 +109,8 @@ mod tests {
         let few = ["-C".into(), "link-arg=a b".into()];
         assert_eq!((run(&few, &few), files()), (few.to_vec(), 0));
         assert_eq!((run(&few, &["@file".into()]), files()), (few.to_vec(), 1));
-        // One argument has less than 128 KiB, all together less than a quarter of the stack.
+        // A single argument may have at most 128 KiB, and all arguments together at most a quarter
+        // of the stack.
         let many = vec![OsString::from("a".repeat(100_000)); 100];
         assert_eq!((run(&many, &many), files()), (many, 2));
     }

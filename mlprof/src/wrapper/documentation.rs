@@ -1,5 +1,5 @@
-//! The rustdoc that cargo calls: the user's, with programs made of examples linked as all others
-//! are.
+//! The rustdoc that cargo calls. It runs the user's rustdoc and links documentation examples with
+//! the runtime library.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,15 +11,15 @@ use super::invocation::Invocation;
 use super::platform;
 use crate::run::plan::Plan;
 
-/// Calls rustdoc. Options that are added here leave those of the user's environment and
-/// configuration alone.
+/// Runs rustdoc. The link option is added on the command line, so options from the user's
+/// environment and configuration stay in effect.
 pub fn run(arguments: Vec<OsString>) -> io::Result<ExitStatus> {
     let (plan, run) = Plan::of_process()?;
     let rustdoc = plan.rustdoc.unwrap_or_else(|| PathBuf::from("rustdoc"));
     let mut command = Command::new(&rustdoc);
     command.args(&arguments);
     let invocation = Invocation::new(expanded(arguments));
-    // Rustdoc describes its platform as rustc does, but that is not stable.
+    // rustdoc can print its platform only with an unstable option, so rustc is queried instead.
     let compiler = rustc_of(&rustdoc);
     let is_linked =
         invocation.is_test() && platform::obstacle(&compiler, &invocation, &run).is_none();
@@ -31,7 +31,7 @@ pub fn run(arguments: Vec<OsString>) -> io::Result<ExitStatus> {
     command.status()
 }
 
-/// The compiler beside a rustdoc; the usual one for a rustdoc that is looked up.
+/// Returns the compiler next to a rustdoc, or the default compiler for a rustdoc found by `PATH`.
 fn rustc_of(rustdoc: &Path) -> OsString {
     let beside = rustdoc.with_file_name("rustc");
     if beside.is_absolute() && beside.is_file() {

@@ -1,24 +1,24 @@
-//! What cargo asks of rustc.
+//! Parses the command line with which cargo calls rustc.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// A command line of rustc, as far as it matters here.
+/// Command line of rustc, parsed as far as mlprof needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invocation {
     arguments: Vec<OsString>,
-    /// Where the root file stands in them.
+    /// Index of the crate's root file in the arguments.
     source: Option<usize>,
 }
 
 impl Invocation {
-    /// `arguments` are those after the compiler's name.
+    /// Parses the arguments that follow the compiler's name.
     pub fn new(arguments: Vec<OsString>) -> Self {
         let is_source = |argument: &OsString| {
             let path = Path::new(argument);
             path.extension() == Some(OsStr::new("rs"))
         };
-        // A value of an option may end in `.rs`, too.
+        // An option's value may also end in `.rs`, so it is not taken for the root file.
         let source = arguments.iter().enumerate().position(|(at, argument)| {
             let follows_option = at > 0 && takes_a_value(&arguments[at - 1]);
             is_source(argument) && !follows_option && !is_option(argument)
@@ -26,17 +26,17 @@ impl Invocation {
         Self { arguments, source }
     }
 
-    /// All arguments.
+    /// Returns all arguments.
     pub fn arguments(&self) -> &[OsString] {
         &self.arguments
     }
 
-    /// The root file of the crate, as it is written.
+    /// Returns the root file of the crate, exactly as given.
     pub fn source(&self) -> Option<&Path> {
         self.source.map(|at| Path::new(&self.arguments[at]))
     }
 
-    /// The arguments with another root file, and some more at their end.
+    /// Returns the arguments with another root file and additional arguments at the end.
     pub fn with(&self, source: Option<&Path>, more: &[OsString]) -> Vec<OsString> {
         let mut arguments = self.arguments.clone();
         if let (Some(at), Some(source)) = (self.source, source) {
@@ -46,8 +46,8 @@ impl Invocation {
         arguments
     }
 
-    /// The arguments of a compilation that only says what there is to say about the crate: what it
-    /// makes goes to `folder`.
+    /// Returns the arguments for a compilation that only reports diagnostics. Its output goes to
+    /// `folder`.
     pub fn only_checking(&self, folder: &Path) -> Vec<OsString> {
         let mut arguments = Vec::with_capacity(self.arguments.len() + 2);
         let mut rest = self.arguments.iter().peekable();
@@ -69,7 +69,7 @@ impl Invocation {
         arguments
     }
 
-    /// The values of an option, written as `--name value` or `--name=value`.
+    /// Returns the values of an option, given as `--name value` or `--name=value`.
     pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let next = |at: usize| self.arguments.get(at + 1).and_then(|value| value.to_str());
         self.arguments.iter().enumerate().filter_map(move |(at, argument)| {
@@ -81,7 +81,7 @@ impl Invocation {
         })
     }
 
-    /// The values of a code generation option: `-C name=value` or `-Cname=value`.
+    /// Returns the values of a codegen option, given as `-C name=value` or `-Cname=value`.
     pub fn codegen_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let next = |at: usize| self.arguments.get(at + 1).and_then(|value| value.to_str());
         let options = self.arguments.iter().enumerate().filter_map(move |(at, argument)| {
@@ -98,24 +98,24 @@ impl Invocation {
         self.codegen_values(name).next()
     }
 
-    /// Whether the linker is called with an option.
+    /// Returns `true` if the option is passed to the linker.
     pub fn has_link_argument(&self, option: &str) -> bool {
         let several = self.codegen_values("link-args").flat_map(str::split_whitespace);
         self.codegen_values("link-arg").chain(several).any(|argument| argument == option)
     }
 
-    /// The name of the crate, with underscores.
+    /// Returns the crate name, with underscores.
     pub fn crate_name(&self) -> Option<&str> {
         self.values("--crate-name").next()
     }
 
-    /// The suffix of this crate's files.
+    /// Returns the suffix of the crate's output files.
     fn extra_filename(&self) -> &str {
         self.codegen("extra-filename").unwrap_or_default()
     }
 
-    /// A name that tells this crate from others of the same name, and from itself in other
-    /// profiles. In cargo's newer layout programs have no suffix.
+    /// Returns a name that is unique among crates with the same name and among profiles. In cargo's
+    /// newer layout, programs have no suffix, so the metadata hash is used.
     pub fn unit(&self) -> String {
         let name = self.crate_name().unwrap_or_default();
         match (self.extra_filename(), self.codegen("metadata")) {
@@ -124,12 +124,12 @@ impl Invocation {
         }
     }
 
-    /// The folder of the crate's files.
+    /// Returns the output folder of the crate.
     pub fn out_dir(&self) -> Option<PathBuf> {
         self.path("--out-dir")
     }
 
-    /// A path, which need not be UTF-8.
+    /// Returns the path value of an option. The path may contain bytes that are not UTF-8.
     fn path(&self, name: &str) -> Option<PathBuf> {
         self.arguments.iter().enumerate().find_map(|(at, argument)| {
             let rest = argument.as_encoded_bytes().strip_prefix(name.as_bytes())?;
@@ -143,33 +143,35 @@ impl Invocation {
         })
     }
 
-    /// Whether a crate is compiled, as opposed to a question about the compiler.
+    /// Returns `true` if a crate is compiled. Cargo also calls the compiler to query its
+    /// properties.
     pub fn compiles(&self) -> bool {
         self.source.is_some() && self.crate_name().is_some_and(|name| name != "___")
     }
 
-    /// Whether cargo says how loud lints may be, as it does for crates that are not the user's.
+    /// Returns `true` if cargo caps the lint level, as it does for dependencies from outside the
+    /// workspace.
     pub fn caps_lints(&self) -> bool {
         self.values("--cap-lints").next().is_some()
     }
 
-    /// Whether it runs inside the compiler.
+    /// Returns `true` for a procedural macro, which runs inside the compiler.
     pub fn is_proc_macro(&self) -> bool {
         self.values("--crate-type").any(|kind| kind == "proc-macro")
     }
 
-    /// Whether it is run by cargo while it builds.
+    /// Returns `true` for a build script, which cargo runs during the build.
     pub fn is_build_script(&self) -> bool {
         self.crate_name().is_some_and(|name| name.starts_with("build_script_"))
     }
 
-    /// Whether a test program is made.
+    /// Returns `true` if a test program is compiled.
     pub fn is_test(&self) -> bool {
         self.arguments.iter().any(|argument| argument == "--test")
     }
 
-    /// Whether a crate of one of these types is made. Cargo names none for tests and benchmarks
-    /// with a `main` of their own.
+    /// Returns `true` if the crate has one of the given types. Cargo names no type for tests and
+    /// benchmarks with their own `main`.
     fn is_of_type(&self, types: &[&str]) -> bool {
         let mut named = self.values("--crate-type").peekable();
         if named.peek().is_none() {
@@ -179,20 +181,20 @@ impl Invocation {
         }
     }
 
-    /// Whether what comes out is a program that a user runs.
+    /// Returns `true` if the output is a program that a user runs.
     pub fn is_program(&self) -> bool {
         let is_binary = self.is_test() || self.is_of_type(&["bin"]);
         is_binary && self.links() && !self.is_build_script()
     }
 
-    /// Whether the linker is called.
+    /// Returns `true` if the linker is called.
     pub fn links(&self) -> bool {
         let emits = self.values("--emit").flat_map(|kinds| kinds.split(',')).collect::<Vec<_>>();
         let emits_link = emits.is_empty() || emits.contains(&"link");
         emits_link && (self.is_test() || self.is_of_type(&["bin", "dylib", "cdylib", "proc-macro"]))
     }
 
-    /// The file that tells cargo what the crate was made of.
+    /// Returns the dependency file, which lists the source files of the crate for cargo.
     pub fn dep_info(&self) -> Option<PathBuf> {
         let name = format!("{}{}.d", self.crate_name()?, self.extra_filename());
         Some(self.out_dir()?.join(name))
@@ -207,7 +209,7 @@ fn is_option(argument: &OsStr) -> bool {
     argument.as_encoded_bytes().starts_with(b"-")
 }
 
-/// Whether the argument after this one belongs to it.
+/// Returns `true` if the next argument is the value of this option.
 fn takes_a_value(argument: &OsStr) -> bool {
     argument.to_str().is_some_and(|argument| {
         let long = ["--cfg", "--check-cfg", "--crate-name", "--crate-type", "--edition", "--emit"];
@@ -274,7 +276,7 @@ mod tests {
             "--crate-name a a.rs -C metadata=f0 -C extra-filename=-e1 --out-dir=/t/deps",
         );
         assert_eq!((old.unit().as_str(), old.out_dir()), ("a-e1", Some("/t/deps".into())));
-        // Programs in cargo's newer layout.
+        // In cargo's newer layout, programs have no suffix.
         assert_eq!(invocation("--crate-name a a.rs -C metadata=f0").unit(), "a-f0");
         let options = invocation(
             "a.rs -Ctarget-feature=+a -C target-feature=-b --codegen=link-args=-x -static",

@@ -1,16 +1,17 @@
-//! Where a crate is built, and for whom.
+//! Determines where a crate is built, and whether it is built for the user.
 
 use std::path::{Path, PathBuf};
 
 use super::invocation::Invocation;
 
-/// Whether a folder is below `target`, by whatever links it is named.
+/// Returns `true` if a folder is below `target`, after symbolic links are resolved.
 pub fn is_within(folder: &Path, target: &Path) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     folder.starts_with(target) || real(folder).starts_with(real(target))
 }
 
-/// The final artifact below the folder of build output, if users start it.
+/// Returns the path of the final artifact below the build folder, if it is a program that users
+/// start.
 pub fn program(invocation: &Invocation, target: &Path) -> Option<PathBuf> {
     let name = std::env::var_os("CARGO_BIN_NAME")?;
     let is_started = invocation.is_program() && !invocation.is_test();
@@ -18,8 +19,8 @@ pub fn program(invocation: &Invocation, target: &Path) -> Option<PathBuf> {
     Some(profile_folder(&folder)?.strip_prefix(target).ok()?.join(name))
 }
 
-/// The folder of a profile, such as `target/release`, of the folder that rustc writes to: that is
-/// `deps` or `examples` in it, in cargo's newer layout `build/{package}/{hash}/out`.
+/// Returns the profile's folder, such as `target/release`, for the folder that rustc writes to.
+/// That folder is `deps` or `examples`, or `build/{package}/{hash}/out` in cargo's newer layout.
 pub fn profile_folder(out_dir: &Path) -> Option<&Path> {
     let is_within = |folder: &&Path| {
         folder
@@ -29,8 +30,8 @@ pub fn profile_folder(out_dir: &Path) -> Option<&Path> {
     out_dir.ancestors().find(is_within)?.parent()
 }
 
-/// Whether a build script has called the compiler, or cargo: what it makes is for the build, or for
-/// other machines. Of these variables cargo sets all for build scripts, and none of its own for
+/// Returns `true` if a build script called the compiler or cargo. Such output is for the build
+/// itself, or for other machines. Cargo sets all of these variables for build scripts, but not for
 /// compilers.
 pub fn is_in_build_script() -> bool {
     let all = ["HOST", "TARGET", "NUM_JOBS", "OPT_LEVEL", "PROFILE", "OUT_DIR", "RUSTC", "RUSTDOC"];

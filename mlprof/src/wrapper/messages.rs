@@ -1,11 +1,12 @@
-//! What rustc says, on its way to cargo.
+//! Filters rustc's messages before they are passed to cargo.
 
 use std::io::{self, BufRead, Write};
 
-/// Hands rustc's messages on to cargo, with the original paths in them.
+/// Passes rustc's messages to cargo, with the original paths.
 ///
-/// Notes of finished files go on at once: cargo waits for them to begin with the next crate.
-/// Everything else is kept until it is known whether the compilation was worth anything.
+/// Notifications of finished files are passed on at once, because cargo starts dependent crates
+/// when it receives them. All other messages are buffered until it is clear whether this
+/// compilation is used.
 #[derive(Debug, Default)]
 pub struct Messages {
     kept: Vec<String>,
@@ -13,11 +14,12 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Reads all of rustc's standard error. `overlay` is what stands before original paths.
+    /// Reads rustc's standard error to its end. `overlay` is the path prefix to remove, which
+    /// leaves the original paths.
     ///
     /// # Errors
     ///
-    /// Those of the streams.
+    /// Returns an error if reading or writing fails.
     pub fn read(
         &mut self,
         from: impl io::Read,
@@ -25,11 +27,12 @@ impl Messages {
         to: &mut impl Write,
     ) -> io::Result<()> {
         for line in io::BufReader::new(from).split(b'\n') {
-            // Macros of the crate may write whatever they like.
+            // Macros of the crate may print arbitrary bytes, so the line is decoded lossily.
             let line = line?;
             let line = String::from_utf8_lossy(&line).replace(overlay, "");
             if line.starts_with(r#"{"$message_type":"artifact""#) {
-                // The list of source files is there before the first error is.
+                // The dependency file is reported even before the first error, so it does not count
+                // as an artifact.
                 self.has_artifact |= !line.contains(r#""emit":"dep-info""#);
                 writeln!(to, "{line}")?;
                 to.flush()?;
@@ -40,26 +43,27 @@ impl Messages {
         Ok(())
     }
 
-    /// Whether cargo knows of a file: then there is no way back.
+    /// Returns `true` if cargo was notified of an artifact. The compilation can then not be
+    /// replaced by another one.
     pub fn has_artifact(&self) -> bool {
         self.has_artifact
     }
 
-    /// Hands on what was kept.
+    /// Writes the buffered messages.
     ///
     /// # Errors
     ///
-    /// Those of the stream.
+    /// Returns an error if writing fails.
     pub fn hand_on(&self, to: &mut impl Write) -> io::Result<()> {
         self.kept.iter().try_for_each(|line| writeln!(to, "{line}"))
     }
 
-    /// Whether the compiler has found something to say about the text.
+    /// Returns `true` if the compiler emitted a diagnostic.
     pub fn has_diagnostics(&self) -> bool {
         self.kept.iter().any(|line| is_diagnostic(line))
     }
 
-    /// These, with the diagnostics of `other` in place of its own.
+    /// Returns these messages with the diagnostics of `other` instead of their own.
     #[must_use]
     pub fn with_diagnostics_of(mut self, other: Self) -> Self {
         self.kept.retain(|line| !is_diagnostic(line));
@@ -67,7 +71,7 @@ impl Messages {
         self
     }
 
-    /// The first error, as rustc prints it.
+    /// Returns the first error in rustc's rendered form.
     pub fn first_error(&self) -> Option<String> {
         self.kept.iter().find_map(|line| {
             let message: serde_json::Value = serde_json::from_str(line).ok()?;

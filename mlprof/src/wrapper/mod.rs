@@ -1,5 +1,5 @@
-//! The process that cargo starts as its compiler: it puts hooks into a crate's text, has the real
-//! compiler compile that, and lets cargo believe that it was the original.
+//! The process that cargo starts as its compiler. It inserts hooks into the crate's source and
+//! compiles the result with the real compiler. To cargo, the result looks like the original crate.
 
 mod argument_file;
 mod compiler;
@@ -34,12 +34,12 @@ use crate::run::tools::Tool;
 use crate::say::say;
 use mlprof_instrument::{self as instrument, AllocatorHooks, LeftOut, SplicedCrate};
 
-/// Bytes of a source file that is looked at, at most.
+/// Maximum size in bytes of a source file to search.
 const LONGEST_SOURCE: u64 = 64 << 20;
-/// Bytes of what cargo is told of a crate's files, at most.
+/// Maximum size of a dependency file in bytes.
 const LONGEST_DEP_INFO: u64 = 256 << 20;
 
-/// Does what cargo asks of a tool. `arguments` are those after the tool's own name.
+/// Runs a tool for cargo. `arguments` are those after the tool's own name.
 pub fn run(tool: Tool, arguments: Vec<OsString>) -> ExitCode {
     let done = match tool {
         Tool::RustcWrapper => Wrapper::new(arguments).and_then(|wrapper| wrapper.run()),
@@ -58,20 +58,20 @@ pub fn run(tool: Tool, arguments: Vec<OsString>) -> ExitCode {
 
 struct Wrapper {
     plan: Plan,
-    /// The folder of this run alone.
+    /// Folder of this run.
     run: PathBuf,
     compiler: Compiler,
     invocation: Invocation,
-    /// Why nothing that is built for this platform can have hooks.
+    /// Reason why no crate for this platform can have hooks.
     obstacle: Option<String>,
 }
 
-/// A crate's text with hooks, where rustc finds it.
+/// Instrumented source of a crate, ready to compile.
 struct Prepared {
     overlay: Overlay,
-    /// The root file.
+    /// Root file of the crate.
     source: PathBuf,
-    /// Where rustc runs.
+    /// Working directory of rustc.
     directory: PathBuf,
     more: Vec<OsString>,
 }
@@ -79,7 +79,8 @@ struct Prepared {
 impl Wrapper {
     fn new(mut arguments: Vec<OsString>) -> io::Result<Self> {
         let (plan, run) = Plan::of_process()?;
-        // The compiler, and before it RUSTC_WORKSPACE_WRAPPER if there is one.
+        // The first argument is the compiler, or `RUSTC_WORKSPACE_WRAPPER` followed by the
+        // compiler.
         let is_program = |argument: &OsString| {
             let is_source = Path::new(argument).extension() == Some(OsStr::new("rs"));
             !is_source && !argument.as_encoded_bytes().starts_with(b"-") && !is_file(argument)
@@ -120,7 +121,7 @@ impl Wrapper {
                 || "nor has anything else that is built so".to_owned(),
                 |target| format!("nor has anything else for {target}"),
             );
-            // Of many crates with the same reason one is named.
+            // Many crates may share a reason, so only the first one is printed.
             notes::say_once(
                 &self.run,
                 obstacle,
@@ -136,8 +137,8 @@ impl Wrapper {
         Ok(status)
     }
 
-    /// Whether the crate is built in the folder of this run. Everywhere else the user's own builds
-    /// would find its hooks.
+    /// Returns `true` if the crate is built in the build folder of this run. In any other folder,
+    /// the user's own builds would reuse the crate with its hooks.
     fn is_built_in_run(&self) -> bool {
         let folder = self.invocation.out_dir().unwrap_or_default();
         let is_within = location::is_within(&folder, &self.plan.target);
@@ -154,8 +155,8 @@ impl Wrapper {
         is_within
     }
 
-    /// What is tried, one after the other: which crate of a program has its allocator is not known
-    /// before the compiler says so.
+    /// Returns the allocator hooks to try, in this order. Only the compiler can determine which
+    /// crate of a program defines the allocator.
     fn allocator_hooks(&self) -> Vec<AllocatorHooks> {
         let folder = self.invocation.source().and_then(Path::parent);
         if !self.plan.tracks_allocations || self.invocation.is_build_script() {
@@ -192,7 +193,8 @@ impl Wrapper {
                 Err(error) => failure = Some(error),
             }
         }
-        // Whose fault it is shows when the original is compiled.
+        // If compiling the original fails as well, the error is in the user's code and not in the
+        // hooks.
         let arguments = self.invocation.with(None, &self.additions());
         let status = self.compiler.start(&arguments, |_| {})?.wait()?;
         if let Some(failure) = failure.filter(|_| status.success()) {
@@ -205,8 +207,9 @@ impl Wrapper {
         Ok(status)
     }
 
-    /// Compiles the text with hooks. What the compiler says is handed on if that ends the matter;
-    /// else its first error is the answer, and something else may be tried.
+    /// Compiles the source with hooks. If it succeeds, or cargo already uses its output, the
+    /// compiler's messages are passed on. Otherwise the first error is returned, and the caller may
+    /// try another variant.
     fn compile_spliced(
         &self,
         prepared: &Prepared,
@@ -229,7 +232,7 @@ impl Wrapper {
                 say(&format!("spliced {}: {}", record.package, summary(record)));
             }
         } else if messages.has_artifact() {
-            // Cargo builds on it already.
+            // Cargo has already started to build dependents on this output.
             self.of_the_original(messages, false)?.hand_on(&mut io::stderr())?;
         } else {
             return Ok(Err(messages.first_error().unwrap_or_else(|| status.to_string())));
@@ -237,9 +240,8 @@ impl Wrapper {
         Ok(Ok(status))
     }
 
-    /// What the compiler says of the text as its author wrote it, in place of what it says of the text
-    /// with hooks. *Cost*: where there is something to say, the crate is looked at once more; nothing
-    /// is made of it.
+    /// Replaces the diagnostics of the instrumented source by those of the original source. *Cost*:
+    /// if there are diagnostics, the crate is checked once more, without output files.
     fn of_the_original(&self, messages: Messages, is_compiled: bool) -> io::Result<Messages> {
         if !messages.has_diagnostics() {
             return Ok(messages);
@@ -254,22 +256,23 @@ impl Wrapper {
         })?;
         let mut original = Messages::default();
         if let Some(said) = child.stderr.take() {
-            // Cargo is told of the files of the text with hooks.
+            // Cargo has already received the artifact messages of the instrumented source.
             original.read(said, "\0", &mut io::sink())?;
         }
         let status = child.wait()?;
         let _ = std::fs::remove_dir_all(&folder);
-        // Otherwise the text with hooks has an error of its own, which must not be hidden.
+        // Otherwise only the instrumented source fails, and that error must not be hidden.
         let is_same = status.success() == is_compiled;
         Ok(if is_same { messages.with_diagnostics_of(original) } else { messages })
     }
 
-    /// What the hooks need must not fail a crate that forbids it.
+    /// Returns an option that turns denied lints into warnings, because hooks may use features that
+    /// the crate forbids.
     fn lint_cap(&self) -> Option<OsString> {
         (!self.invocation.caps_lints()).then(|| "--cap-lints=warn".into())
     }
 
-    /// Puts hooks into the crate, if anything of it is selected.
+    /// Inserts hooks into the crate, if any of it is selected.
     fn prepare(
         &self,
         record: &mut CrateRecord,
@@ -301,10 +304,12 @@ impl Wrapper {
         }
         let package =
             std::env::var_os("CARGO_MANIFEST_DIR").map_or(directory.clone(), PathBuf::from);
-        // Cargo compiles members from the workspace's folder, and others from their own.
+        // Cargo compiles workspace members from the workspace's folder, and other packages from
+        // their own.
         let top = if package.starts_with(&directory) { &directory } else { &package };
         let folder = self.plan.folder.join("overlay").join(invocation.unit());
-        // Modules may be outside of what cargo compiles.
+        // Modules may be outside the package's folder, so the mirrored folder must contain all of
+        // them.
         let mirrored =
             top.ancestors().find(|above| passed.iter().all(|passed| passed.starts_with(above)));
         let mirrored = mirrored.unwrap_or(top);
@@ -316,7 +321,7 @@ impl Wrapper {
         remap.push("=");
         remap.push(mirrored);
         more.push(remap);
-        // A relative root file stays relative, so that `file!()` is what it was.
+        // A relative root file stays relative, so that `file!()` returns the same path.
         let is_below = source.is_relative() && top == &directory;
         Ok(Some(Prepared {
             source: if is_below { source.to_owned() } else { overlay.path_of(&root) },
@@ -326,7 +331,7 @@ impl Wrapper {
         }))
     }
 
-    /// What every crate is compiled with in addition.
+    /// Returns the additional arguments for every crate.
     fn additions(&self) -> Vec<OsString> {
         let mut more = Vec::new();
         if self.plan.frame_pointers {
@@ -340,7 +345,8 @@ impl Wrapper {
                 more.push(option);
             };
             if self.invocation.is_program() {
-                // Also into programs that call nothing of it: it may have to sample them.
+                // The linker must keep the library even if the program calls nothing in it, because
+                // the library may sample the program.
                 link("-Wl,--push-state,--no-as-needed".as_ref());
                 link(self.plan.runtime.as_os_str());
                 link("-Wl,--pop-state".as_ref());
@@ -351,7 +357,7 @@ impl Wrapper {
         more
     }
 
-    /// Lists source files that the compiler has read and that were not searched for functions.
+    /// Lists source files that the compiler read and that were not searched for functions.
     fn add_unreached(&self, record: &mut CrateRecord) -> io::Result<()> {
         let dep_info = self.invocation.dep_info().filter(|_| !record.read.is_empty());
         let read = |path: PathBuf| files::read_text(&path, LONGEST_DEP_INFO);
@@ -363,19 +369,19 @@ impl Wrapper {
         Ok(())
     }
 
-    /// Cargo must watch the originals.
+    /// Replaces overlay paths in the dependency file, because cargo must watch the original files.
     fn rewrite_dep_info(&self, overlay: &str) {
         let Some(path) = self.invocation.dep_info() else { return };
         let Ok(text) = files::read_text(&path, LONGEST_DEP_INFO) else { return };
         let rewritten = text.replace(&overlay.replace(' ', "\\ "), "").replace(overlay, "");
         if rewritten != text {
-            // If it fails, cargo compiles the crate again the next time.
+            // If the write fails, cargo only recompiles the crate in the next build.
             let _ = files::replace(&path, rewritten.as_bytes());
         }
     }
 }
 
-/// Whether a source file in the folder, or not far below it, mentions an allocator.
+/// Returns `true` if a source file in the folder, at most eight levels deep, mentions an allocator.
 fn mentions_allocator(folder: &Path, depth: usize) -> bool {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let Ok(entries) = std::fs::read_dir(folder) else { return false };
@@ -390,7 +396,8 @@ fn mentions_allocator(folder: &Path, depth: usize) -> bool {
     })
 }
 
-/// Keeps what is to be known of a crate; its changed files, and the folders on the way to its files.
+/// Stores the results in the crate's record. Returns the changed files, and the folders that the
+/// compiler passes through to reach its files.
 fn note(
     spliced: SplicedCrate,
     record: &mut CrateRecord,

@@ -1,4 +1,4 @@
-//! A copy of a package in which some files are others, made of links.
+//! Copy of a package with some changed files; all other files are links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -6,23 +6,22 @@ use std::path::{Path, PathBuf};
 
 use mlprof_events::files::{create_new, link_or_copy};
 
-/// A folder in which every path that matters for compiling a crate exists a second time:
-/// `{folder}/home/me/app/src/main.rs` stands for `/home/me/app/src/main.rs`. Changed files are
-/// written, all others are links to the originals, so that `include_str!`, `#[path]` and procedural
-/// macros find what they look for.
+/// Folder that mirrors every path needed to compile a crate: `{folder}/home/me/app/src/main.rs`
+/// represents `/home/me/app/src/main.rs`. Changed files are written, and all others are links to
+/// the originals. `include_str!`, `#[path]` and procedural macros therefore find their files.
 #[derive(Debug)]
 pub struct Overlay {
     folder: PathBuf,
 }
 
 impl Overlay {
-    /// Makes the overlay anew. `top` is the folder above which nothing is mirrored; files that are
-    /// not in it are left out. `passed` are folders that the compiler goes through on its way to a
-    /// file, which must not be links: out of those `..` would lead into the original.
+    /// Creates the overlay anew. `top` is the highest folder to mirror, and files outside it are
+    /// left out. `passed` contains folders that the compiler passes through to reach a file. They
+    /// must not be links, because `..` would then lead out of the overlay into the original.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Returns an error if a file or folder cannot be created.
     pub fn make(
         folder: &Path,
         top: &Path,
@@ -34,13 +33,13 @@ impl Overlay {
             _ => {}
         }
         let overlay = Self { folder: folder.to_owned() };
-        // Whatever happens, the folder that the compiler runs in is there.
+        // `top` is always mirrored, because the compiler runs there.
         let mut real = BTreeSet::from([top]);
         let folders = files.keys().filter_map(|file| file.parent());
         for folder in folders.chain(passed.iter().map(PathBuf::as_path)) {
             real.extend(folder.ancestors().take_while(|folder| folder.starts_with(top)));
         }
-        // Sorted: a folder stands before what is in it.
+        // The set is sorted, so a folder precedes its content.
         for folder in &real {
             std::fs::create_dir_all(overlay.path_of(folder))?;
             for entry in std::fs::read_dir(folder)? {
@@ -57,12 +56,12 @@ impl Overlay {
         Ok(overlay)
     }
 
-    /// Where an absolute path is in the overlay.
+    /// Returns the overlay path of an absolute path.
     pub fn path_of(&self, original: &Path) -> PathBuf {
         self.folder.join(original.strip_prefix("/").unwrap_or(original))
     }
 
-    /// The folder, which stands for `/`.
+    /// Returns the overlay folder, which represents `/`.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -84,7 +83,7 @@ mod tests {
         std::fs::write(folder.path().join("work/README.md"), "r").expect("written");
         let files = BTreeMap::from([(package.join("src/net/mod.rs"), "changed".to_owned())]);
         let place = folder.path().join("overlay");
-        // A second time over the first.
+        // The second iteration replaces the overlay of the first.
         for _ in 0..2 {
             let overlay =
                 Overlay::make(&place, &folder.path().join("work"), &files, &[]).expect("made");
@@ -99,7 +98,7 @@ mod tests {
         }
         let original = std::fs::read_to_string(package.join("src/net/mod.rs")).expect("there");
         assert_eq!(original, "b");
-        // A way that leaves a folder in which nothing is changed.
+        // The path passes through a folder without changed files and leaves it by `..`.
         let files = BTreeMap::from([(package.join("data/x.txt"), "changed".to_owned())]);
         let passed = [package.join("src/net")];
         let overlay = Overlay::make(&place, folder.path(), &files, &passed).expect("made");

@@ -1,4 +1,4 @@
-//! Whether a program for a platform can load the runtime library.
+//! Checks whether programs for a platform can load the runtime library.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,15 +10,15 @@ use mlprof_events::files;
 use super::invocation::Invocation;
 use mlprof_instrument::Fingerprint;
 
-/// The platform that a crate is compiled for, as rustc describes it.
+/// Platform that a crate is compiled for, as described by rustc.
 #[derive(Debug, PartialEq, Eq)]
 struct Platform {
-    /// Architecture, system and C library.
+    /// Architecture, operating system and C library.
     parts: [String; 3],
     is_static: bool,
 }
 
-/// The platform of this program, and so of the runtime library that it carries.
+/// Returns the platform of this program, which is also that of the embedded runtime library.
 fn own() -> Platform {
     let environments = [("gnu", cfg!(target_env = "gnu")), ("musl", cfg!(target_env = "musl"))];
     let environment = environments.iter().find(|(_, is_own)| *is_own).map_or("", |(name, _)| name);
@@ -26,8 +26,9 @@ fn own() -> Platform {
     Platform { parts: parts.map(str::to_owned), is_static: false }
 }
 
-/// Returns why programs that a crate becomes part of cannot have hooks, if they cannot. The
-/// compiler is asked once per run and platform; the answer is kept in the folder of the run.
+/// Returns the reason why programs with this crate cannot have hooks, or `None` if they can. The
+/// compiler is queried once per run and platform, and the answer is cached in the folder of the
+/// run.
 pub fn obstacle(compiler: &OsStr, invocation: &Invocation, run: &Path) -> Option<String> {
     let mut options = Vec::new();
     for target in invocation.values("--target") {
@@ -38,9 +39,9 @@ pub fn obstacle(compiler: &OsStr, invocation: &Invocation, run: &Path) -> Option
         .map(|value| format!("-Ctarget-feature={value}"))
         .collect();
     options.extend(features.iter().map(String::as_str));
-    // A description that is a file is not stable.
+    // Target specification files require unstable options, so these are passed on.
     options.extend(invocation.values("-Z").flat_map(|option| ["-Z", option]));
-    // A compiler that does not answer complains when it compiles.
+    // If the query fails, the compilation itself will report the problem.
     let mut platform = Platform::parse(&description(compiler, &options, run).ok()?);
     platform.is_static |= STATIC.iter().any(|option| invocation.has_link_argument(option));
     platform.obstacle(&own())
@@ -60,12 +61,12 @@ fn description(compiler: &OsStr, options: &[&str], run: &Path) -> io::Result<Str
         return Err(io::Error::other("the compiler does not describe its platform"));
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // Without the file the compiler is asked again.
+    // If the cache file cannot be written, the next process queries the compiler again.
     let _ = files::replace(&file, text.as_bytes());
     Ok(text)
 }
 
-/// Bytes of a description, at most.
+/// Maximum size of a platform description in bytes.
 const LONGEST: u64 = 1 << 20;
 
 impl Platform {
@@ -102,7 +103,7 @@ impl Platform {
     }
 }
 
-/// Options of the linker's driver that make programs static.
+/// Linker driver options that make programs static.
 const STATIC: [&str; 2] = ["-static", "-static-pie"];
 
 #[cfg(test)]

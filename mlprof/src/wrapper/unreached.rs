@@ -1,4 +1,4 @@
-//! Source files that the compiler read and that were not searched for functions.
+//! Finds source files that the compiler read and that were not searched for functions.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use mlprof_events::files;
 
 use mlprof_instrument::{LeftOut, Unread};
 
-/// Returns the source files with functions that rustc's dependency file names and that are not
-/// among `read`: macros of other crates declare their modules. Files of an `include!` in `unseen`
-/// are known.
+/// Returns the source files with functions that are in rustc's dependency file but not among
+/// `read`. Macros of other crates can declare such modules. Files of an `include!` in `unseen` are
+/// already known and left out.
 pub fn unreached(
     dep_info: &str,
     directory: &Path,
@@ -21,7 +21,7 @@ pub fn unreached(
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         unseen.iter().any(|one| one.path.starts_with("include!") && one.path.contains(&*name))
     };
-    // Each file has a line of its own in it, as a target without dependencies.
+    // The dependency file lists each source file on its own line, as a target without dependencies.
     let files = dep_info.lines().filter_map(|line| line.strip_suffix(':'));
     let mut files: Vec<PathBuf> = files
         .map(|file| canonical(&directory.join(file.replace("\\ ", " "))))
@@ -39,7 +39,8 @@ fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// A file may also be read as text.
+/// Returns `true` if the file contains Rust functions. A dependency may also be a file that is only
+/// read as text.
 fn has_functions(file: &Path) -> bool {
     files::read_text(file, super::LONGEST_SOURCE)
         .is_ok_and(|text| text.contains("fn ") && mlprof_instrument::is_rust(&text))

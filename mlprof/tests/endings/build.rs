@@ -1,4 +1,4 @@
-//! Takes its time where a test says so, and tells who it is.
+//! Takes a long time if a test requests it, and writes its process id to a file.
 
 fn main() {
     println!("cargo::rerun-if-env-changed=ENDINGS_SLOW_BUILD");

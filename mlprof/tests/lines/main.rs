@@ -1,4 +1,5 @@
-//! Programs whose lines are marked, compiled and run: every line has as many hits as its comment says.
+//! Instruments programs for line profiling, compiles and runs them. Every line must have the number
+//! of hits given in its comment.
 #![cfg(target_os = "linux")]
 
 mod program;
@@ -59,7 +60,8 @@ fn futures() {
     check("futures", "2021");
 }
 
-/// The numbers of `python.py` are line_profiler's, which that file compares when it is run.
+/// The hits in `python.py` are those of Python's line_profiler. That file checks them when it is
+/// run.
 #[test]
 fn the_same_hits_as_in_python() {
     check("python", "2021");

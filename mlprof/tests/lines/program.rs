@@ -1,4 +1,4 @@
-//! Marks, compiles and runs a program in this process.
+//! Instruments, compiles and runs a program in this process.
 
 use std::ffi::{CString, c_void};
 use std::path::Path;
@@ -10,7 +10,7 @@ use mlprof_instrument::edit::Edits;
 use mlprof_instrument::lines::{LineFunction, TEMPLATE, splice_lines};
 use syn::visit::{self, Visit};
 
-/// What the runtime library is in a real program.
+/// Replacement for the runtime library, which forwards the calls to this process.
 const STUB: &str = r"
 mod __mlprof_stub {
     use std::sync::atomic::{AtomicPtr, Ordering};
@@ -45,7 +45,7 @@ mod __mlprof_stub {
 }
 ";
 
-/// The hits that comments at the ends of lines give: `//= 3`.
+/// Returns the hits given by comments at the ends of lines, such as `//= 3`.
 pub fn hits_written(source: &str) -> Vec<(u32, u64)> {
     let written = source.lines().zip(1..).filter_map(|(line, number)| {
         let (_, hits) = line.split_once("//=")?;
@@ -54,7 +54,7 @@ pub fn hits_written(source: &str) -> Vec<(u32, u64)> {
     written.collect()
 }
 
-/// Marks all functions of `source` but `run`.
+/// Instruments all functions of `source` except `run`.
 fn marked(source: &str, file: &Path) -> String {
     let parsed = syn::parse_file(source).expect("a program");
     let mut edits = Edits::default();
@@ -100,7 +100,7 @@ impl<'ast> Visit<'ast> for Marker<'_> {
     }
 }
 
-/// Runs `run` of the program and reports what its lines did.
+/// Runs the function `run` of the program and reports its lines.
 pub fn run(source: &str, edition: &str) -> LinesReport {
     run_with(source, edition, &LineProfiler::new())
 }
@@ -136,14 +136,14 @@ pub fn run_with(source: &str, edition: &str, profiler: &LineProfiler) -> LinesRe
 
 fn call(library: &Path) {
     let path = CString::new(library.display().to_string()).expect("a path");
-    // SAFETY: the library is a program of these tests, whose initialisation does nothing. It stays
-    // loaded: threads and tallies may refer to it.
+    // SAFETY: `path` is a NUL-terminated string. The library is a test program without
+    // initialisation code. It is never unloaded, because threads and counters may refer to it.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     assert!(!handle.is_null(), "cannot load {}", library.display());
-    // SAFETY: the library is loaded.
+    // SAFETY: `handle` refers to a loaded library, and the symbol name is NUL-terminated.
     let found = unsafe { libc::dlsym(handle, c"run_with".as_ptr()) };
     assert!(!found.is_null(), "no run_with");
-    // SAFETY: the stub defines it so.
+    // SAFETY: the stub defines `run_with` with this signature, and the pointer is not null.
     let run =
         unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(*const [*const (); 6])>(found) };
     let table = Box::leak(Box::new([

@@ -1,4 +1,4 @@
-//! What `mlprof ps` lists, and how what it lists is named.
+//! Tests the list of `mlprof ps`, and the names in it.
 
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::program::{Rank, UNSHARE};
 
 const MLPROF: &str = env!("CARGO_BIN_EXE_mlprof");
 
-/// A test that waits for longer fails.
+/// Timeout of a test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn folder() -> TempDir {
@@ -26,7 +26,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The processes that a list has, of those that this test has started.
+/// Returns the listed processes that this test has started.
 fn listed(output: &Output) -> Vec<Value> {
     let all: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a list");
     let own = std::env::current_exe().expect("this program");
@@ -35,7 +35,8 @@ fn listed(output: &Output) -> Vec<Value> {
 }
 
 fn send(process: u32, signal: libc::c_int) {
-    // SAFETY: the child has not been waited for, so the number is its own.
+    // SAFETY: `kill` takes two integers and no pointers. The child has not been reaped, so its
+    // process id is not reused.
     assert_eq!(unsafe { libc::kill(libc::pid_t::try_from(process).expect("a number"), signal) }, 0);
 }
 
@@ -46,7 +47,7 @@ pub fn one_that_is_stopped() {
     send(stopped.process(), libc::SIGSTOP);
     let output = run(&runtime, &["ps", "--json"]);
     let table = run(&runtime, &["ps"]);
-    // Its queue of connections gets full, and `mlprof ps` does not wait there either.
+    // The backlog of the stopped process is full, and `mlprof ps` must not wait for it either.
     let names: Vec<u64> = listed(&output).iter().filter_map(|it| it["process"].as_u64()).collect();
     let silent = listed(&output).into_iter().find(|it| it["process"] == stopped.process());
     send(stopped.process(), libc::SIGCONT);
@@ -76,7 +77,7 @@ pub fn what_waits_is_cancelled() {
         text(&output.stderr)
     };
     assert_eq!(cancel(), format!("mlprof: nothing is recorded in process {process}\n"));
-    // No step comes.
+    // No step begins, so the recording waits.
     let waits = Command::new(MLPROF)
         .args(["record", &process, "--only", "-o"])
         .arg(traces.path())
@@ -101,7 +102,7 @@ pub fn what_waits_is_cancelled() {
     assert!(text(&waits.stderr).contains("the user has cancelled it"), "{waits:?}");
 }
 
-/// Two containers that share the folder of sockets. In each the training is process 1.
+/// Two containers share the socket folder. In each of them, the training is process 1.
 pub fn processes_of_containers() {
     let tried = Command::new("unshare").args(UNSHARE).arg("true").output();
     match tried {
@@ -110,7 +111,7 @@ pub fn processes_of_containers() {
     }
     let runtime = folder();
     let all = [(); 2].map(|()| Rank::start_in_container(runtime.path()));
-    // From outside each has a number of its own.
+    // Outside the containers, each process has its own process id.
     let outside = listed(&run(&runtime, &["ps", "--json"]));
     let names: Vec<String> =
         outside.iter().map(|it| it["name"].as_str().expect("a name").to_owned()).collect();
@@ -121,7 +122,7 @@ pub fn processes_of_containers() {
         let dump = run(&runtime, &["dump", name]);
         assert!(dump.status.success(), "{dump:?}");
     }
-    // From a third container neither has a number.
+    // In a third container, neither process has a process id.
     let inside = |arguments: &[&str]| {
         let mut command = Command::new("unshare");
         command.args(UNSHARE).arg(MLPROF).args(arguments);
@@ -131,7 +132,7 @@ pub fn processes_of_containers() {
     let names: Vec<&str> = third.iter().map(|it| it["name"].as_str().expect("a name")).collect();
     assert!(names.len() == 2 && names.iter().all(|name| name.starts_with("1@")), "{third:?}");
     assert!(inside(&["dump", names[0]]).status.success());
-    // `mlprof` itself is process 1 there, and does not listen.
+    // There, `mlprof` itself is process 1, and it does not listen.
     let error = text(&inside(&["dump", "1"]).stderr);
     assert!(error.contains("several containers have a process 1: name one of them"), "{error}");
     assert!(names.iter().all(|name| error.contains(name)), "{error}");

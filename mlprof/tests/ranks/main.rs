@@ -1,5 +1,5 @@
-//! `mlprof record` and `mlprof ps` of trainings in several processes: without arguments this
-//! program starts itself as each of them, and the command.
+//! Tests `mlprof record` and `mlprof ps` with trainings in several processes. The test program
+//! starts itself as each of the training processes.
 
 #[cfg(unix)]
 mod listed;
@@ -15,7 +15,7 @@ fn main() {
 
 #[cfg(unix)]
 fn main() {
-    // Linked, and so registered.
+    // The crate must be linked so that it registers itself.
     use mlprof_live as _;
     if std::env::var_os(program::PLAYS).is_some() {
         return program::play();

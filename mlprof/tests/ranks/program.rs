@@ -1,4 +1,4 @@
-//! The program that trains, as one of several: its steps end when it is told to.
+//! Training process, one of several. Commands on standard input control its steps.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use mlprof_core::{ProfilerExt, RunContext, Session, Stage, profile};
 
-/// Set where this program is one that trains.
+/// Environment variable that makes this program run as a training process.
 pub const PLAYS: &str = "MLPROF_TEST_PLAYS";
 
-/// So many steps come between the request and the first one that is recorded, at most: those of a second.
+/// Maximum number of steps, those of one second, between the request and the first recorded step.
 pub const ENOUGH: u64 = 120;
 
-/// What launchers set.
+/// Environment variables that launchers set.
 const LAUNCHERS: [&str; 9] = [
     "RANK",
     "LOCAL_RANK",
@@ -26,10 +26,10 @@ const LAUNCHERS: [&str; 9] = [
     "SLURM_JOB_ID",
 ];
 
-/// What makes a PID namespace.
+/// Options of `unshare` that create a PID namespace.
 pub const UNSHARE: [&str; 3] = ["--pid", "--fork", "--mount-proc"];
 
-/// Does as many steps as each line of standard input says, and answers.
+/// Runs as many steps as each line of standard input requests, and then prints `done`.
 pub fn play() {
     let session =
         Session::begin("none", Stage::Fit, &RunContext::from_environment()).expect("a profiler");
@@ -39,7 +39,7 @@ pub fn play() {
         for _ in 0..steps {
             {
                 let _scope = profile!("training_step");
-                // No more than a hundred a second.
+                // At most one hundred steps run per second.
                 std::thread::sleep(Duration::from_millis(10));
             }
             session.profiler().step();
@@ -49,7 +49,7 @@ pub fn play() {
     }
 }
 
-/// One of the processes.
+/// A training process.
 pub struct Rank {
     child: Child,
     input: Option<ChildStdin>,
@@ -62,7 +62,7 @@ impl Rank {
         Self::start_by(command, runtime, (rank, world_size), more)
     }
 
-    /// The same as the first process of a PID namespace, as in a container.
+    /// Starts the process as the first one of a PID namespace, as in a container.
     pub fn start_in_container(runtime: &Path) -> Self {
         let mut command = Command::new("unshare");
         command.args(UNSHARE).arg(std::env::current_exe().expect("this program"));
@@ -100,7 +100,7 @@ impl Rank {
         self.child.id()
     }
 
-    /// Has it do so many steps, without waiting for them.
+    /// Requests a number of steps without waiting for them.
     pub fn tell(&mut self, steps: u64) {
         let input = self.input.as_mut().expect("it goes on");
         writeln!(input, "{steps}").expect("it reads");

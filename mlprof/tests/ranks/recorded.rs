@@ -1,4 +1,4 @@
-//! What is recorded of several processes, and what is said.
+//! Tests the recordings of several processes, and the messages about them.
 
 use std::fs;
 use std::io::BufReader;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::program::{ENOUGH, Rank};
 
-/// A test that waits for longer fails.
+/// Timeout of a test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const PORT: (&str, &str) = ("MASTER_PORT", "29500");
@@ -27,7 +27,7 @@ struct Place {
     traces: TempDir,
 }
 
-/// What the command has printed.
+/// Output of the command.
 struct Said {
     is_success: bool,
     paths: Vec<PathBuf>,
@@ -61,7 +61,7 @@ impl Place {
         }
     }
 
-    /// Starts the command, and waits until all of these know of it.
+    /// Starts the command, and waits until all of these processes have received the request.
     fn record(&self, of: &Rank, arguments: &[&str], ranks: &[&Rank]) -> Child {
         let command = Command::new(env!("CARGO_BIN_EXE_mlprof"))
             .args(["record", &of.process().to_string(), "-o"])
@@ -91,7 +91,7 @@ fn said(command: Child) -> Said {
     }
 }
 
-/// The rank that a trace says, and its steps.
+/// Returns the rank and the step names of a trace.
 fn read(path: &Path) -> (u64, Vec<String>) {
     let file = fs::File::open(path).expect("a trace");
     let trace: Value = serde_json::from_reader(GzDecoder::new(file)).expect("JSON");
@@ -100,7 +100,8 @@ fn read(path: &Path) -> (u64, Vec<String>) {
         name.starts_with("ProfilerStep#").then(|| name.to_owned())
     });
     let mut steps: Vec<_> = names.collect();
-    // Steps are drawn once for the host, and once for each device. "#98" comes before "#100".
+    // Each step appears once for the host and once per device. Sorting by length puts "#98" before
+    // "#100".
     steps.sort_by_key(|step| (step.len(), step.clone()));
     steps.dedup();
     (trace["distributedInfo"]["rank"].as_u64().expect("a rank"), steps)
@@ -114,7 +115,7 @@ pub fn all_at_the_same_steps() {
     let place = Place::new();
     let (mut first, mut second) = (place.rank(0, 3, &[PORT]), place.rank(1, 3, &[PORT]));
     let _stranger = place.rank(2, 3, &[("MASTER_PORT", "29501")]);
-    // One of them is further.
+    // One rank is ahead of the other.
     first.steps(5);
     second.steps(9);
     let command = place.record(&second, &["--steps", "3"], &[&first, &second]);
@@ -151,7 +152,8 @@ pub fn a_parent_is_enough() {
 pub fn a_time_begins_for_all() {
     let place = Place::new();
     let (mut first, mut second) = (place.rank(0, 2, &[PORT]), place.rank(1, 2, &[PORT]));
-    // A step that another program of the machine delays for longer than this is not whole.
+    // The recording is long, because another program on the machine may delay a step, and only
+    // complete steps count.
     let command = place.record(&first, &["--seconds", "3"], &[&first, &second]);
     first.tell(6 * ENOUGH);
     second.tell(6 * ENOUGH);
@@ -190,7 +192,7 @@ pub fn who_goes_away_is_said() {
     let expected = format!("rank 1 (process {}) is not recorded: ", second.process());
     assert!(one.errors.contains(&expected), "{}", one.errors);
     first.await_done();
-    // And if all of them go away, it fails.
+    // The command fails if all ranks end.
     let second = place.rank(1, 2, &[PORT]);
     let command = place.record(&first, &["--steps", "2"], &[&first, &second]);
     first.kill();

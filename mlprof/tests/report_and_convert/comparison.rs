@@ -1,4 +1,4 @@
-//! `mlprof report FILE… --against FILE…`.
+//! Tests `mlprof report FILE… --against FILE…`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use mlprof_core::report::simple::{DurationStatistics, MedianLimits};
 
 use crate::runs::{Folder, advanced, mlprof, printed, refused, simple, tensor, text};
 
-/// A run whose forward pass took so many milliseconds each time, and its calls were so many.
+/// Returns the report of a run with `calls` forward passes, each of which took `milliseconds`.
 fn forward(milliseconds: f64, calls: u64) -> Report {
     let Report::Simple(mut report) = simple() else { panic!("a Simple report") };
     let seconds = milliseconds * 1e-3;
@@ -24,7 +24,7 @@ fn forward(milliseconds: f64, calls: u64) -> Report {
         max_seconds: seconds,
     });
     report.header.wall_seconds = 1.0;
-    // What its own clock says differs from run to run.
+    // The other rows were timed by the real clock, so they vary between runs.
     report.actions.retain(|row| row.action == "forward");
     Report::Simple(report)
 }
@@ -76,11 +76,12 @@ fn the_exit_status_says_whether_something_got_worse() {
     assert_eq!(ends(&slower, "19%"), (Some(0), String::new()), "20 % more, but not surely 19 %");
     assert_eq!(ends(&slower, "25%"), (Some(0), String::new()));
     assert_eq!(ends(&before, "0%"), (Some(0), String::new()));
-    // A pass that says nothing would be a lie.
+    // The command must fail if nothing can be judged, because exit code 0 would mean that nothing
+    // got worse.
     let few = folder.report("few.json", &forward(1.2, 5));
     let (status, said) = ends(&few, "5%");
     assert!(status == Some(2) && said.contains("nothing can be judged"), "{status:?} {said}");
-    // Without a threshold the comparison is all that is asked for.
+    // Without a threshold, the command only prints the comparison.
     assert!(mlprof(&["report", text(&slower), "--against", text(&before)]).status.success());
 }
 
@@ -116,7 +117,8 @@ fn it_is_json_and_a_page_too() {
     let actions = tables.iter().find(|table| table["subject"] == "actions").expect("actions");
     let row = &actions["rows"][0];
     assert_eq!((&row["name"], &row["verdict"]), (&"forward".into(), &"worse".into()));
-    // Calls of a run without steps may depend on each other: 1 % by their order alone is more.
+    // Calls of a run without steps may depend on each other, so the limits are wider than the
+    // call-to-call variation of 1 %.
     let low = row["before"]["limits"]["low"].as_f64().expect("a number");
     assert!(low > 0.00090 && low < 0.00098, "of one run within 2 % at the best: {low}");
     let page = folder.path().join("page.html");
@@ -128,7 +130,7 @@ fn it_is_json_and_a_page_too() {
     assert!(refused(&over).contains("before.json is one of the reports"));
 }
 
-/// Also of reports as they really are, of each kind.
+/// Compares recorded reports of each kind with themselves.
 #[test]
 fn each_kind_is_compared_with_its_own() {
     let folder = Folder::new();

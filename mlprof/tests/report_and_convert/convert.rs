@@ -1,4 +1,4 @@
-//! `mlprof convert` of reports.
+//! Tests `mlprof convert` with reports.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn advanced_report() -> AdvancedReport {
     }
 }
 
-/// `convert FILE --to FORMAT`; says what was written.
+/// Runs `convert FILE --to FORMAT` and returns the messages about the written files.
 fn convert(file: &str, format: &str, more: &[&str]) -> String {
     let output = mlprof(&[&["convert", file, "--to", format], more].concat());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -25,7 +25,7 @@ fn convert(file: &str, format: &str, more: &[&str]) -> String {
     error
 }
 
-/// The self time of every node, in nanoseconds, by its path of names.
+/// Adds up the self time of every node in nanoseconds, by its path of names.
 fn self_times(nodes: &[CallTreeNode], around: &str, sums: &mut HashMap<String, f64>) {
     for node in nodes {
         let path = format!("{around};{}", node.function.name);
@@ -76,7 +76,7 @@ fn folded_stacks_are_the_self_times_of_call_trees() {
     let mut lines: Vec<_> = folded.lines().collect();
     for line in &lines {
         let (stack, microseconds) = line.rsplit_once(' ').expect("a value");
-        // Functions have their place: `forward (path/runs.rs:12)`.
+        // Frames of functions include their location: `forward (path/runs.rs:12)`.
         let frames = stack.split(';').map(|frame| frame.split(" (").next().expect("a name"));
         let path: String = frames.map(|name| format!(";{name}")).collect();
         let nanoseconds = expected.remove(&path).unwrap_or_else(|| panic!("{path} in {folded}"));

@@ -1,8 +1,8 @@
-//! Files that are not what they should be.
+//! Invalid input files.
 
 use crate::runs::{Folder, counted, printed, refused, simple, text};
 
-/// Both commands read files in the same way.
+/// Returns the error messages of both commands, which read files in the same way.
 fn both(file: &str) -> [String; 2] {
     [refused(&["report", file]), refused(&["convert", file, "--to", "json"])]
 }
@@ -71,7 +71,7 @@ fn what_is_compressed_is_read_whatever_it_is_called() {
     }
 }
 
-/// As bombs do: little that becomes much.
+/// A decompression bomb expands from a small file to a very large text.
 #[test]
 fn a_small_file_does_not_unpack_to_all_memory() {
     let folder = Folder::new();
@@ -108,7 +108,7 @@ fn wrong_arguments_are_told_with_what_is_right() {
     }
 }
 
-/// What cannot be said changes no status, and is no panic.
+/// If standard error cannot be written, the exit code stays the same and nothing panics.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_standard_error_changes_nothing() {
@@ -128,7 +128,7 @@ fn a_full_standard_error_changes_nothing() {
     let convert = ["convert", text(&file), "--to", "json"];
     assert_eq!(status(&convert, std::process::Stdio::null()), Some(0));
     assert_eq!(status(&convert, full().into()), Some(2));
-    // Under the name that cargo calls it by in place of a compiler.
+    // The program runs under the name with which cargo calls it as a compiler wrapper.
     let mut compiler = crate::runs::command(&["/nowhere/rustc", "src/lib.rs", "--crate-name", "x"]);
     std::os::unix::process::CommandExt::arg0(&mut compiler, "mlprof-rustc-wrapper");
     compiler.env(mlprof::run::plan::PLAN_VARIABLE, missing).stderr(full());

@@ -1,4 +1,4 @@
-//! `mlprof report --findings` and `--explain-rules`.
+//! Tests `mlprof report --findings` and `--explain-rules`.
 
 use mlprof_core::Report;
 use mlprof_core::report::findings::Rules;
@@ -8,7 +8,7 @@ use crate::runs::{Folder, printed, refused, simple, text};
 
 const NEXT: &str = "[_TrainingEpochLoop].train_dataloader_next";
 
-/// Ten seconds, of which training waited for data so many.
+/// Returns the report of a ten-second run in which training waited `seconds` for data.
 fn waited(seconds: f64) -> Report {
     let Report::Simple(mut report) = simple() else { panic!("a Simple report") };
     report.header.wall_seconds = 10.0;
@@ -115,7 +115,7 @@ fn several_ranks_are_looked_at_side_by_side() {
     assert!(!tables.contains("All ranks"), "{tables}");
 }
 
-/// A report that has its findings with it prints them below its tables, as the profiler did.
+/// A report that contains findings prints them below its tables, as the profiler did.
 #[test]
 fn what_was_told_is_printed_again() {
     let folder = Folder::new();

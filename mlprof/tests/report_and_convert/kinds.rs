@@ -1,4 +1,4 @@
-//! Reports of samples, memory and lines: given values, whose text and stacks are known.
+//! Reports of samples, memory and lines with fixed values, whose text and stacks are known.
 
 use mlprof_core::Report;
 use mlprof_core::hook::TensorRole;
@@ -83,7 +83,7 @@ pub fn memory_report() -> MemoryReport {
     }
 }
 
-/// A layer that made a NaN, and one that is dead.
+/// Returns a report with a layer that produced a NaN, and a layer whose outputs are zero.
 pub fn numerics() -> NumericsReport {
     let numbers = TensorStatistics {
         count: 64,
@@ -236,7 +236,7 @@ fn samples_are_stacks_of_the_time_they_stand_for() {
                     training_step;sgemm 1000000\n";
     assert_eq!(waiting, expected);
 
-    // Beside the exact calls of an Advanced profiler.
+    // Samples may accompany the exact calls of an Advanced report.
     let Report::Advanced(mut report) = advanced() else { panic!("an Advanced report") };
     let without = folder.report("without.json", &Report::Advanced(report.clone()));
     let error = refused(&["convert", text(&without), "--to", "folded", "--samples"]);
@@ -272,7 +272,7 @@ fn memory_is_stacks_of_bytes() {
     assert!(error.contains("there is nothing in it"), "{error}");
 }
 
-/// A number of a line says nothing of how many lines there are.
+/// A line number is no indication of the number of lines.
 #[test]
 fn lines_far_apart_are_few_lines_of_a_table() {
     let folder = Folder::new();
@@ -292,13 +292,14 @@ fn lines_far_apart_are_few_lines_of_a_table() {
                 .filter(|row| row.split_whitespace().next() == Some(&number))
                 .count()
         };
-        // In the table of times and in that of memory.
+        // The rows appear once in the table of times and once in the table of memory.
         assert_eq!((rows(2), rows(502), rows(503), rows(far)), (2, 2, 0, 2));
-        // The first line and 500 after the second are listed, and both that have numbers.
+        // The table lists the first line, the 500 lines after the second one, and both lines that
+        // have numbers.
         let blank = number::grouped(u64::from(far) - 503);
         let said = format!("{blank} lines without numbers are not listed.");
         assert_eq!(printed_text.matches(&said).count(), 2, "{said}");
-        // With a text that ends before.
+        // The source text ends before the last line with numbers.
         report.functions[0].source = lines().functions[0].source.clone();
         let file = folder.report("far.json", &Report::Lines(report));
         let printed_text = printed(&["report", text(&file)]);

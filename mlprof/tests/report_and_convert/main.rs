@@ -1,4 +1,4 @@
-//! `mlprof report` and `mlprof convert` over results that real profilers wrote.
+//! Tests `mlprof report` and `mlprof convert` with results from real profilers.
 
 mod comparison;
 mod convert;

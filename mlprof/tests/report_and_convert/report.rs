@@ -1,4 +1,4 @@
-//! `mlprof report`.
+//! Tests `mlprof report`.
 
 use std::process::Stdio;
 
@@ -37,7 +37,7 @@ fn reports_are_printed_as_their_profilers_did() {
         let file = folder.report("report.json", report);
         assert_eq!(&printed(&["report", text(&file)]), expected);
     }
-    // As the examples write several.
+    // The examples write several reports as a list like this.
     let list = serde_json::to_string(&reports).expect("JSON");
     let file = folder.file("list.json", list);
     assert_eq!(printed(&["report", text(&file)]), expected.join("\n"));
@@ -91,7 +91,7 @@ fn functions_are_sorted_and_chosen() {
     let reduced = r"List reduced from 3 to 1 due to restriction <'runs\.rs:\d+\(relu\)'>";
     assert!(relu.contains(reduced) && !relu.contains("(forward)"), "{relu}");
     let error = refused(&["report", text(&file), "--action", "^nothing"]);
-    // Those that took longest come first, which a busy machine decides.
+    // Actions are listed by duration, and their order varies on a busy machine.
     let (_, known) = error.split_once("no action matches \"^nothing\": there are ").expect("known");
     let mut known: Vec<_> = known.trim().split(", ").collect();
     known.sort_unstable();
@@ -218,7 +218,7 @@ fn reports_of_several_files_make_one_page() {
     for part in ["id=r0><h2>Simple", "id=r1><h2>Advanced", "id=r2><h2>Tensor"] {
         assert!(html.contains(part), "{part}");
     }
-    // Printed, they come one after the other.
+    // Printed reports follow each other.
     let tables = printed(&["report", text(&one), text(&two)]);
     let alone = [printed(&["report", text(&one)]), printed(&["report", text(&two)])];
     assert_eq!(tables, alone.join("\n"));

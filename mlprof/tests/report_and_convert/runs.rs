@@ -1,4 +1,4 @@
-//! What is recorded, and the command that reads it.
+//! Recorded runs, and helpers to call the command that reads them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -14,7 +14,7 @@ use mlprof_core::{
     SimpleProfiler, Stage, TensorProfiler,
 };
 
-/// A folder for one test, gone at its end.
+/// Temporary folder for one test.
 pub struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -38,7 +38,7 @@ impl Folder {
         self.file(name, report.to_json().expect("a report is JSON"))
     }
 
-    /// What is in it.
+    /// Returns the sorted names of the files in the folder.
     pub fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.path()).expect("a folder");
         let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
@@ -48,7 +48,7 @@ impl Folder {
     }
 }
 
-/// `mlprof`, with these arguments.
+/// Returns an `mlprof` command with these arguments.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mlprof"));
     command.args(arguments).stdin(Stdio::null());
@@ -62,7 +62,7 @@ pub fn mlprof(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the command was built")
 }
 
-/// What it prints when all is well.
+/// Runs `mlprof`, which must succeed, and returns its standard output.
 pub fn printed(arguments: &[&str]) -> String {
     let output = mlprof(arguments);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -70,7 +70,7 @@ pub fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What it says when it is not.
+/// Runs `mlprof`, which must fail, and returns its error message.
 pub fn refused(arguments: &[&str]) -> String {
     let output = mlprof(arguments);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -90,7 +90,7 @@ pub fn spin(microseconds: u64) {
     }
 }
 
-/// A training run under a Simple profiler.
+/// Runs a training under a Simple profiler and returns the report.
 pub fn train(profiler: &dyn Profiler) -> Report {
     profiler.setup(Stage::Fit, &RunContext::default());
     for batch in 0..5 {
@@ -136,9 +136,10 @@ fn relu() {
     spin(50);
 }
 
-/// Actions with functions inside, on two threads.
+/// Records actions with nested functions on two threads.
 pub fn advanced() -> Report {
-    // Functions are seen by whatever profiler is active, whichever test called them.
+    // Function hooks report to any active profiler, so tests that record functions must not
+    // overlap.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let profiler = Arc::new(AdvancedProfiler::new());
@@ -171,7 +172,7 @@ fn op(profiler: &TensorProfiler, name: &str, sizes: &[i64], inside: impl FnOnce(
     profiler.stop(op.action).expect("it was started");
 }
 
-/// Two steps with ops, one of them with a kernel on a device.
+/// Runs two steps with ops, one of which has a kernel on a device.
 fn steps(profiler: &TensorProfiler) {
     for step in 0..2 {
         {
@@ -207,21 +208,21 @@ fn launch(profiler: &TensorProfiler) {
     }));
 }
 
-/// What a Tensor profiler left.
+/// Results of a Tensor profiler.
 pub struct Recorded {
     pub report: Report,
-    /// The trace, compressed.
+    /// Path of the compressed trace.
     pub trace: PathBuf,
-    /// The folded stacks of the same cycle, as the profiler's own exporter writes them.
+    /// Folded stacks of the same cycle, written by the profiler's own exporter.
     pub folded: String,
 }
 
-/// Records with the Tensor profiler, into a folder.
+/// Records a run with the Tensor profiler into a folder.
 pub fn tensor(folder: &Folder) -> Recorded {
     tensor_by(folder, |profiler| profiler)
 }
 
-/// The same with further settings.
+/// Records a run with the Tensor profiler and additional settings.
 pub fn tensor_by(folder: &Folder, set: impl FnOnce(TensorProfiler) -> TensorProfiler) -> Recorded {
     let trace = folder.path().join("run.pt.trace.json.gz");
     let (path, place) = (trace.clone(), Arc::new(Mutex::new(String::new())));

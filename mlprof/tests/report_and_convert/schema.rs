@@ -1,8 +1,8 @@
-//! Reports of every version of the JSON layout are read; one file is kept of each, in `schema/`, with a
-//! report of every kind.
+//! Tests that reports of every JSON schema version can be read. The folder `schema/` contains one
+//! file per version, with a report of every kind.
 //!
-//! A new version gets its file by `UPDATE_GOLDEN=1`. What is there stays as it is: new fields do not
-//! raise the version, and those of old files must be enough.
+//! `UPDATE_GOLDEN=1` creates the file of a new version. Existing files never change. New fields do
+//! not raise the version, so old files must remain readable without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -44,7 +44,8 @@ fn reports_of_every_version_are_read() {
     }
 }
 
-/// What takes a program that reads our reports by surprise needs a new version.
+/// A removed field or a changed type breaks programs that read reports, so it requires a new
+/// version.
 #[test]
 #[cfg(target_os = "linux")]
 fn no_field_goes_or_changes_its_type_without_a_new_version() {
@@ -81,14 +82,14 @@ fn kept(version: u32) -> Vec<Value> {
     serde_json::from_str(&json).expect("a list of reports")
 }
 
-/// A kind's fields are its own: `actions` are something else in each.
+/// Groups the reports by kind, because fields such as `actions` have another meaning in each kind.
 #[cfg(target_os = "linux")]
 fn by_kind(reports: Vec<Value>) -> Value {
     let kind = |report: &Value| report["profiler"].as_str().expect("its kind").to_owned();
     reports.into_iter().map(|report| (kind(&report), report)).collect()
 }
 
-/// What is in `old` and not in `new`, or is of another type there.
+/// Returns the fields of `old` that are missing in `new` or have another type there.
 fn changes(old: &Value, new: &Value) -> Vec<String> {
     let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
     fields(old, "", &mut before);
@@ -96,7 +97,7 @@ fn changes(old: &Value, new: &Value) -> Vec<String> {
     let change = |(path, types): (&String, &BTreeSet<&'static str>)| {
         let Some(now) = after.get(path) else { return Some(format!("{path}: is gone")) };
         let list = |types: &BTreeSet<&str>| types.iter().copied().collect::<Vec<_>>().join(", ");
-        // What may be absent says nothing.
+        // A field that is sometimes null or absent has no fixed type to compare.
         let is_open = types.is_empty() || now.is_empty();
         let is_same = is_open || !types.is_disjoint(now);
         (!is_same).then(|| format!("{path}: {} became {}", list(types), list(now)))
@@ -104,7 +105,7 @@ fn changes(old: &Value, new: &Value) -> Vec<String> {
     before.iter().filter_map(change).collect()
 }
 
-/// The types of all fields by their paths; of those that are null, none.
+/// Collects the types of all fields by their paths. A null value adds no type.
 fn fields(value: &Value, path: &str, found: &mut BTreeMap<String, BTreeSet<&'static str>>) {
     let kind = match value {
         Value::Null => None,
@@ -126,7 +127,7 @@ fn fields(value: &Value, path: &str, found: &mut BTreeMap<String, BTreeSet<&'sta
     }
 }
 
-/// A report of each kind, with something in every field that the kind has.
+/// Returns a report of each kind with a value in every field.
 fn every_kind() -> Vec<Value> {
     let folder = Folder::new();
     let reports = [
@@ -167,7 +168,7 @@ fn samples() -> mlprof_core::report::samples::Samples {
     samples
 }
 
-/// What these runs do not have, and others do.
+/// Fills the fields that these runs leave empty and other runs do not.
 fn fill(report: &mut Report) {
     let header = report.header_mut();
     header.stage = Some(Stage::Fit);

@@ -1,4 +1,4 @@
-//! `mlprof convert` of traces.
+//! Tests `mlprof convert` with traces.
 
 use std::io::Read;
 
@@ -103,7 +103,7 @@ fn slices_that_outlive_what_is_around_them_are_counted_once_and_said() {
             r#"{{"ph":"X","cat":"cpu_op","name":"{name}","pid":"Spans","tid":1,"ts":{ts},"dur":{dur}}}"#
         )
     };
-    // In no order; the ends of the inner ones are those of what is around them, or later.
+    // The slices are not sorted. The inner slices end together with the outer ones, or later.
     let slices = [
         slice("late", "105", "10"),
         slice("inner", "100.5", "9.5"),
@@ -121,7 +121,7 @@ fn slices_that_outlive_what_is_around_them_are_counted_once_and_said() {
     assert_eq!(folded, "after 2\nouter 1\nouter;inner 10\n");
     let said = String::from_utf8(output.stderr).expect("text");
     assert!(said.starts_with("note: 1 slices cross others of their track"), "{said}");
-    // On a time line nothing is left out, or cut.
+    // A timeline contains all slices, and none is truncated.
     printed(&["convert", text(&file), "--to", "speedscope"]);
     let json = std::fs::read_to_string(folder.path().join("other.speedscope.json"));
     let json: Value = serde_json::from_str(&json.expect("a file")).expect("JSON");
@@ -132,7 +132,7 @@ fn slices_that_outlive_what_is_around_them_are_counted_once_and_said() {
     assert_eq!((&times[0]["at"], &times[1]["at"]), (&5_000.into(), &15_000.into()));
 }
 
-/// What was written before somebody pulled the plug.
+/// A trace may be truncated because the process was interrupted.
 #[test]
 fn what_there_is_of_a_trace_is_converted() {
     let folder = Folder::new();
@@ -149,7 +149,7 @@ fn what_there_is_of_a_trace_is_converted() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("training_step"), "{output:?}");
 }
 
-/// Of Chrome there are traces that are nothing but their events.
+/// Some traces in Chrome's format are only a list of events.
 #[test]
 fn a_list_of_events_is_a_trace() {
     let folder = Folder::new();
@@ -174,7 +174,8 @@ fn a_trace_is_no_report_and_has_no_functions() {
     assert!(error.contains("`mlprof convert --to`"), "{error}");
 }
 
-/// Text that grows with the square of the depth has an end, which is said; nothing is lost.
+/// The text of nested stacks grows with the square of the depth, so stacks are truncated with a
+/// note. Their time is kept.
 #[test]
 fn the_deepest_nesting_is_cut_and_its_time_kept() {
     let folder = Folder::new();
@@ -201,7 +202,7 @@ fn the_deepest_nesting_is_cut_and_its_time_kept() {
         assert_eq!(values.iter().map(|(_, value)| value).sum::<u64>(), 2 * depth);
         let is_cut = |(stack, _): &&(&str, u64)| stack.ends_with(flame::CUT);
         assert_eq!(values.iter().filter(is_cut).count(), 1);
-        // Of what happened when nothing is cut.
+        // A timeline is not truncated.
         printed(&["convert", text(&file), "--to", "speedscope"]);
         let json = std::fs::read_to_string(folder.path().join("deep.speedscope.json"));
         let json: Value = serde_json::from_str(&json.expect("a file")).expect("JSON");

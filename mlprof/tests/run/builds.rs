@@ -1,10 +1,10 @@
-//! The program of `tests/builds`, which other tests build in many ways.
+//! Helpers for the program in `tests/builds`, which the tests build in different ways.
 
 use std::process::Command;
 
 use super::shop::{Finished, MLPROF, Shop, arguments};
 
-/// A copy of the program, and how often its function was called.
+/// A copy of the program in `tests/builds`.
 pub struct Builds(pub Shop);
 
 impl Builds {
@@ -12,7 +12,8 @@ impl Builds {
         Self(Shop::copy_of("builds"))
     }
 
-    /// A command in a folder in which cargo is told nothing by the environment.
+    /// Returns a command in the program's folder, without environment variables that configure
+    /// cargo.
     pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = self.0.command(program, arguments);
         for name in ["CARGO_TARGET_DIR", "CARGO_BUILD_BUILD_DIR", "RUSTC", "RUSTDOC"] {
@@ -25,7 +26,7 @@ impl Builds {
         self.command(program, arguments).output().expect("it runs").into()
     }
 
-    /// `mlprof run` for all functions of the program.
+    /// Returns an `mlprof run` command for all functions of the program.
     pub fn mlprof_command(&self, command: &str) -> Command {
         self.command(MLPROF, &arguments("--quiet --functions app::**", command))
     }
@@ -46,21 +47,21 @@ impl Builds {
         std::fs::set_permissions(self.0.path(path), mode).expect("executable");
     }
 
-    /// Calls of a function since the last time.
+    /// Returns the number of calls of a function since the last check.
     pub fn calls(&self, function: &str) -> u64 {
         let calls = self.0.calls().get(function).copied().unwrap_or_default();
         self.0.forget_results();
         calls
     }
 
-    /// Whether a program is linked with the runtime, or has text of hooks in it.
+    /// Returns `true` if the program is linked with the runtime library or contains hook symbols.
     pub fn has_hooks(&self, program: &str) -> bool {
         let bytes = std::fs::read(self.0.path(program)).expect("a program");
         bytes.windows(b"mlprof_".len()).any(|part| part == b"mlprof_")
     }
 }
 
-/// The first line that begins so, of which there must be one.
+/// Returns the first line that begins with `begin`, and panics if there is none.
 pub fn line<'a>(run: &'a Finished, begin: &str) -> &'a str {
     let mut lines = run.stderr.lines().filter(|line| line.starts_with(begin));
     lines.next().unwrap_or_else(|| panic!("{begin}: {run:?}"))

@@ -1,4 +1,4 @@
-//! Compilers that are called, linked and told in other ways than usual.
+//! Tests unusual compiler names, link options and ways to pass arguments.
 
 use super::builds::{Builds, line};
 use super::shop::Finished;
@@ -9,7 +9,7 @@ fn output(command: &mut std::process::Command) -> Finished {
     command.output().expect("it runs").into()
 }
 
-/// Of the toolchain that these tests run with.
+/// Returns the output of the toolchain's rustc.
 fn rustc(arguments: &[&str]) -> String {
     let output = std::process::Command::new("rustc").args(arguments).output().expect("it runs");
     String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
@@ -25,7 +25,7 @@ fn a_compiler_of_any_name_and_of_too_many_arguments_is_wrapped() {
         &format!("echo \"$1\" >> {}; exec {real} \"$@\"", log.display()),
     );
     let mut manifest = std::fs::read_to_string(builds.0.path("Cargo.toml")).expect("a manifest");
-    // More than the 128 KiB that are left to arguments with a stack of half a MiB.
+    // The names exceed the 128 KiB that are available to arguments with a stack of half a MiB.
     let names: Vec<_> = (0..1_500).map(|number| format!("{}{number}", "x".repeat(100))).collect();
     let features = names.iter().map(|name| format!("{name} = []\n")).collect::<String>();
     manifest += &format!("[features]\ndefault = {names:?}\n{features}");
@@ -82,7 +82,7 @@ fn a_static_program_runs_without_hooks_and_the_reason_is_said() {
     );
     assert!(!run.stderr.contains("matches no function"), "{run:?}");
     line(&run, "mlprof: no process of this command was measured: there are no hooks in");
-    // Nothing of it is compiled the next time, and the reason is the same.
+    // The next run compiles nothing, and it prints the same reason.
     let run = output(&mut mlprof);
     assert!(!run.stderr.contains("Compiling") && run.stderr.contains(reason), "{run:?}");
 }

@@ -1,4 +1,4 @@
-//! What is hard to put hooks into is as it would be without.
+//! Tests that functions that are difficult to instrument behave as without hooks.
 
 use super::shop::{Finished, Shop};
 
@@ -6,13 +6,13 @@ fn corner() -> Shop {
     Shop::below("corner", "app")
 }
 
-/// What the program says of panics, without the number of the thread.
+/// Returns the panic messages without the thread number.
 fn panics(run: &Finished) -> Vec<&str> {
     let lines = run.stderr.lines();
     lines.filter_map(|line| Some(line.split_once("panicked at ")?.1)).collect()
 }
 
-/// What the compiler says, without what cargo and mlprof say.
+/// Returns the compiler's diagnostics without the lines of cargo and mlprof.
 fn diagnostics(run: &Finished) -> String {
     let is_said_by_others = |line: &&str| {
         let of_cargo = ["Blocking", "Compiling", "Finished", "Locking", "Running"];
@@ -31,7 +31,7 @@ fn modules_outside_of_the_sources_folder_have_hooks() {
     for name in ["beside::beside", "beside::below::below", "far::far", "everywhere"] {
         assert_eq!(calls.get(&format!("corner::{name}")), Some(&1), "{name} in {calls:?}");
     }
-    // Cargo watches them where they are.
+    // Cargo watches the original files.
     std::fs::write(corner.path("below.rs"), "pub(crate) fn below() -> u32 { 10 }").expect("it");
     let run = corner.mlprof("--functions **", "cargo run");
     assert!(run.stderr.contains("Compiling corner") && run.stdout.starts_with("12\n"), "{run:?}");
@@ -69,14 +69,14 @@ fn calls_of_itself_at_the_end_of_a_function_take_no_stack() {
         // 2^20 is halved twenty times.
         ("Counter::steps", 21),
         ("named", 2),
-        // Of the type, by itself and by the trait's; and the trait's.
+        // The type's own method is called directly and by the trait method, which also counts.
         ("Named::named", 3),
     ];
     for (name, expected) in expected {
         let name = format!("corner::recursion::{name}");
         assert_eq!(calls.get(&name), Some(&expected), "{name} in {calls:?}");
     }
-    // Lines keep a place on the stack for each call: that is said.
+    // With line profiling, each call keeps a stack frame, so a warning is printed.
     let run = corner.mlprof("--lines corner::recursion::tail --quiet", "cargo run --release");
     assert_eq!(run.code, Some(0), "{run:?}");
     let is_warning =
@@ -121,7 +121,7 @@ fn warnings_and_errors_show_the_text_that_the_user_wrote() {
     assert_eq!(run.code, Some(101), "{run:?}");
     assert_eq!(diagnostics(&run), diagnostics(&plain));
 
-    // An error that comes when the crate is compiled to the end.
+    // This error only appears when the crate is compiled completely.
     let more = "/// Wrong when it is called.\npub fn at_last<T>() -> usize { const { \
                 assert!(size_of::<T>() > 1); } 1 }\n/// Calls it.\npub fn call() -> usize { \
                 at_last::<u8>() }\n";

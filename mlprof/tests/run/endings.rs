@@ -1,4 +1,4 @@
-//! However a program ends, its numbers are there, or it is said that they are not.
+//! Tests that the results of a program exist however it ends, or that a message reports their loss.
 
 use mlprof_core::Report;
 
@@ -30,7 +30,7 @@ fn numbers_survive_aborts_panics_faults_and_overflows() {
         assert_eq!(run.stdout.as_bytes(), before.stdout, "{way}");
         assert_eq!(shop.calls().get("endings::leaf"), Some(&100), "{way}: {run:?}");
         assert!(has(&notes(&shop), &format!("ended by {name}")), "{way}: {run:?}");
-        // Whoever said something about it before says it still.
+        // Messages of the program and the Rust runtime about the failure are still printed.
         let said = String::from_utf8_lossy(&before.stderr).into_owned();
         for words in ["has overflowed its stack", "panicked at src/main.rs"] {
             assert_eq!(said.contains(words), run.stderr.contains(words), "{way}: {run:?}");
@@ -50,7 +50,7 @@ fn who_ends_without_a_report_is_named() {
         let run = shop.mlprof("--functions endings::leaf", &format!("cargo run -- {way}"));
         assert_eq!(run.code, Some(code), "{way}: {run:?}");
         assert!(run.stderr.contains(said), "{way}: {run:?}");
-        // A busy machine may take so long that something has been written.
+        // On a busy machine, the program may run long enough to write intermediate results.
         let left = match shop.reports().is_empty() {
             true => "what it had done until then is lost",
             false => "its results are those that were written while it ran",
@@ -61,7 +61,7 @@ fn who_ends_without_a_report_is_named() {
     }
 }
 
-/// What was counted and sampled is written while the program runs.
+/// Counts and samples are also written while the program runs.
 #[test]
 fn numbers_of_a_process_that_leaves_no_time_are_those_of_its_last_second() {
     let shop = Shop::copy_of("endings");
@@ -142,7 +142,7 @@ fn samples_know_threads_by_their_names_and_who_waits() {
         assert!(threads.contains(&name), "{threads:?}");
     }
     assert_eq!(threads.len(), 4, "ours are not the program's: {threads:?}");
-    // Who waits, and what for.
+    // The stack shows the waiting function and the reason for the wait.
     let waits = |text: &str| {
         text.lines().any(|line| line.contains("endings::wait_for_it") && line.contains(": syscall"))
     };

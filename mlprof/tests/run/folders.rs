@@ -1,4 +1,4 @@
-//! Hooks are in the folder of the run, and nowhere else.
+//! Tests that only the build folder of the run contains hooks.
 
 use super::builds::{Builds, line};
 use super::shop::{MLPROF, arguments};
@@ -89,7 +89,7 @@ fn of_a_script_that_runs_cargo_s_usual_program_it_is_said_which_one_to_run() {
     assert_eq!((run.code, builds.calls(FUNCTION)), (Some(0), 10), "{run:?}");
 }
 
-/// A build script that waits for the folder that it is run in waits forever.
+/// A build script that waits for the lock of its own build folder would wait forever.
 #[test]
 fn build_scripts_may_call_cargo_and_compilers() {
     let builds = Builds::new();

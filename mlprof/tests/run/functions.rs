@@ -1,4 +1,4 @@
-//! Exact counts of functions of all kinds.
+//! Tests the exact call counts of functions of all kinds.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ fn expected(lines: &[(&str, u64)]) -> BTreeMap<String, u64> {
     lines.iter().map(|(name, calls)| ((*name).to_owned(), *calls)).collect()
 }
 
-/// How often `fibonacci(n)` calls itself, the first time included.
+/// Returns the number of calls made by `fibonacci(n)`, including the first one.
 fn fibonacci_calls(n: u32) -> u64 {
     if n < 2 { 1 } else { 1 + fibonacci_calls(n - 1) + fibonacci_calls(n - 2) }
 }
@@ -28,7 +28,7 @@ fn calls_of_every_kind_of_function_are_counted_exactly() {
         ("counting::Circle::area", 2),
         ("counting::Shape::doubled", 3),
         ("counting::leaf", 100),
-        // Polled twice, and called once.
+        // Async functions are polled twice and called once.
         ("counting::add_slowly", 1),
         ("counting::made_twice", 1),
     ]);
@@ -39,7 +39,8 @@ fn calls_of_every_kind_of_function_are_counted_exactly() {
     assert_eq!(shop.polls().get("counting::leaf"), Some(&0));
     assert!(run.stderr.contains("left out"), "constant is a const fn: {run:?}");
 
-    // Other functions of the same crate: only that one is compiled again, and its dependents.
+    // If other functions of a crate are selected, only that crate and its dependents are
+    // recompiled.
     shop.forget_results();
     let run = shop.mlprof(
         "--functions counting::leaf,counting::tw* --except counting::twice --quiet --explain",
@@ -52,7 +53,7 @@ fn calls_of_every_kind_of_function_are_counted_exactly() {
     assert!(!run.stderr.contains("Profile stats for"), "quiet: {run:?}");
     assert!(run.stderr.contains("function counting::leaf"), "explained: {run:?}");
 
-    // The same once more: nothing to compile.
+    // An identical run recompiles nothing.
     let run = shop.mlprof(
         "--functions counting::leaf,counting::tw* --except counting::twice",
         "cargo run --release",
@@ -60,7 +61,8 @@ fn calls_of_every_kind_of_function_are_counted_exactly() {
     assert!(!run.stderr.contains("Compiling"), "{run:?}");
 }
 
-/// What was there before is not in it; where there is nothing to show, no page is made.
+/// The page contains only the results of the run itself. If there are no reports, no page is
+/// written.
 #[test]
 fn all_results_are_one_page_where_that_is_asked_for() {
     let shop = Shop::open();

@@ -1,4 +1,4 @@
-//! A signal that reaches `mlprof` alone, as that of a supervisor does.
+//! Tests signals that reach `mlprof` alone, as those of a supervisor do.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use super::own_numbers;
 use super::shop::{MLPROF, Shop, arguments};
 
-/// What a process does, as the system tells: if there is one, in this session, that has not ended.
+/// Returns the state of a process as reported by the system. Returns `None` if it has ended or is
+/// in another session.
 pub fn state_of(process: &str, session: Option<&str>) -> Option<char> {
     let status = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let mut words = status.rsplit(')').next()?.split_whitespace();
@@ -52,8 +53,8 @@ fn the_program_is_told_and_its_report_is_there() {
     assert!(said.contains("ended by SIGINT") && said.contains("tables again"), "{said}");
 }
 
-/// As the command of a container's image: the system drops signals to process 1 that it has no
-/// handler for, and nothing but `mlprof` is there to wait for its children.
+/// Runs `mlprof` as process 1, as in a container. The system drops signals to process 1 without a
+/// handler, and only `mlprof` can reap its children.
 #[test]
 fn the_first_process_of_a_container_passes_signals_on_and_ends() {
     let Some(way) = own_numbers::way() else { return };

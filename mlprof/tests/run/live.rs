@@ -1,4 +1,4 @@
-//! `mlprof run --live`: a program that knows nothing of it is looked into while it runs.
+//! Tests `mlprof run --live` with a program that does not use mlprof itself.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::interrupted::eventually;
 use super::shop::{Finished, MLPROF, Shop, arguments};
 
-/// The end of each call of `work` as the end of a training step.
+/// Rule file in which the end of each call of `work` is the end of a training step.
 const STEPS: &str = r#"
 framework = "endings"
 
@@ -23,7 +23,7 @@ functions = ["endings::work"]
 name = "optimizer_step"
 "#;
 
-/// A program that runs until it is told to end.
+/// A program that runs until it receives a signal.
 struct Running {
     shop: Shop,
     runtime: TempDir,
@@ -56,7 +56,7 @@ impl Running {
         finished.stdout
     }
 
-    /// The only process that listens.
+    /// Returns the state of the only listening process.
     fn state(&self) -> ProcessState {
         let listed = self.succeed(&["ps", "--json"]);
         let all: Vec<ProcessState> = serde_json::from_str(&listed).expect("states");

@@ -1,9 +1,9 @@
-//! `mlprof run` on a program that knows nothing of it.
+//! Tests `mlprof run` with programs that do not use mlprof themselves.
 
 #[path = "../../../profiler-core/tests/own_numbers/mod.rs"]
 mod own_numbers;
 mod shop;
-// As the examples are tested.
+// This helper also runs the tests of the examples.
 #[path = "../../../tests/src/tries.rs"]
 mod tries;
 

@@ -1,4 +1,4 @@
-//! Lines, memory and samples of a program that nobody instrumented.
+//! Tests lines, memory and samples of an uninstrumented program.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use mlprof_core::report::lines::LineStatistics;
 
 use super::shop::Shop;
 
-/// The lines of a function by their text, without blanks around it.
+/// Returns the lines of a function by their trimmed text.
 fn lines(shop: &Shop, function: &str) -> BTreeMap<String, LineStatistics> {
     let reports = shop.reports().into_values();
     let mut functions = reports.flat_map(|report| match report {
@@ -34,7 +34,7 @@ fn every_line_is_counted_and_the_table_is_printed() {
     let spin = lines(&shop, "counting::spin");
     let calls = spin["let mut sum = 0_u64;"].hits;
     assert!(calls > 0);
-    // A loop is looked at once more than it goes around.
+    // A loop header is evaluated once more than the loop body.
     assert_eq!(spin["for round in 0..rounds {"].hits, calls * 100_001);
     let inside = spin.iter().find(|(text, _)| text.starts_with("sum = std::hint"));
     assert_eq!(inside.expect("the line").1.hits, calls * 100_000);
@@ -51,7 +51,7 @@ fn functions_that_never_ran_are_shown_unless_they_are_not_wanted() {
         assert_eq!(lines(&shop, name), BTreeMap::new());
     }
     assert!(!lines(&shop, "counting::leaf").is_empty());
-    // What is not compiled is not there, nor is what cannot have a hook.
+    // Functions that are not compiled, or that cannot have a hook, are not listed.
     for name in ["counting::tests::fibonacci_of_ten", "counting::constant"] {
         assert!(!run.stderr.contains(name), "{run:?}");
     }
@@ -77,7 +77,7 @@ fn lines_are_written_while_the_program_runs() {
     assert_eq!(leaf.values().map(|line| line.hits).collect::<Vec<_>>(), [100]);
 }
 
-/// The allocator is that of a library: nothing may be added to the program.
+/// A library defines the allocator, so no second one may be added to the program.
 #[test]
 fn memory_is_that_of_the_lines_and_functions_that_allocate_it() {
     let shop = Shop::open();
@@ -122,6 +122,6 @@ fn samples_find_the_function_that_is_busy() {
     };
     let spin = all.functions.iter().find(|function| name(function).contains("counting::spin"));
     let spin = spin.unwrap_or_else(|| panic!("{}", run.stderr));
-    // It is busy with nothing else, once it has started.
+    // After its start, the program spends almost all of its time in this function.
     assert!(spin.total.working_ticks * 2 > all.all.working_ticks, "{}", run.stderr);
 }

@@ -1,4 +1,4 @@
-//! What users get wrong, and what goes wrong for them.
+//! Tests the messages about user mistakes and failed runs.
 
 use super::shop::{Finished, MLPROF, Shop, arguments};
 
@@ -50,7 +50,7 @@ fn a_program_that_fails_fails_and_is_reported_all_the_same() {
     std::fs::write(&source, text.replace("n ^ 3", "n ^ \"3\"")).expect("written");
     let run = shop.mlprof("--functions counting::leaf", "cargo run");
     assert_eq!(run.code, Some(101), "{run:?}");
-    // The user's own mistake, in the user's own file.
+    // The compiler error refers to the user's own file.
     assert!(run.stderr.contains("--> counting/src/lib.rs:"), "{run:?}");
     assert!(!run.stderr.contains("overlay") && !run.stderr.contains("__mlprof"), "{run:?}");
 }

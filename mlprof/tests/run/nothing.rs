@@ -1,8 +1,8 @@
-//! Whoever asks for something and gets nothing is told why.
+//! Tests that a missing result is explained to the user.
 
 use super::shop::{Finished, Shop};
 
-/// The reason is on standard error, and in the JSON and the text of the report.
+/// Checks that the reason is printed on standard error, and in the JSON and the text of the report.
 fn assert_told(shop: &Shop, run: &Finished, kind: &str, reason: &str) {
     assert!(run.stderr.contains(&format!("mlprof: there are no {kind}: ")), "{run:?}");
     assert!(run.stderr.contains(reason), "{reason}: {run:?}");
@@ -29,7 +29,7 @@ fn hooks_that_nobody_called() {
     let run = shop.mlprof("--memory endings::never_called", "cargo run");
     assert_told(&shop, &run, "memory", "1 function has hooks, and the program called none");
     shop.forget_results();
-    // Nothing is said where there is something.
+    // No explanation is printed if there are results.
     let run = shop.mlprof("--functions endings::leaf", "cargo run");
     assert!(!run.stderr.contains("there are no"), "{run:?}");
 }

@@ -1,5 +1,5 @@
-//! A program whose own loops take long is found to be built for size, until it is not; and for any processor, until it is
-//! for the one that it runs on.
+//! Tests two findings about compiler settings with a program that spends its time in its own loops.
+//! The first applies to builds optimised for size, the second to builds for a generic processor.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -7,9 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use super::shop::{Finished, Shop};
 use super::tries::assert_promise_is_kept;
 
-/// What the program says that was built with these settings: the findings, and how long its quickest loops took.
+/// Builds and runs the program with these settings. Returns its findings and the time of its
+/// fastest loop.
 fn run(shop: &Shop, settings: &[&str], arguments: &[&str]) -> (Vec<String>, f64) {
-    // Builds of other settings take each other's place in the folder.
+    // Builds with other settings overwrite each other in the same folder.
     static RUNNING: Mutex<()> = Mutex::new(());
     let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("own_loops");
@@ -30,14 +31,14 @@ fn run(shop: &Shop, settings: &[&str], arguments: &[&str]) -> (Vec<String>, f64)
     (said("found "), said("quickest ")[0].parse().expect("a number"))
 }
 
-/// The settings of this level, as it stands in TOML.
+/// Returns the settings for an optimisation level, which is written as in TOML.
 fn of_level(level: &str) -> [String; 2] {
     let of = |what: &str| format!("profile.release.{what}opt-level={level}");
     [of(""), of("package.mlprof-core.")]
 }
 
-/// The share that one finding, of this rule and this sure, promises, and the one that was saved. The quickest of thousands are compared:
-/// other programs have not made them longer.
+/// Returns the share that the finding predicts, and the share that was actually saved. The fastest
+/// of thousands of calls are compared, because other programs cannot slow those down.
 fn promised_and_saved(found: &[String], rule: &str, slow: f64, fast: f64) -> (f64, f64) {
     let [finding] = found else { panic!("one finding: {found:?}") };
     let share = finding.strip_prefix(rule).unwrap_or_else(|| panic!("{rule}: {finding}"));
@@ -61,7 +62,7 @@ fn a_build_for_size_is_found_until_it_is_one_for_speed_which_saves_what_was_prom
     );
 }
 
-/// Where the processor is no quicker than any of its kind, nothing is found, with the same program.
+/// If the processor has no wider vectors than the generic one, the same program has no finding.
 #[test]
 fn a_build_for_any_processor_is_found_until_it_is_one_for_this_which_saves_what_was_promised() {
     let shop = Shop::with_core("own_loops");

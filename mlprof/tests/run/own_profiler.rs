@@ -1,4 +1,4 @@
-//! `mlprof run` measures beside the profilers that a program activates itself.
+//! Tests that `mlprof run` measures in addition to profilers that the program activates itself.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ fn the_run_measures_beside_whatever_is_activated() {
     let words = arguments("--live --functions own_profiler::net::*", "cargo run --release");
     let mut command = shop.command(MLPROF, &words);
     command.env("XDG_RUNTIME_DIR", runtime.path());
-    // Kept from run to run: the dependencies are not few.
+    // The build folder is kept between runs, because the program has many dependencies.
     command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("own_profiler"));
     let run: Finished = command.output().expect("it runs").into();
     assert_eq!(run.code, Some(0), "{run:?}");
@@ -18,7 +18,7 @@ fn the_run_measures_beside_whatever_is_activated() {
         "early 1",
         "outer 20 inner 100",
         "ranges 100000",
-        // The seven of the main thread are neither's.
+        // The seven calls of the main thread belong to neither training.
         "(2000000, true) (4000000, true)",
     ] {
         assert!(run.stdout.lines().any(|said| said == line), "{line}: {run:?}");
@@ -26,7 +26,8 @@ fn the_run_measures_beside_whatever_is_activated() {
     let (one_training, other_training) = (2 * 1_000_000, 2 * 2_000_000);
     let calls = 1 + 20 + 100 + 1_000 + 10_000 + 100_000 + one_training + other_training + 7;
     assert_eq!(shop.calls().get("own_profiler::net::forward"), Some(&calls), "{run:?}");
-    // The program's own copy measures, and has nobody who could listen; the runtime's has left no socket.
+    // The program's own copy of mlprof measures, but it was built without live support. The runtime
+    // library's copy must not leave a socket.
     let why = "nobody can look in while it runs: the program is built without that";
     assert_eq!(run.stderr.matches(why).count(), 1, "{run:?}");
     let folder = runtime.path().join("mlprof");

@@ -1,4 +1,4 @@
-//! The program that is profiled, in a folder of its own.
+//! The profiled program, copied to a temporary folder.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -12,11 +12,11 @@ use tempfile::TempDir;
 /// A copy of `tests/shop`, or of another program in `tests`.
 pub struct Shop {
     folder: TempDir,
-    /// Where it is in the copy.
+    /// Folder of the program inside the copy.
     below: &'static str,
 }
 
-/// What a command said and how it ended.
+/// Output and exit code of a command.
 #[derive(Debug)]
 pub struct Finished {
     pub code: Option<i32>,
@@ -40,12 +40,12 @@ impl Shop {
         Self::copy_of("shop")
     }
 
-    /// Another program of this folder.
+    /// Copies another program of `tests`.
     pub fn copy_of(program: &str) -> Self {
         Self::below(program, "")
     }
 
-    /// A program of these tests, with the `mlprof-core` of this workspace.
+    /// Copies a program of `tests` and makes it use the `mlprof-core` of this workspace.
     pub fn with_core(program: &str) -> Self {
         let shop = Self::copy_of(program);
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -58,7 +58,7 @@ impl Shop {
         shop
     }
 
-    /// A copy of a folder of the tests, with the program in a folder of it.
+    /// Copies a folder of `tests` whose subfolder `below` contains the program.
     pub fn below(name: &str, below: &'static str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
@@ -70,7 +70,8 @@ impl Shop {
         self.folder.path().join("shop").join(self.below).join(below)
     }
 
-    /// A command in the shop's folder, without what this process was told by cargo.
+    /// Returns a command in the program's folder, without the variables that cargo set for this
+    /// process.
     pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
@@ -96,13 +97,13 @@ impl Shop {
         self.command(program, arguments).output().expect("it runs").into()
     }
 
-    /// `mlprof run` with these options and this command.
+    /// Runs `mlprof run` with these options and this command.
     pub fn mlprof(&self, options: &str, command: &str) -> Finished {
         self.run(MLPROF, &arguments(options, command))
     }
 
-    /// `mlprof run` of the program until it waits, which is told by `wait_for` being called; then all
-    /// processes get a signal, as from a terminal.
+    /// Runs `mlprof run` until the program waits, which `wait_for` detects. Then sends a signal to
+    /// all processes, as a terminal does.
     pub fn end_while_waiting(
         &self,
         options: &str,
@@ -123,7 +124,7 @@ impl Shop {
         Finished { code: status.code(), stdout: rest.join("\n"), stderr: String::new() }
     }
 
-    /// The reports in the folder of results, by the names of their files.
+    /// Returns the reports in the folder of results, by file name.
     pub fn reports(&self) -> BTreeMap<String, Report> {
         let files = std::fs::read_dir(self.path("mlprof-results")).expect("results");
         let reports = files.filter_map(|file| {
@@ -135,12 +136,12 @@ impl Shop {
         reports.collect()
     }
 
-    /// Calls by name of the function, of all processes together.
+    /// Returns the calls by function name, summed over all processes.
     pub fn calls(&self) -> BTreeMap<String, u64> {
         self.sums(|calls| calls.total_calls)
     }
 
-    /// Polls of async functions, by name.
+    /// Returns the polls of async functions by function name.
     pub fn polls(&self) -> BTreeMap<String, u64> {
         self.sums(|calls| calls.polls)
     }

@@ -1,4 +1,4 @@
-//! What is typed at a terminal, in which a shell runs `mlprof`.
+//! Tests keys in a terminal, in which a shell runs `mlprof`.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
 const CTRL_BACKSLASH: &str = "\x1c";
 
-/// A terminal, and the shell in it.
+/// A pseudo-terminal with a shell.
 struct Terminal {
     keys: File,
     screen: Arc<Mutex<String>>,
@@ -24,19 +24,21 @@ struct Terminal {
 impl Terminal {
     fn open(shop: &Shop) -> Self {
         let (mut ours, mut theirs) = (0, 0);
-        // SAFETY: two numbers of this frame; the others may be left out.
+        // SAFETY: both pointers refer to local integers that outlive the call. The other pointers
+        // may be null.
         let opened = unsafe {
             let nothing = std::ptr::null_mut();
             libc::openpty(&raw mut ours, &raw mut theirs, nothing, nothing.cast(), nothing.cast())
         };
         assert_eq!(opened, 0, "a terminal");
-        // SAFETY: both are open, and nobody else's.
+        // SAFETY: `openpty` has just opened both descriptors, and no other value owns them.
         let (keys, inside) = unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
         let own = || inside.try_clone().expect("a copy");
         let mut command = shop.command("sh", &["-i"]);
         command.stdin(own()).stdout(own()).stderr(own()).env_remove("ENV").env("PS1", "> ");
-        // SAFETY: system calls that may be made between `fork` and `exec`: a session of its own,
-        // whose terminal this is, and in which keys mean what they do, whoever runs the tests.
+        // SAFETY: the closure runs between `fork` and `exec`. It only calls `signal`, `setsid` and
+        // `ioctl`, which are async-signal-safe, and takes no pointers to shared data. The shell
+        // gets its own session with this terminal, and the default action for the keys' signals.
         unsafe {
             command.pre_exec(|| {
                 for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP] {
@@ -52,7 +54,7 @@ impl Terminal {
         let (mut output, shown) = (keys.try_clone().expect("a copy"), screen.clone());
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // An error is the end: nobody has the terminal any more.
+            // A read error means that no process has the terminal open.
             while let Ok(count @ 1..) = output.read(&mut bytes) {
                 shown.lock().expect("no panic").push_str(&String::from_utf8_lossy(&bytes[..count]));
             }
@@ -72,7 +74,7 @@ impl Terminal {
         eventually(&format!("{text:?} is shown"), || self.shown().contains(text));
     }
 
-    /// What runs in the terminal besides the shell: the processes' states.
+    /// Returns the states of the processes in the terminal, except the shell.
     fn states(&self) -> Vec<char> {
         let shell = self.shell.id().to_string();
         let processes = std::fs::read_dir("/proc").expect("processes").flatten();
@@ -122,7 +124,7 @@ fn keys_end_stop_and_continue_what_runs_and_the_report_comes_once() {
     }
 }
 
-/// A shell goes on with what follows unless what it ran has died of the key.
+/// A shell continues its script unless the program died of the key's signal.
 #[test]
 fn ctrl_c_ends_a_script_that_runs_it() {
     let shop = Shop::copy_of("endings");

@@ -1,4 +1,4 @@
-//! What a program does and says is what it did without us.
+//! Tests that hooks change neither the behaviour nor the output of a program.
 
 use std::io::Write;
 
@@ -15,13 +15,13 @@ fn places_in_the_source_are_those_of_the_original_and_nothing_of_it_changes() {
     assert!(run.stderr.contains("Profile stats for"), "{run:?}");
     let panic = |run: &Finished| {
         let line = run.stderr.lines().find(|line| line.contains("panicked at"));
-        // The number of the thread is another one.
+        // The thread number differs between the two runs, so it is removed.
         line.and_then(|line| Some(line.split_once("panicked at")?.1.to_owned()))
     };
     assert!(panic(&before).expect("a panic").contains("tools/src/lib.rs:12:5"), "{before:?}");
     assert_eq!(panic(&run), panic(&before), "{run:?}");
     assert_eq!(std::fs::read_to_string(shop.path("Cargo.lock")).expect("it"), lock);
-    // The usual build output is as it was: cargo has nothing to do.
+    // The usual build folder is unchanged, so cargo recompiles nothing.
     let after = shop.run("cargo", &["build", "--release"]);
     assert!(!after.stderr.contains("Compiling"), "{after:?}");
 }

@@ -1,4 +1,5 @@
-//! Blocks and copies that nobody needs are found in what `mlprof run --memory` reports, until they are gone.
+//! Tests that `mlprof run --memory` finds unnecessary blocks and copies, and that the finding
+//! disappears when they are removed.
 
 use mlprof_core::Report;
 use mlprof_core::report::findings::Rules;
@@ -6,14 +7,15 @@ use mlprof_core::report::findings::Rules;
 use super::shop::{Finished, Shop};
 use super::tries::assert_promise_is_kept;
 
-/// The number behind this word, of what the program said.
+/// Returns the number after a word in the program's output.
 fn said(finished: &Finished, word: &str) -> f64 {
     let mut words = finished.stdout.split_whitespace();
     let number = words.find(|said| *said == word).and_then(|_| words.next());
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{word}: {finished:?}"))
 }
 
-/// What this rule promises for each turn, in seconds, and the action that it names.
+/// Returns the seconds per turn that the rule promises to save, and the action that the finding
+/// names.
 fn promised(shop: &Shop, rules: &Rules, rule: &str, what: &str) -> Option<(f64, String)> {
     let finished = shop.mlprof("--memory waste::prepare,waste::rows_*", &command(what));
     assert_eq!(finished.code, Some(0), "{finished:?}");
@@ -32,7 +34,8 @@ fn command(what: &str) -> String {
     format!("cargo run --release --quiet -- {what}")
 }
 
-/// Rules that know what blocks and copies cost on this machine: thresholds are of others.
+/// Returns rules with this machine's costs of blocks and copies, instead of the default thresholds
+/// from other machines.
 fn rules_of_this_machine(shop: &Shop) -> Rules {
     let costs = run(shop, "costs");
     let mut rules = Rules::new();
@@ -49,7 +52,8 @@ fn run(shop: &Shop, what: &str) -> Finished {
     shop.run(words[0], &words[1..])
 }
 
-/// The quickest turns of both are compared without a profiler: other programs have not made them longer.
+/// Checks the finding with and without the fault. The fastest turns of both programs are compared
+/// without a profiler, because other programs cannot slow those down.
 fn assert_found_until_it_is_mended(rule: &str, fault: &str, function: &str) {
     let shop = Shop::copy_of("waste");
     let mended = format!("{fault}-mended");

@@ -1,4 +1,4 @@
-//! `mlprof analyze`, run as people run it.
+//! Tests `mlprof analyze` as a command.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use super::{mlprof, path, text};
 
-/// Steps of a training of candle on the digits, as its Tensor profiler wrote them.
+/// Trace of candle training steps on the digits data set, written by the Tensor profiler.
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/digits.pt.trace.json.gz");
 
-/// Times in microseconds.
+/// Returns a slice as a JSON event, with times in microseconds.
 fn slice(category: &str, name: &str, ts: u32, dur: u32) -> String {
     format!(
         r#"{{"ph":"X","cat":"{category}","name":"{name}","pid":1,"tid":1,"ts":{ts},"dur":{dur}}}"#
     )
 }
 
-/// Two steps of 100 µs.
+/// Returns a trace with two steps of 100 µs.
 fn trace() -> String {
     let step = |number: u32, ts: u32| {
         [
@@ -61,8 +61,8 @@ fn tables_say_where_the_time_went() {
     }
 }
 
-/// Two steps of 10 ms, which wait for their data a quarter of it, and compute the rest if they are
-/// to be healthy.
+/// Returns a trace with two steps of 10 ms. With `waits`, they wait for data a quarter of the time.
+/// Otherwise they are healthy and compute almost all of the time.
 fn long_trace(waits: bool) -> String {
     let step = |number: u32, ts: u32| {
         let waiting = if waits { 2_500 } else { 100 };
@@ -113,7 +113,7 @@ fn json_has_all_traces_of_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     file(folder.path(), "b.pt.trace.json", trace().as_bytes());
     file(folder.path(), "a.pt.trace.json.gz", &gzip(&trace()));
-    // Beside traces are reports.
+    // Reports may lie beside traces and are ignored.
     file(folder.path(), "report.json", b"{\"profiler\":\"simple\"}");
     let output = mlprof(&["analyze", path(folder.path()), "--json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -157,7 +157,7 @@ fn a_page_has_what_can_be_read_and_is_written_over_no_trace() {
     let below_a_file = good.join("page.html");
     for (arguments, expected) in [
         ([path(&good), "--html", path(&good)], "good.json"),
-        // One of a folder.
+        // The page would overwrite a trace inside the given folder.
         ([path(folder.path()), "--html", path(&good)], "good.json"),
         ([path(&good), "--report", path(&good)], "--html"),
         ([path(&good), "--html", path(&below_a_file)], "good.json/page.html"),
@@ -167,7 +167,7 @@ fn a_page_has_what_can_be_read_and_is_written_over_no_trace() {
         assert!(text(&output.stderr).contains(expected), "{output:?}");
     }
     assert_eq!(std::fs::read_to_string(&good).expect("still there"), trace());
-    // Nothing to show is no page.
+    // If no trace can be read, no page is written.
     let none = folder.path().join("none.html");
     let output = mlprof(&["analyze", path(&bad), "--html", path(&none)]);
     assert_eq!(output.status.code(), Some(2));

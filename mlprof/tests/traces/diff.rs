@@ -1,4 +1,4 @@
-//! `mlprof diff`, run as people run it.
+//! Tests `mlprof diff` as a command.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,12 @@ use serde_json::Value;
 
 use super::{mlprof, path, text};
 
-/// Steps of a training of candle on the digits, as its Tensor profiler wrote them.
+/// Trace of candle training steps on the digits data set, written by the Tensor profiler.
 #[cfg(feature = "parquet")]
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/digits.pt.trace.json.gz");
 
-/// Twelve steps of an op that takes so many microseconds and an action of 50, which vary a little.
+/// Writes a trace with twelve steps. Each has an op of `op` microseconds and an action of 50
+/// microseconds, with a small variation.
 fn trace(folder: &Path, name: &str, op: u32) -> PathBuf {
     let mut events = Vec::new();
     let mut at = 0;
@@ -74,7 +75,7 @@ fn a_slower_op_is_named_and_ends_the_command_with_one() {
     assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
     let html = std::fs::read_to_string(&page).expect("a page");
     assert!(html.contains("conv2d"), "{html}");
-    // The traces are no pages to be written over.
+    // The page must not overwrite an input trace.
     let output = mlprof(&["diff", path(&before), path(&slower), "--html", path(&before)]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("name another file with --html"), "{output:?}");
@@ -136,7 +137,7 @@ fn tables_are_compared_with_json_and_without_slices() {
     for row in rows {
         assert_eq!(row["before"], row["after"], "{row}");
     }
-    // Half of a table is none.
+    // A truncated table cannot be read.
     let ops = tables.join("ops/0-0.parquet");
     let ops = if ops.exists() { ops } else { tables.join("ops/0-1.parquet") };
     let whole = std::fs::read(&ops).expect("a file");

@@ -1,10 +1,10 @@
-//! Flame graphs of traces with devices.
+//! Tests flame graphs of traces with devices.
 
 use std::path::Path;
 
 use super::{mlprof, path, text};
 
-/// Events of a host thread, and of two devices. Times are in microseconds.
+/// Returns the events of a host thread and of two devices. Times are in microseconds.
 fn trace(has_threads: bool) -> String {
     let mut events = Vec::new();
     let mut slice = |(pid, tid): (u32, u32), category: &str, name: &str, (ts, dur): (u32, u32)| {
@@ -17,7 +17,7 @@ fn trace(has_threads: bool) -> String {
     }
     slice((0, 7), "kernel", "gemm", (10, 30));
     slice((0, 7), "kernel", "gemm", (40, 30));
-    // What crosses another kernel of its stream counts as well.
+    // A kernel that overlaps another kernel of its stream is also counted.
     slice((0, 7), "kernel", "relu", (60, 30));
     slice((0, 9), "gpu_memcpy", "Memcpy HtoD", (10, 5));
     slice((1, 7), "kernel", "gemm", (10, 7));

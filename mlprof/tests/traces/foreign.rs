@@ -1,5 +1,5 @@
-//! Files of other tools, and files that are damaged: which rank and cycle they are of, what is
-//! printed, and how the command ends.
+//! Tests files of other tools and damaged files: their rank and cycle, the output and the exit
+//! code.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::{mlprof, path, text};
 
-/// Two steps from `step` on, at `at` microseconds, with these fields of the trace before them.
+/// Returns a trace with two steps. The first is number `step` and begins at `at` microseconds.
+/// `fields` are additional fields at the start of the JSON.
 fn trace(fields: &str, step: u32, at: u32) -> String {
     let slice = |category: &str, name: &str, ts: u32, dur: u32| {
         format!(
@@ -61,7 +62,7 @@ fn files_of_one_rank_are_its_cycles() {
     assert_eq!(json(&merged.stdout)["files"].as_array().map(Vec::len), Some(4));
 }
 
-/// The validation between two files of one stage and cycle does not hide that they are two.
+/// A validation between two files of one stage and cycle must not hide that they are two files.
 #[test]
 fn files_of_the_same_steps_are_no_cycles() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -77,7 +78,8 @@ fn files_of_the_same_steps_are_no_cycles() {
         assert_eq!(merged.status.code(), Some(2), "{merged:?}");
         assert!(text(&merged.stderr).contains("are both of rank 0"), "{merged:?}");
     }
-    // Whatever cannot be put together: each trace has its answers, and they are one document.
+    // Traces that cannot be combined are still analysed one by one, and the output is one JSON
+    // document.
     let analysed = mlprof(&["analyze", "--json", path(folder.path())]);
     assert_eq!(analysed.status.code(), Some(2), "{analysed:?}");
     let printed = json(&analysed.stdout);
@@ -145,7 +147,7 @@ fn the_status_tells_that_most_of_a_file_is_lost() {
     assert_eq!(code, Some(0), "{said}");
 }
 
-/// Traces of which 4 of 8 and 5 of 9 events are lost, in a folder.
+/// Writes two traces into a folder, of which 4 of 8 and 5 of 9 events are lost.
 fn few_and_most_lost(folder: &Path) -> [PathBuf; 2] {
     let whole = trace("", 1, 1_000);
     [("few.json", 4), ("most.json", 5)].map(|(name, count)| {
@@ -183,7 +185,7 @@ fn tables_know_how_much_was_lost() {
         let out = |name: &str| folder.path().join(format!("{name}-{expected}"));
         let (tables, again) = (out("tables"), out("again"));
         let tables = path(&tables);
-        // Twice, as of tables that are made again.
+        // The conversion runs twice, as if the tables were created again.
         for _ in 0..2 {
             assert_ends(&["convert", path(trace), "--to", "parquet", "-o", tables], expected);
         }

@@ -1,4 +1,4 @@
-//! Kernels of real devices, beside another program's answers.
+//! Compares kernels on real devices with the results of another program.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{mlprof, text};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces/kernels/");
 
-/// Calls and nanoseconds of each kernel, with the categories of the other program.
+/// Returns the calls and nanoseconds of each kernel, with the other program's categories.
 fn expected(device: &str) -> BTreeMap<String, (u64, i64, String)> {
     let table = std::fs::read_to_string(format!("{FOLDER}{device}.kernels.tsv")).expect("a table");
     let mut kernels: BTreeMap<String, (u64, i64, String)> = BTreeMap::new();
@@ -33,7 +33,7 @@ fn kernels_have_the_calls_and_times_that_another_program_finds() {
         assert!(output.status.success(), "{}", text(&output.stderr));
         let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let kernels = json["traces"][0]["devices"][0]["kernels"].as_array().expect("kernels");
-        // The other program has no fills among its kernels.
+        // The other program does not count fills as kernels.
         let kernels = kernels.iter().filter(|row| row["category"] != "memset");
         let found: BTreeMap<String, (u64, i64, String)> = kernels
             .map(|row| {
@@ -54,7 +54,7 @@ fn kernels_have_the_calls_and_times_that_another_program_finds() {
                 "NORM_fwd" => "normalisation",
                 "CONV_fwd" => "convolution",
                 "elementwise" => "elementwise",
-                // It knows no category of these.
+                // The other program has no category for these kernels.
                 "other" if name.contains("CatArray") => "copy",
                 "other" => "attention",
                 category => panic!("{category}"),

@@ -1,4 +1,4 @@
-//! Questions asked of traces, and ranks put together: the command, run as people run it.
+//! Tests the commands that read traces: `analyze`, `diff`, `merge`, `convert` and `sql`.
 
 mod analyze;
 mod diff;

@@ -1,4 +1,4 @@
-//! `mlprof merge`, run as people run it.
+//! Tests `mlprof merge` as a command.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::{mlprof, path, text};
 
-/// A rank's trace of five steps: its data take so long, in microseconds, and the others wait for whoever is
-/// late. Its clock is `behind` microseconds behind that of rank 0.
+/// Returns the trace of a rank with five steps. Loading data takes `data` microseconds, and the
+/// other ranks wait for the slowest one. The rank's clock is `behind` microseconds behind that of
+/// rank 0.
 fn trace(rank: u32, host: &str, data: u32, behind: i64) -> String {
     let slice = |category: &str, name: &str, ts: i64, dur: u32, args: &str| {
         format!(
@@ -47,7 +48,8 @@ fn trace(rank: u32, host: &str, data: u32, behind: i64) -> String {
     )
 }
 
-/// Rank 2 waits 400 µs for its data, the others 50; there is nothing of rank 3.
+/// Writes the traces of ranks 0 to 2. Rank 2 waits 400 µs for its data, and the others 50 µs. Rank
+/// 3 has no trace.
 fn traces(folder: &Path) -> Vec<PathBuf> {
     let write = |(rank, data, behind): (u32, u32, i64)| {
         let file = folder.join(format!("r{rank}.pt.trace.json"));
@@ -90,7 +92,7 @@ fn ranks_are_put_on_one_time_line_and_the_slow_one_is_named() {
     };
     assert_eq!(ends(0), [1050.0, 2050.0, 3050.0, 4050.0, 5050.0]);
     assert_eq!((ends(1), ends(2)), (ends(0), ends(0)));
-    // What analyses ranks together says the same.
+    // `mlprof analyze` reports the same straggler.
     let analysed = mlprof(&["analyze", path(folder.path()), "--json"]);
     let analysed = json(&analysed.stdout);
     assert_eq!(analysed["ranks"]["stragglers"][0]["rank"], 2);
@@ -112,7 +114,7 @@ fn healthy_ranks_name_nobody() {
     assert_eq!((sum, &ranks["length_ns"]), (5_000_000, &5_000_000.into()));
 }
 
-/// Python's own `tarfile` reads what Perfetto will.
+/// Python's own `tarfile` must be able to read the archive.
 #[test]
 fn an_archive_names_a_machine_for_each_rank() {
     const SCRIPT: &str = r#"
@@ -161,7 +163,7 @@ fn what_cannot_be_put_together_is_said() {
     let nothing = folder.path().join("nothing.json");
     std::fs::write(&nothing, "{}").expect("a file");
     error(&["merge", path(&nothing)], "none of the traces can be read");
-    // The others are put together all the same, as is what there is of one that was cut.
+    // The other traces are still merged, and also the readable part of the truncated one.
     let whole = std::fs::read_to_string(&files[1]).expect("it is there");
     std::fs::write(&files[1], &whole[..whole.len() / 2]).expect("a file");
     let (first, second) = (path(&files[0]), path(&files[1]));
@@ -197,13 +199,14 @@ fn tables_of_ranks_say_what_their_traces_say() {
     assert_eq!(of_traces["files"][1]["offset"]["nanoseconds"], 70_000, "by collectives");
 }
 
-/// In tables as in JSON: two of one rank, clocks that nothing relates, a file of which half is there.
+/// Tables have the same problems as JSON: two traces of one rank, unrelated clocks, and a truncated
+/// file.
 #[cfg(feature = "parquet")]
 #[test]
 fn what_is_wrong_with_tables_is_said_and_the_others_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = traces(folder.path());
-    // Nothing that all of them meet in.
+    // Without a common collective, the clocks cannot be related.
     for file in &files {
         let whole = std::fs::read_to_string(file).expect("it is there");
         std::fs::write(file, whole.replace("Collective name", "Other name")).expect("written");
@@ -221,7 +224,7 @@ fn what_is_wrong_with_tables_is_said_and_the_others_are_read() {
     let said = text(&merged.stdout);
     assert!(said.contains("wall clocks, which may differ"), "{said}");
     assert!(said.contains("Rank 2 is slow"), "that needs no clocks: {said}");
-    // Another machine that calls itself rank 0.
+    // Another machine also calls itself rank 0.
     let other = folder.path().join("other.json");
     std::fs::write(&other, trace(0, "host-9", 50, 0)).expect("written");
     let refused = convert(&other, &tables);
@@ -241,7 +244,7 @@ fn what_is_wrong_with_tables_is_said_and_the_others_are_read() {
         text(&merged.stderr).contains("are both of rank 0, and of the same cycle"),
         "{merged:?}"
     );
-    // Half of a file.
+    // The file is truncated to half of its size.
     let slices = tables.join("slices/1-0.parquet");
     let whole = std::fs::read(&slices).expect("it is there");
     std::fs::write(&slices, &whole[..whole.len() / 2]).expect("written");
@@ -255,7 +258,7 @@ fn what_is_wrong_with_tables_is_said_and_the_others_are_read() {
     }
 }
 
-/// Perfetto's own format of each trace of a folder of tables.
+/// Converts each trace of a folder of tables to Perfetto's binary format.
 #[cfg(feature = "parquet")]
 #[test]
 fn tables_become_perfettos_format_one_by_one() {
@@ -272,7 +275,8 @@ fn tables_become_perfettos_format_one_by_one() {
         let own = folder.path().join(format!("{rank}.pftrace"));
         mlprof(&["convert", path(file), "--to", "pftrace", "-o", path(&own)]);
         let own = std::fs::read(own).expect("it is written");
-        // Names have other numbers, which are not seen: they begin anew on every track.
+        // Internal ids of names differ, but they are not visible in the output because each track
+        // numbers its names anew.
         assert_eq!(of_tables.expect("it is written").len(), own.len(), "rank {rank}");
     }
     let refused = mlprof(&["convert", path(&tables), "--to", "folded"]);

@@ -1,4 +1,4 @@
-//! Traces that the Tensor profiler wrote on real devices, beside sums of their events.
+//! Compares traces recorded on real devices with sums of their events.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,7 +14,7 @@ fn path(name: &str) -> String {
     format!("{FOLDER}{name}.pt.trace.json.gz")
 }
 
-/// The complete events of a trace.
+/// Returns the complete events of a trace.
 fn events(name: &str) -> Vec<Value> {
     let file = std::fs::File::open(path(name)).expect("a trace");
     let mut json = String::new();

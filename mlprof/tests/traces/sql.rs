@@ -1,4 +1,4 @@
-//! `mlprof sql`, run as people run it: what it hands on to the program that answers.
+//! Tests that `mlprof sql` passes its arguments to the program `mlprof-sql`.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -13,14 +13,15 @@ fn mlprof(program: &Path, on_path: &Path, arguments: &[&str]) -> Output {
     command.output().expect("the command was built")
 }
 
-/// Copies a program by another process: where this one writes it, a process that another test starts meanwhile has it open for
-/// writing, too, and then the system runs no such program.
+/// Copies a program with a separate `cp` process. If this process wrote the file, a child started
+/// by another test could inherit the open descriptor. The system then refuses to execute the
+/// program.
 fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").args([from, to]).status().expect("cp runs");
     assert!(status.success(), "{}", to.display());
 }
 
-/// Says where it is and what it was given, and ends with 7.
+/// Writes a program that prints its path and its arguments, and ends with exit code 7.
 fn write_program(folder: &Path) {
     let (text, file) = (folder.join("text"), folder.join("mlprof-sql"));
     fs::write(&text, "#!/bin/sh\nprintf '%s\\n' \"$0\" \"$@\"\nexit 7\n").expect("a file");
@@ -35,7 +36,7 @@ fn what_is_asked_goes_to_the_program_that_answers() {
     for folder in [&own, &other] {
         fs::create_dir(folder).expect("a folder");
     }
-    // By itself, so that nothing lies beside it.
+    // The copy is alone in its folder, so no `mlprof-sql` lies beside it.
     let program = own.join("mlprof");
     copy(Path::new(env!("CARGO_BIN_EXE_mlprof")), &program);
     let arguments = ["sql", "traces", "select 1", "--format", "csv", "--help"];
@@ -44,7 +45,7 @@ fn what_is_asked_goes_to_the_program_that_answers() {
     let said = text(&missing.stderr);
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("`cargo install mlprof-sql` builds it"), "{said}");
-    // On the path, and rather beside it.
+    // `mlprof-sql` is found on the `PATH`, but one beside `mlprof` is preferred.
     for folder in [&other, &own] {
         write_program(folder);
         let output = mlprof(&program, &other, &arguments);

@@ -1,4 +1,4 @@
-//! All activations of the process, and what threads see of them at a glance.
+//! All activations of the process, and the word from which threads read their state.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -10,22 +10,24 @@ use mlprof_events::{UnattributedReason, UnattributedWork};
 
 const INTEREST_BITS: u32 = u16::BITS;
 
-/// The key of what is active above what that wants; 0 where nothing is wanted.
+/// Key of the active profilers, above their combined interest bits. 0 if no profiler wants any
+/// event.
 static STATE: AtomicU64 = AtomicU64::new(0);
 
-/// What is active, as threads remember it. Changes whenever another profiler may be the one to tell.
+/// Identifies the current set of active profilers. Threads remember it with their cached profiler.
+/// It changes whenever a thread may have to report to another profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key(u64);
 
 impl Key {
     pub(super) const NONE: Self = Self(0);
 
-    /// Of an activation that every thread reports to.
+    /// Returns the key of a single activation, to which every thread reports.
     const fn lone(generation: u64) -> Self {
         Self(generation << 1)
     }
 
-    /// Of several that are told apart by thread.
+    /// Returns the key for several activations, between which each thread has to choose.
     const fn several(number: u64) -> Self {
         Self(number << 1 | 1)
     }
@@ -36,7 +38,7 @@ impl Key {
     }
 }
 
-/// What [`STATE`] says.
+/// A loaded value of [`STATE`].
 #[derive(Clone, Copy)]
 pub(super) struct State(u64);
 
@@ -46,13 +48,13 @@ impl State {
         Self(STATE.load(Ordering::Relaxed))
     }
 
-    /// What some active profiler wants.
+    /// Returns the combined interest of all active profilers.
     #[inline(always)]
     pub(super) const fn interest(self) -> Interest {
         Interest::from_bits(self.0 as u16)
     }
 
-    /// Whether something is active that wants all of this.
+    /// Returns `true` if active profilers want all of `interest`.
     #[inline(always)]
     pub(super) const fn wants(self, interest: Interest) -> bool {
         self.0 != 0 && self.interest().contains(interest)
@@ -63,7 +65,7 @@ impl State {
         Key(self.0 >> INTEREST_BITS)
     }
 
-    /// Until [`Activations::publish`] the key is one that no thread remembers.
+    /// Sets a key that no thread remembers, until the next [`Activations::publish`].
     pub(super) fn take_slow_path() {
         if STATE.load(Ordering::Relaxed) != 0 {
             STATE.fetch_or(STRANGE, Ordering::Relaxed);
@@ -71,7 +73,7 @@ impl State {
     }
 }
 
-/// The highest bit, which no number of an activation ever reaches.
+/// The highest bit, which the number of an activation never reaches.
 const STRANGE: u64 = 1 << 63;
 
 static ACTIVATIONS: Mutex<Activations> = Mutex::new(Activations {
@@ -82,24 +84,25 @@ static ACTIVATIONS: Mutex<Activations> = Mutex::new(Activations {
     stack: Vec::new(),
 });
 
-/// A profiler that is active.
+/// An active profiler.
 #[derive(Clone)]
 pub(super) struct Activation {
-    /// What ends it; above 0, never used twice.
+    /// Number that identifies the activation when it ends. It is above 0 and never reused.
     pub(super) number: u64,
-    /// By which threads remember who is told; as above.
+    /// Number by which threads identify the profiler that they report to. It is above 0 and never
+    /// reused, and it changes if `told` does.
     pub(super) generation: u64,
     pub(super) owner: Arc<Owner>,
-    /// As it was given.
+    /// Profiler as passed by the caller.
     pub(super) profiler: Arc<dyn Profiler>,
-    /// Who is told: it, and the one that is beside all others.
+    /// Profiler that receives the events: `profiler` combined with the side profilers.
     pub(super) told: Arc<dyn Profiler>,
-    /// The bits of what that one wants.
+    /// Interest bits of `told`.
     pub(super) wish: Arc<AtomicU16>,
     pub(super) unattributed: Arc<UnattributedWork>,
-    /// Whether a thread has opened a scope under it.
+    /// Set when a thread has opened a scope under this activation.
     pub(super) is_used: Arc<AtomicBool>,
-    /// Whether its report says that work of devices is the whole process's.
+    /// Set when its report notes that device work covers the whole process.
     pub(super) says_shared: Arc<AtomicBool>,
 }
 
@@ -113,23 +116,24 @@ impl Activation {
     }
 }
 
-/// Who a thread reports to.
+/// The profiler that a thread reports to.
 pub(super) enum Told<'all> {
     To(&'all Activation),
-    /// To none of the trainings; `None` if there is none.
+    /// The thread reports to none of the running trainings. `None` if no training runs.
     Nobody(Option<UnattributedReason>),
 }
 
 pub(super) struct Activations {
-    /// The last number that was given to anything.
+    /// The last number that was assigned.
     last: u64,
-    /// Changes with the activations while there are several owners.
+    /// Number that changes with the activations while there are several owners.
     several: u64,
-    /// Is told of whatever any other is told of, and of what nobody is told of.
+    /// Side profiler. It receives all events of the other profilers and all events that belong to
+    /// no training.
     beside: Option<Activation>,
-    /// All that are beside others: what it consists of.
+    /// All side profilers, of which `beside` consists.
     besides: Vec<Arc<dyn Profiler>>,
-    /// In the order of activation; the last one of its owner is active for that one.
+    /// Activations in the order in which they began. The last one of each owner is the active one.
     stack: Vec<Activation>,
 }
 
@@ -151,7 +155,7 @@ impl Activations {
         &self.besides
     }
 
-    /// Its number.
+    /// Adds an activation and returns its number.
     pub(super) fn push(&mut self, mut activation: Activation) -> u64 {
         let number = self.next();
         (activation.number, activation.generation) = (number, number);
@@ -163,8 +167,8 @@ impl Activations {
         number
     }
 
-    /// Has a profiler told of everything, which consists of `besides`. What is active already is combined with
-    /// those. Its number.
+    /// Sets the side profiler, which consists of `besides`, and combines it with all existing
+    /// activations. Returns the number of the activation.
     pub(super) fn set_beside(
         &mut self,
         mut beside: Activation,
@@ -186,13 +190,13 @@ impl Activations {
         number
     }
 
-    /// Has one of those that are beside others be none of them any more. Whoever is told together
-    /// with it is so until [`set_beside`](Self::set_beside).
+    /// Removes a profiler from the side profilers. Existing combinations keep it until
+    /// [`set_beside`](Self::set_beside).
     pub(super) fn forget_beside(&mut self, profiler: &Arc<dyn Profiler>) {
         self.besides.retain(|beside| !Arc::ptr_eq(beside, profiler));
     }
 
-    /// What is not active any more, to be dropped outside of the lock.
+    /// Removes an activation and returns it, so that the caller can drop it without the lock.
     pub(super) fn remove(&mut self, number: u64) -> Option<Activation> {
         if let Some(gone) = self.beside.take_if(|beside| beside.number == number) {
             self.besides.clear();
@@ -201,7 +205,7 @@ impl Activations {
         }
         let position = self.stack.iter().position(|entry| entry.number == number)?;
         let gone = self.stack.remove(position);
-        // Whatever its code did since the other one began is in the other one's report.
+        // Scopes that this training opened since the later one began are in the later one's report.
         let later = self.stack[position..].iter().filter(|later| later.is_of(&gone.owner));
         for later in later.filter(|later| later.is_used.load(Ordering::Relaxed)) {
             later.unattributed.overlap();
@@ -218,7 +222,7 @@ impl Activations {
         self.stack.iter().chain(&self.beside)
     }
 
-    /// The one that is active for each owner.
+    /// Returns the active activation of each owner.
     pub(super) fn tops(&self) -> impl Iterator<Item = &Activation> {
         let is_top = |(index, entry): &(usize, &Activation)| {
             !self.stack[index + 1..].iter().any(|later| later.is_of(&entry.owner))
@@ -242,7 +246,7 @@ impl Activations {
         }
     }
 
-    /// Says what is active and wanted now, and answers the key.
+    /// Publishes the key and the combined interest, and returns the key.
     pub(super) fn publish(&self) -> Key {
         let wishes = self.tops().chain(&self.beside).map(Activation::wish);
         let interest = wishes.fold(Interest::NONE, |all, wish| all | wish);
@@ -253,7 +257,7 @@ impl Activations {
         key
     }
 
-    /// The key of this moment, and who a thread of this owner reports to.
+    /// Returns the current key and the profiler that a thread of this owner reports to.
     pub(super) fn look_up(&self, owner: Option<&Arc<Owner>>) -> (Key, Told<'_>) {
         let mut chain = owner.into_iter().flat_map(Owner::chain);
         let told = match chain.find(|owner| owner.is_active()) {
@@ -275,8 +279,8 @@ impl Activations {
     }
 }
 
-/// Whether a thread may report to the only training that there is, whose it is not. Not one that had a
-/// training of its own beside this one: that one is over.
+/// Returns `true` if a thread of `owner` may report to the only training, which belongs to another
+/// owner. A thread may not if its own training ended during this one.
 fn is_open_to(lone: &Activation, owner: Option<&Arc<Owner>>) -> bool {
     let began = lone.owner.began.load(Ordering::Relaxed);
     let mut chain = owner.into_iter().flat_map(Owner::chain);

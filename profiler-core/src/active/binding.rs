@@ -1,4 +1,4 @@
-//! Who a thread's scopes belong to.
+//! Binding of threads to the training that their scopes belong to.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::owner::{IsOwn, Owner};
 use super::thread;
 
-/// Whose scopes a thread's are, to be taken along to other threads.
+/// Owner of a thread's scopes, which can be bound to other threads.
 ///
-/// With one profiler active in the process there is nothing to bind: every thread reports to it. When
-/// two trainings run at once, each with a profiler of its own, a thread reports to the one that was
-/// activated on it, or to that of the thread it is bound to. What threads do that are bound to no one
-/// training is counted, and said in the reports of both.
+/// With one active profiler in the process no binding is needed, because every thread reports to
+/// it. If two trainings run at once, each with its own profiler, a thread reports to the profiler
+/// that was activated on it. A bound thread reports to the profiler of the thread that it is bound
+/// to. Work of threads that are bound to neither training is counted, and the reports of both
+/// contain a note about it.
 ///
-/// mlprof's trainers and plugins bind the threads that they start. For threads of your own:
+/// mlprof's trainers and plugins bind the threads that they start. Bind your own threads like this:
 ///
 /// ```
 /// use mlprof_core::{Binding, bound, profile};
@@ -36,17 +37,18 @@ use super::thread;
 /// # std::thread::scope(|threads| { threads.spawn(|| work(1)); });
 /// ```
 ///
-/// *Cost*: some 10 ns to take and to bind, and a look-up under a lock at the first scope after it
-/// while more than one profiler is active.
+/// *Cost*: about 10 ns to create and to bind. While more than one profiler is active, the first
+/// scope afterwards also needs a lookup under a lock.
 ///
 /// Futures move between threads, and several run on one.
-/// [`BindFutureExt::bound_to`](crate::BindFutureExt::bound_to) binds a future, wherever it is
+/// [`BindFutureExt::bound_to`](crate::BindFutureExt::bound_to) binds a future wherever it is
 /// polled.
 #[derive(Clone)]
 pub struct Binding(Option<(Arc<Owner>, IsOwn)>);
 
 impl Binding {
-    /// The calling thread's: who it is bound to, or what it activates itself, now or later.
+    /// Returns the binding of the calling thread. It covers the thread that this one is bound to,
+    /// or the profilers that this thread activates itself, now or later.
     pub fn current() -> Self {
         let owner = thread::with(|thread| match thread.place.owner() {
             Some(owner) => owner,
@@ -55,17 +57,17 @@ impl Binding {
         Self(owner.map(|owner| (owner, IsOwn(false))))
     }
 
-    /// A binding for one training more, whatever thread it runs on: a profiler that is activated
-    /// by work that is bound so belongs to that work alone. Until then its scopes belong to whom
-    /// the calling thread's do.
+    /// Creates a binding for a separate training, on any thread. A profiler that is activated by
+    /// work bound this way belongs to that work only. Until then, its scopes belong to the owner of
+    /// the calling thread's scopes.
     #[allow(clippy::new_without_default, reason = "it depends on the calling thread")]
     pub fn new() -> Self {
         let parent = thread::with(|thread| thread.place.owner()).flatten();
         Self(Some((Owner::inside(parent), IsOwn(true))))
     }
 
-    /// Has the calling thread's scopes belong to whom those of the binding's thread do, until the
-    /// guard is dropped.
+    /// Binds the calling thread: its scopes belong to the binding's owner until the guard is
+    /// dropped.
     pub fn bind(&self) -> Bound {
         let Some((owner, is_own)) = &self.0 else { return Bound::NOTHING };
         let before = thread::with(|thread| {
@@ -91,10 +93,10 @@ impl fmt::Debug for Binding {
     }
 }
 
-/// Keeps a thread bound; see [`Binding::bind`]. Several are to be dropped in the reverse order.
+/// Guard that keeps a thread bound; see [`Binding::bind`]. Drop several guards in reverse order.
 #[must_use = "the thread is bound only until this is dropped"]
 pub struct Bound {
-    /// What to put back, if anything was changed.
+    /// Previous owner to restore, if the binding changed anything.
     before: Option<Option<(Arc<Owner>, IsOwn)>>,
     stays_on_its_thread: PhantomData<*const ()>,
 }
@@ -120,14 +122,14 @@ impl fmt::Debug for Bound {
     }
 }
 
-/// That a training loop of ours runs on the thread that began this, until it is dropped.
+/// Guard that marks one of mlprof's training loops as running on the thread that began it.
 pub(crate) struct RunningLoop(Arc<Owner>);
 
-/// How many there are in the process.
+/// Number of running loops in the process.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 impl RunningLoop {
-    /// Whether there is one, on whatever thread.
+    /// Returns `true` if a loop runs on any thread.
     pub(crate) fn is_any() -> bool {
         RUNNING.load(Ordering::Relaxed) > 0
     }
@@ -139,9 +141,9 @@ impl RunningLoop {
         Self(owner)
     }
 
-    /// Whether what the calling thread does is told to a profiler by such a loop: it runs on this thread
-    /// or on the one that this is bound to, and the thread has not activated a profiler of its own
-    /// since. *Cost*: a look at the thread's own data; no lock.
+    /// Returns `true` if such a loop reports the calling thread's work to a profiler. The loop runs
+    /// on this thread or on the one that it is bound to, and the thread has not activated its own
+    /// profiler since. *Cost*: a read of thread-local data, without a lock.
     pub(crate) fn is_around() -> bool {
         let owner = thread::with(|thread| thread.place.owner()).flatten();
         let active = owner.as_ref().and_then(|owner| owner.chain().find(|one| one.is_active()));
@@ -156,8 +158,8 @@ impl Drop for RunningLoop {
     }
 }
 
-/// `work`, for another thread to do: its scopes will belong to whom the calling thread's do. See
-/// [`Binding`].
+/// Wraps `work` for another thread, so that its scopes belong to the owner of the calling thread's
+/// scopes. See [`Binding`].
 ///
 /// ```
 /// use mlprof_core::{Profiler, SimpleProfiler, activate, bound, profile};

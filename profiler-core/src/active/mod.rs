@@ -1,12 +1,14 @@
-//! The active profiler: what [`profile!`](crate::profile!) and `#[profiled]` report to.
+//! The active profiler, which receives the scopes of [`profile!`](crate::profile!) and
+//! `#[profiled]`.
 //!
-//! *Cost*: with none active, one relaxed load. With one active, a thread-local look-up besides
-//! what the profiler itself costs: each thread keeps its own reference, so threads share no
-//! reference count. With several, some nanoseconds more.
+//! *Cost*: one relaxed load if no profiler is active. If one is active, a thread-local lookup in
+//! addition to the profiler's own cost. Each thread keeps its own reference, so threads do not
+//! contend for a reference count. With several active profilers it takes a few nanoseconds more.
 //!
-//! * `activations` are those of the whole process, and one word that says what is active and wanted.
-//! * `owner` is whose activations and scopes are, `binding` how other threads' become the same;
-//!   `thread` is what a thread remembers of both.
+//! * `activations` holds all activations of the process and one word with the active profilers and
+//!   their interest.
+//! * `owner` defines the owners of activations and scopes, and `binding` gives several threads the
+//!   same owner. `thread` caches both per thread.
 
 mod activations;
 mod binding;
@@ -33,7 +35,7 @@ use mlprof_events::{
     Action, Callsite, Interest, Observation, OpStart, UnattributedWork, ask_frameworks, uncounted,
 };
 
-/// See [`crate::activate`].
+/// Activates a profiler; see [`crate::activate`].
 pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {
     let profiler = guarded(profiler);
     let besides = uncounted(|| Activations::lock().besides().to_vec());
@@ -41,7 +43,8 @@ pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {
     let owner = thread::with(|thread| thread.place.own()).unwrap_or_default();
     let activation = activation(owner, profiler, told);
     let (told, wish) = (activation.told.clone(), activation.wish());
-    // An allocation here must not be told to the active profiler, which would wait for the lock.
+    // An allocation here must not be reported to the active profiler, which would wait for the
+    // lock.
     uncounted(ask_frameworks);
     let number = uncounted(|| Activations::lock().push(activation));
     instrumentation::announce(interest);
@@ -49,9 +52,10 @@ pub(crate) fn activate(profiler: Arc<dyn Profiler>) -> Activated {
     Activated::new(number)
 }
 
-/// Has `profiler` told of everything, whatever is activated and by whom, until the guard is dropped.
-/// There are two such profilers at most: that of `mlprof run`, and who watches from outside. Who comes second
-/// is told together with the first, until that one goes.
+/// Activates `profiler` as a side profiler until the guard is dropped. It receives all events,
+/// independent of other activations and their owners. There are at most two side profilers: the one
+/// of `mlprof run` and one that watches from outside. The second one is combined with the first
+/// until the first ends.
 pub(crate) fn activate_beside(profiler: Arc<dyn Profiler>) -> Activated {
     let profiler = guarded(profiler);
     let mut besides = uncounted(|| Activations::lock().besides().to_vec());
@@ -65,8 +69,8 @@ pub(crate) fn activate_beside(profiler: Arc<dyn Profiler>) -> Activated {
     Activated::new(number)
 }
 
-/// As [`activate_beside`], for a forked child: in place of its copy of what its parent has
-/// activated so.
+/// Works like [`activate_beside`] in a forked child. The new profiler replaces the child's copy of
+/// a side profiler that its parent activated.
 pub(crate) fn activate_in_place_of(
     replaced: &Arc<dyn Profiler>,
     profiler: Arc<dyn Profiler>,
@@ -75,30 +79,30 @@ pub(crate) fn activate_in_place_of(
     activate_beside(profiler)
 }
 
-/// Has every thread look up anew who is told, at its next scope. For a fork handler: stores one
-/// number.
+/// Makes every thread look up its profiler again at its next scope. A fork handler may call this,
+/// because it only stores one number.
 pub(crate) fn take_slow_path() {
     State::take_slow_path();
 }
 
-/// `profiler`, and those beside all others unless they are part of it.
+/// Returns `profiler` combined with the side profilers that are not already part of it.
 fn combined(profiler: &Arc<dyn Profiler>, besides: &[Arc<dyn Profiler>]) -> Arc<dyn Profiler> {
     let others = besides.iter().filter(|beside| !hands_on(profiler, beside));
     others.fold(profiler.clone(), |all, beside| MultiProfiler::beside(all, beside.clone()))
 }
 
-/// Whether `profiler` is `other`, or tells it of all that it is told of.
+/// Returns `true` if `profiler` is `other` or passes all of its events on to it.
 pub(crate) fn hands_on(profiler: &Arc<dyn Profiler>, other: &Arc<dyn Profiler>) -> bool {
     passes_on_to(&**profiler, &**other)
 }
 
-/// Yet without a number.
+/// Returns an activation without a number.
 fn activation(
     owner: Arc<Owner>,
     profiler: Arc<dyn Profiler>,
     told: Arc<dyn Profiler>,
 ) -> Activation {
-    // Asked before the lock is taken: a profiler may open scopes itself.
+    // The interest is queried before the lock is taken, because a profiler may open scopes itself.
     let wish = Arc::new(AtomicU16::new(told.interest().bits()));
     let unattributed = Arc::new(UnattributedWork::default());
     profiler.observe(&Observation::Unattributed(&unattributed));
@@ -115,16 +119,16 @@ fn activation(
     }
 }
 
-/// Has the report of `profiler`, which begins to want this, say what sources have to say of it.
+/// Passes the notes of all instrumentation about this interest to `profiler`, for its report.
 fn tell_notes(profiler: &dyn Profiler, interest: Interest) {
     instrumentation::notes(interest)
         .iter()
         .for_each(|note| profiler.observe(&Observation::Note(note)));
 }
 
-/// Asks all activated profilers again what they want.
+/// Queries the interest of all activated profilers again.
 pub(crate) fn refresh() {
-    // Asked outside of the lock: a profiler may open scopes itself.
+    // The interest is queried outside of the lock, because a profiler may open scopes itself.
     let asked: Vec<Activation> = uncounted(|| Activations::lock().all().cloned().collect());
     let begins = asked.iter().filter(|entry| {
         let wish = entry.told.interest();
@@ -137,14 +141,15 @@ pub(crate) fn refresh() {
     begins.into_iter().for_each(|entry| tell_notes(&*entry.told, entry.wish()));
 }
 
-/// What active profilers want.
+/// Returns the combined interest of all active profilers.
 #[inline(always)]
 pub(crate) fn interest() -> Interest {
     State::load().interest()
 }
 
-/// Calls `tell` with the profiler that the calling thread reports to, if it wants `interest`; outside
-/// of the profiler's own work. *Cost*: one relaxed load if nobody wants it.
+/// Runs `tell` with the profiler that the calling thread reports to, if it wants `interest`. Does
+/// not run it inside the profiler's own work. *Cost*: one relaxed load if no profiler wants the
+/// event.
 #[inline(always)]
 pub fn with_active(interest: Interest, tell: impl FnOnce(&dyn Profiler)) {
     let state = State::load();
@@ -153,19 +158,21 @@ pub fn with_active(interest: Interest, tell: impl FnOnce(&dyn Profiler)) {
     }
 }
 
-/// Calls `work`; nobody is told of what this thread does meanwhile.
+/// Runs `work`. Events of this thread are not reported meanwhile.
 pub(crate) fn unseen<T>(work: impl FnOnce() -> T) -> T {
     thread::unseen(work)
 }
 
-/// Whether the active profiler has `action` open on this thread. Not on a hot path.
+/// Returns `true` if the active profiler has `action` open on this thread. Not intended for hot
+/// paths.
 pub(crate) fn is_open(action: Action) -> bool {
     let mut is_open = false;
     with_active(Interest::ACTIONS, |profiler| is_open = profiler::is_open(profiler, action));
     is_open
 }
 
-/// As [`with_active`], but where nobody knows whose the calling thread is, all are told.
+/// Works like [`with_active`], but calls `tell` with all active profilers if the calling thread
+/// belongs to no known training.
 pub(crate) fn with_active_or_all(interest: Interest, tell: impl Fn(&dyn Profiler)) {
     let state = State::load();
     if state.wants(interest) && state.key().is_several() && thread::is_unattributed(state.key()) {
@@ -174,8 +181,8 @@ pub(crate) fn with_active_or_all(interest: Interest, tell: impl Fn(&dyn Profiler
     with_active(interest, tell);
 }
 
-/// Calls `tell` with whoever is active and wants `interest`: of what belongs to the whole process.
-/// Besides, whether it is the first time that this one has to share.
+/// Runs `tell` with every active profiler that wants `interest`, for events of the whole process.
+/// The first argument is `true` when a profiler shares such events for the first time.
 pub(crate) fn with_all(interest: Interest, tell: impl Fn(bool, &dyn Profiler)) {
     let state = State::load();
     if !state.wants(interest) {
@@ -197,12 +204,12 @@ pub(crate) fn with_all(interest: Interest, tell: impl Fn(bool, &dyn Profiler)) {
     thread::tell_each(&told, |profiler| tell(is_first(profiler), profiler));
 }
 
-/// The profilers of all trainings that run, as they were given.
+/// Returns the profilers of all running trainings, as passed by their callers.
 pub(crate) fn tops() -> Vec<Arc<dyn Profiler>> {
     uncounted(|| Activations::lock().tops().map(|top| top.profiler.clone()).collect())
 }
 
-/// The profiler that the calling thread reports to, if there is one.
+/// Returns the profiler that the calling thread reports to, if any.
 pub fn active() -> Option<Arc<dyn Profiler>> {
     let owner = thread::with(|thread| thread.place.owner()).flatten();
     let activations = Activations::lock();
@@ -212,12 +219,12 @@ pub fn active() -> Option<Arc<dyn Profiler>> {
     }
 }
 
-/// Keeps a profiler active; see [`activate`](crate::activate()).
+/// Guard that keeps a profiler active; see [`activate`](crate::activate()).
 #[derive(Debug)]
 #[must_use = "the profiler is active only until this is dropped"]
 pub struct Activated {
     number: u64,
-    /// [The process](this_process) that it was activated in.
+    /// [Process](this_process) in which the profiler was activated.
     process: u64,
 }
 
@@ -229,10 +236,10 @@ impl Activated {
 
 impl Drop for Activated {
     fn drop(&mut self) {
-        // In a forked child nothing is under way: devices and frameworks are its parent's, and may
-        // not be asked.
+        // A forked child has no pending work. The devices and frameworks belong to its parent and
+        // must not be used.
         let is_inherited = self.process != this_process();
-        // What is under way belongs to this profiler, which must still be active to be told of it.
+        // Pending work belongs to this profiler, which must still be active to receive it.
         if !is_inherited && interest().contains(Interest::OPS) {
             instrumentation::flush();
         }
@@ -248,11 +255,12 @@ impl Drop for Activated {
     }
 }
 
-/// An open action of the active profiler; made by [`profile!`](crate::profile!).
+/// An open action of the active profiler. [`profile!`](crate::profile!) creates it.
 #[must_use = "an action ends when its guard is dropped: bind it, `let _scope = …`"]
 #[derive(Debug)]
 pub struct ActiveScope {
-    /// 0: no profiler was active when the scope was opened.
+    /// Generation of the receiving profiler, or 0 if no profiler was active when the scope was
+    /// opened.
     generation: u64,
     action: Option<Action>,
     stays_on_its_thread: PhantomData<*const ()>,
@@ -271,14 +279,14 @@ impl ActiveScope {
         Self::start(state, interest, action())
     }
 
-    /// Opens the action of a callsite that a macro made.
+    /// Opens the action of a call site created by a macro.
     #[doc(hidden)]
     #[inline(always)]
     pub fn at(callsite: &'static Callsite, interest: Interest) -> Self {
         Self::open(|| callsite.action(), interest)
     }
 
-    /// Whether there is something to stop.
+    /// Returns `true` if there is an action to stop.
     pub(crate) const fn is_open(&self) -> bool {
         self.action.is_some()
     }
@@ -296,7 +304,7 @@ impl ActiveScope {
         }
     }
 
-    /// Opens an op; the generation to close it with, which is never 0.
+    /// Opens an op. Returns the generation to close it with, which is never 0.
     #[inline(always)]
     pub(crate) fn open_op(op: &OpStart<'_>, interest: Interest) -> Option<u64> {
         let state = State::load();
@@ -312,7 +320,7 @@ impl ActiveScope {
         told.or_else(|| thread::tell_late(interest, |profiler| profiler.start_op(op)))
     }
 
-    /// Stops what was opened under `generation`.
+    /// Stops an action that was opened under `generation`.
     pub(crate) fn close(generation: u64, action: Action) {
         thread::stop(generation, action);
     }
@@ -327,7 +335,7 @@ impl Drop for ActiveScope {
     }
 }
 
-/// Opens `action` if the active profiler wants `interest`; the generation to
+/// Opens `action` if the active profiler wants `interest`. Returns the generation to
 /// [close](ActiveScope::close) it with, which is never 0.
 #[inline(always)]
 pub(crate) fn open(action: impl FnOnce() -> Action, interest: Interest) -> Option<u64> {
@@ -354,21 +362,28 @@ pub(crate) fn open(action: impl FnOnce() -> Action, interest: Interest) -> Optio
 /// load_data(); // not measured any more
 /// ```
 ///
-/// *Cost*: one relaxed load when no profiler is active. The name must be a literal or a constant;
-/// for names made at run time use [`profile_dynamic!`](crate::profile_dynamic!).
+/// *Cost*: one relaxed load if no profiler is active. The name must be a literal or a constant. For
+/// names made at run time use [`profile_dynamic!`](crate::profile_dynamic!).
 ///
-/// *Where*: anywhere. In a destructor of a thread's own data, when the thread ends, it is measured or
-/// counted as lost, which the report says. It may stand in the program's allocator and in signal
-/// handlers: while the thread is inside of the profiler itself it is not measured, or stands in the row
-/// `(inside of the profiler)`, and never waits for a lock of the thread's own.
+/// *Placement*: the macro may be used anywhere, with these special cases:
 ///
-/// A signal handler that may interrupt an allocation may not allocate, so its scopes need a first time
-/// outside of it. On Unix, under the Simple and the Advanced profiler, a scope takes nothing from the
-/// program's allocator, however long it is, if the same one has been opened on that thread before: since a
-/// profiler was activated or let go of last, since the stage began, and under the Advanced profiler also
-/// inside the same scopes, as every place of its call tree takes memory once. It must end before the scopes
-/// around it do, and be one of at most four thousand inside each other. The other profilers may allocate
-/// for any scope.
+/// - In a destructor of thread-local data, when the thread ends, the scope is measured or counted
+///   as lost. The report shows lost scopes.
+/// - It may be used in the program's allocator and in signal handlers. Inside the profiler itself,
+///   the scope is not measured or appears in the row `(inside of the profiler)`. It never waits for
+///   a lock that its own thread holds.
+///
+/// A signal handler that may interrupt an allocation must not allocate, so its scopes need a first
+/// use outside of the handler. On Unix, the Simple and the Advanced profiler then take no memory
+/// from the program's allocator for a scope, however long it is. These conditions apply:
+///
+/// - The same scope has been opened on that thread since the last activation or deactivation of a
+///   profiler, and since the stage began.
+/// - Under the Advanced profiler it has also been opened inside the same scopes, because every new
+///   node of the call tree allocates once.
+/// - The scope ends before the scopes around it, and at most four thousand scopes are nested.
+///
+/// Other profilers may allocate for any scope.
 #[macro_export]
 macro_rules! profile {
     ($name:expr) => {{
@@ -377,8 +392,8 @@ macro_rules! profile {
     }};
 }
 
-/// [`profile!`](crate::profile!) for a name made at run time. The name is not even made when no
-/// profiler is active.
+/// Works like [`profile!`](crate::profile!) for a name made at run time. The name is not created if
+/// no profiler is active.
 ///
 /// ```
 /// # use mlprof_core::profile_dynamic;
@@ -386,9 +401,9 @@ macro_rules! profile {
 /// let _scope = profile_dynamic!(format!("layer_{layer}"));
 /// ```
 ///
-/// *Cost*: while a profiler is active a scope costs some four times what one with a literal does: the
-/// name is made and looked up each time. Where that is too much keep the [`Action`](crate::Action) of
-/// each name, and open `profiler.profile(action)`.
+/// *Cost*: while a profiler is active, a scope costs about four times as much as one with a literal
+/// name. The name is created and looked up each time. To avoid this, keep the
+/// [`Action`](crate::Action) of each name and open `profiler.profile(action)`.
 #[macro_export]
 macro_rules! profile_dynamic {
     ($name:expr) => {

@@ -1,28 +1,28 @@
-//! Who activations belong to.
+//! Owners of activations.
 
 use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Who activations belong to: a thread, and the threads that are [bound](Binding::bind) to it.
+/// Owner of activations: a thread and the threads that are [bound](Binding::bind) to it.
 ///
-/// What is said of activations is written under their lock.
+/// The fields about activations are written under the activations' lock.
 #[derive(Debug, Default)]
 pub(super) struct Owner {
-    /// Whose it was before this thread had activations of its own.
+    /// Owner of the thread before it had activations of its own.
     parent: Option<Arc<Owner>>,
-    /// How many activations it has.
+    /// Number of current activations.
     pub(super) activations: AtomicUsize,
-    /// The number of the first of them.
+    /// Number of the first current activation.
     pub(super) began: AtomicU64,
-    /// The number of the latest activation of the process when it had none any more.
+    /// Number of the process's latest activation at the time when this owner's last one ended.
     pub(super) ended: AtomicU64,
-    /// How many training loops of ours it has running.
+    /// Number of mlprof's training loops that it runs.
     pub(super) loops: AtomicUsize,
 }
 
 impl Owner {
-    /// Of whom the work is `parent`'s while it has no activations of its own.
+    /// Returns an owner that passes its work on to `parent` while it has no activations of its own.
     pub(super) fn inside(parent: Option<Arc<Self>>) -> Arc<Self> {
         Arc::new(Self { parent, ..Self::default() })
     }
@@ -31,17 +31,17 @@ impl Owner {
         self.activations.load(Ordering::Relaxed) > 0
     }
 
-    /// It, and whose it was before.
+    /// Returns the owner followed by its ancestors.
     pub(super) fn chain(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
         std::iter::successors(Some(self), |owner| owner.parent.as_ref())
     }
 }
 
-/// What a thread knows of itself.
+/// Owner that a thread is bound to, if any.
 #[derive(Default)]
 pub(super) struct Place(RefCell<Option<(Arc<Owner>, IsOwn)>>);
 
-/// Whether the thread's own activations are the owner's.
+/// `true` if activations made on the thread belong to the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IsOwn(pub(super) bool);
 
@@ -58,7 +58,7 @@ impl Place {
         self.0.borrow().as_ref().map(|(owner, _)| owner.clone())
     }
 
-    /// Whose the activations of the calling thread are.
+    /// Returns the owner of the calling thread's activations, and creates it if necessary.
     pub(super) fn own(&self) -> Arc<Owner> {
         let mut place = self.0.borrow_mut();
         match &*place {

@@ -1,4 +1,5 @@
-//! What a thread remembers, so that it asks for no lock where nothing has changed.
+//! Per-thread cache of the active profiler. A lock is needed only after the set of active profilers
+//! has changed.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -13,34 +14,35 @@ use mlprof_events::forking;
 use mlprof_events::{Action, Interest, uncounted};
 use mlprof_events::{UnattributedReason, WorkCounts};
 
-/// A thread's own reference to a profiler, so that threads share no reference count.
+/// A thread's own reference to a profiler, so that threads do not contend for a reference count.
 struct Reference {
     generation: u64,
     profiler: Arc<dyn Profiler>,
     wish: Arc<AtomicU16>,
 }
 
-/// A place to count what is told to no training, and what that one wants.
+/// Counter for events that no training receives, and the interest of the training that may miss
+/// them.
 struct Uncounted {
     wish: Arc<AtomicU16>,
     counts: Arc<WorkCounts>,
 }
 
 struct Seen {
-    /// Who this thread reports to.
+    /// Profiler that this thread reports to.
     current: Option<Reference>,
-    /// Whether not all that is wanted is wanted by that one.
+    /// Set when the profiler may not want all events of the combined interest.
     is_selective: bool,
-    /// Others whose scopes it has opened.
+    /// Other active profilers under which this thread has opened scopes.
     earlier: Vec<Reference>,
-    /// The latest that are not active any more, and scopes of theirs that may still be open.
+    /// The latest profilers that are no longer active. Scopes opened under them may still be open.
     ended: Vec<(u64, Weak<dyn Profiler>)>,
-    /// Trainings that may miss what this thread does.
+    /// Trainings that may miss events of this thread.
     unattributed: Vec<Uncounted>,
 }
 
 pub(super) struct Thread {
-    /// What was active when `seen` was looked up.
+    /// Key of the active profilers when `seen` was looked up.
     key: Cell<Key>,
     seen: RefCell<Seen>,
     pub(super) place: Place,
@@ -62,23 +64,23 @@ thread_local! {
     };
 }
 
-/// Calls `work` with what the calling thread remembers; not while it is torn down.
+/// Runs `work` with the calling thread's cache. Returns `None` while the thread is being torn down.
 pub(super) fn with<T>(work: impl FnOnce(&Thread) -> T) -> Option<T> {
     THREAD.try_with(work).ok()
 }
 
-/// Who has something to tell.
+/// Origin of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Teller {
-    /// A scope of the program. It may be opened in a signal handler, or by the program's allocator,
-    /// while this thread has a lock of ours: then it is not looked up who is active.
+    /// A scope of the program. A signal handler or the program's allocator may open it while this
+    /// thread holds one of the profiler's locks. In that case the active profiler is not looked up.
     Scope,
-    /// A hook that delivers what happened, from wherever that is suitable.
+    /// A hook that delivers earlier events from a suitable place.
     Delivery,
 }
 
-/// Calls `tell` with the profiler that the calling thread reports to, if that one wants `interest`;
-/// its generation. `None` if nobody was told.
+/// Runs `tell` with the profiler that the calling thread reports to, if it wants `interest`.
+/// Returns the profiler's generation, or `None` if no profiler received the event.
 #[inline(never)]
 pub(super) fn tell(
     key: Key,
@@ -87,8 +89,8 @@ pub(super) fn tell(
     tell: impl FnOnce(&dyn Profiler, Interest),
 ) -> Option<u64> {
     let told = THREAD.try_with(|thread| {
-        // Exclusive while the profiler works: a scope that it opens itself is not measured,
-        // or it would never come to an end.
+        // The borrow is exclusive while the profiler works. A scope that the profiler itself opens
+        // is therefore not measured, which would never end.
         let mut seen = thread.seen.try_borrow_mut().ok()?;
         if thread.key.get() != key {
             drop(seen);
@@ -109,15 +111,15 @@ pub(super) fn tell(
     told.ok().flatten()
 }
 
-/// As [`tell`], on a thread that ends and remembers nothing any more: a destructor of the thread's own
-/// data opens a scope. What the profiler cannot record then it counts.
+/// Works like [`tell`] on a thread that has already destroyed its cache, because a destructor of
+/// thread-local data opens a scope. The profiler counts scopes that it cannot record at that time.
 #[cold]
 #[inline(never)]
 pub(super) fn tell_late(interest: Interest, tell: impl FnOnce(&dyn Profiler)) -> Option<u64> {
     if THREAD.try_with(|_| ()).is_ok() {
         return None;
     }
-    // One that opens a scope itself would never come to an end.
+    // A profiler that opens a scope itself would recurse without end.
     let _alone = Alone::begin()?;
     let told = uncounted(|| {
         let activations = Activations::lock();
@@ -149,8 +151,9 @@ fn stop_late(generation: u64, action: Action) {
     }
 }
 
-/// The thread is about to ask who is active, and is not inside of what takes locks: it may be a signal
-/// handler, or the program's allocator.
+/// Guard for a lookup of the active profiler on a thread that ends. It can be taken only if the
+/// thread holds none of the profiler's locks, because the caller may be a signal handler or the
+/// program's allocator.
 struct Alone;
 
 thread_local!(static IS_ALONE: Cell<bool> = const { Cell::new(false) });
@@ -168,7 +171,8 @@ impl Drop for Alone {
     }
 }
 
-/// Calls `tell` with each of these profilers, as above.
+/// Runs `tell` with each of these profilers. The borrow is exclusive, so scopes that they open are
+/// not measured.
 pub(super) fn tell_each(profilers: &[Arc<dyn Profiler>], tell: impl Fn(&dyn Profiler)) {
     with(|thread| {
         let _exclusive = thread.seen.try_borrow_mut().ok()?;
@@ -177,21 +181,21 @@ pub(super) fn tell_each(profilers: &[Arc<dyn Profiler>], tell: impl Fn(&dyn Prof
     });
 }
 
-/// Calls `work`; nobody is told of what this thread does meanwhile.
+/// Runs `work`. Events of this thread are not reported meanwhile.
 pub(super) fn unseen<T>(work: impl FnOnce() -> T) -> T {
     let is_torn_down = with(|_| ()).is_none();
     if is_torn_down {
-        // It tells nobody.
+        // A thread that is being torn down reports no events.
         return work();
     }
     THREAD.with(|thread| {
-        // Taken already where a profiler is at work.
+        // The borrow fails if a profiler is already at work, which also suppresses events.
         let _exclusive = thread.seen.try_borrow_mut();
         work()
     })
 }
 
-/// Whether nobody knows which training the calling thread is of.
+/// Returns `true` if the calling thread belongs to no known training.
 pub(super) fn is_unattributed(key: Key) -> bool {
     let is_unattributed = with(|thread| {
         if thread.key.get() != key {
@@ -202,12 +206,13 @@ pub(super) fn is_unattributed(key: Key) -> bool {
     is_unattributed.flatten().unwrap_or(false)
 }
 
-/// Stops what the calling thread has opened under `generation`.
+/// Stops an action that the calling thread has opened under `generation`.
 #[inline(never)]
 pub(super) fn stop(generation: u64, action: Action) {
     let stopped = THREAD.try_with(|thread| {
         let Ok(seen) = thread.seen.try_borrow() else { return };
-        // Nearly always the current one; an earlier one if another profiler was activated in between.
+        // This is nearly always the current profiler. It is an earlier one if another profiler was
+        // activated in between.
         let current = seen.current.as_ref().filter(|own| own.generation == generation);
         let earlier = || seen.earlier.iter().rfind(|own| own.generation == generation);
         match current.or_else(earlier) {
@@ -220,13 +225,13 @@ pub(super) fn stop(generation: u64, action: Action) {
     }
 }
 
-/// Whether the calling thread is inside of a profiler that it told of something here.
+/// Returns `true` if the calling thread is inside a profiler call made by this module.
 #[inline(always)]
 pub(crate) fn is_in_profiler() -> bool {
     THREAD.try_with(|thread| thread.seen.try_borrow_mut().is_err()).unwrap_or(false)
 }
 
-/// Lets go of this thread's reference early; other threads do so when they next open a scope.
+/// Drops this thread's reference early. Other threads drop theirs when they next open a scope.
 pub(super) fn forget(generation: u64) {
     let gone = with(|thread| {
         let mut seen = thread.seen.try_borrow_mut().ok()?;
@@ -246,8 +251,7 @@ pub(super) fn forget(generation: u64) {
     drop(gone); // outside the borrow: a profiler's own destructor may open scopes
 }
 
-/// Lets go of all profilers that the calling thread has seen, for threads that wait and open no
-/// scopes.
+/// Drops all profiler references of the calling thread, for threads that wait and open no scopes.
 #[doc(hidden)]
 pub fn let_go() {
     let gone = with(|thread| {
@@ -258,25 +262,26 @@ pub fn let_go() {
     drop(gone); // outside the borrow, as above
 }
 
-/// How many profilers that are not active any more a thread remembers.
+/// Maximum number of profilers that a thread remembers after they have ended.
 const MOST_ENDED: usize = 16;
 
 impl Seen {
-    /// A guard may outlive the activation that it was opened under: it still has somebody to tell.
+    /// Remembers an ended activation, because a guard may outlive the activation under which it was
+    /// opened.
     fn remember(&mut self, gone: &Reference) {
         uncounted(|| {
             self.ended.retain(|(_, profiler)| profiler.strong_count() > 0);
             if self.ended.len() == MOST_ENDED {
                 self.ended.remove(0);
             }
-            // A guard around a profiler of the program ends with the activation; the profiler may
-            // go on.
+            // The guarding wrapper around a program's profiler ends with the activation. The
+            // profiler itself may continue to exist.
             let profiler = guarded_profiler(&*gone.profiler).unwrap_or(&gone.profiler);
             self.ended.push((gone.generation, Arc::downgrade(profiler)));
         });
     }
 
-    /// Stops what was opened under an activation that has ended, if its profiler is still there.
+    /// Stops an action that was opened under an ended activation, if its profiler still exists.
     #[cold]
     #[inline(never)]
     fn stop_ended(&self, generation: u64, action: Action) {
@@ -286,7 +291,8 @@ impl Seen {
         }
     }
 
-    /// What the one that is told wants, if that is all of `interest`. Counts what no training is told.
+    /// Returns the interest of the current profiler if it contains all of `interest`. Also counts
+    /// the event for the trainings that do not receive it.
     #[cold]
     fn select(&self, interest: Interest) -> Option<Interest> {
         for training in &self.unattributed {
@@ -304,14 +310,14 @@ fn wish(bits: &AtomicU16) -> Interest {
 }
 
 impl Thread {
-    /// Who is told may be another one from here on.
+    /// Forces a new lookup of the profiler that receives this thread's events.
     pub(super) fn look_again(&self) {
         self.key.set(Key::NONE);
     }
 
-    /// Takes this thread's own reference to the profiler that it reports to, and lets go of those
-    /// that are no longer activated. `None` if a profiler opens a scope from inside its own `start`
-    /// while the references are in use.
+    /// Updates this thread's reference to the profiler that it reports to, and drops references to
+    /// ended ones. Returns `None` if a profiler opens a scope inside its own `start` while the
+    /// references are in use.
     #[cold]
     #[inline(never)]
     fn look_up(&self, teller: Teller) -> Option<()> {
@@ -359,7 +365,7 @@ impl Thread {
             self.key.set(key);
             Some(gone)
         })?;
-        drop(gone); // outside of the lock and the borrow, as above
+        drop(gone); // outside the lock and the borrow: a destructor may open scopes
         Some(())
     }
 }

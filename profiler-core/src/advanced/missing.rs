@@ -1,4 +1,4 @@
-//! What is missing in a report of the Advanced profiler.
+//! Missing data in a report of the Advanced profiler.
 
 use crate::ActionKind;
 use crate::report::AdvancedReport;
@@ -6,7 +6,7 @@ use crate::report::advanced::CallTreeNode;
 use crate::report::internals::{Missing, note_missing};
 use mlprof_events::clock;
 
-/// Functions are what this profiler is chosen for; samples stand in for them.
+/// Returns the missing data. Functions are the purpose of this profiler; samples can replace them.
 pub(super) fn of(report: &AdvancedReport) -> Vec<Missing> {
     if let Some(samples) = &report.samples {
         return samples.missing().into_iter().collect();
@@ -28,7 +28,7 @@ pub(super) fn of(report: &AdvancedReport) -> Vec<Missing> {
     vec![Missing::Functions]
 }
 
-/// Says in the report's notes what is missing. Samples have notes of their own.
+/// Adds notes about missing data to the report. Samples have their own notes.
 pub(super) fn note(report: &mut AdvancedReport) {
     if report.samples.is_none() {
         note_missing(&of(report), &mut report.header.notes);

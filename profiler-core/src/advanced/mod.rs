@@ -1,4 +1,4 @@
-//! The Advanced profiler: which functions the time of every action went to.
+//! The Advanced profiler: functions that contribute to the time of each action.
 
 mod missing;
 #[cfg(feature = "sampling")]
@@ -19,21 +19,23 @@ use crate::report::advanced::pstats;
 use crate::report::{AdvancedReport, Report, Setting};
 use crate::{Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage};
 
-/// Records an exact call tree per thread of all that is instrumented: actions, functions with
-/// `#[profiled]`, `tracing` spans. The counterpart of Lightning's `AdvancedProfiler`, selected by
-/// `"advanced"`.
+/// Records an exact call tree per thread of all instrumented code: actions, functions with
+/// `#[profiled]`, and `tracing` spans. It is the counterpart of Lightning's `AdvancedProfiler` and
+/// is selected by `"advanced"`.
 ///
-/// The report has a table per action in the form of Python's `pstats`, of everything that ran
-/// below the action. Unlike Lightning's, an outer action loses nothing when an inner one starts,
-/// and all threads are seen.
+/// The report has one table per action in the form of Python's `pstats`, with all calls below the
+/// action. Unlike in Lightning's profiler, an outer action keeps its data when an inner one starts,
+/// and all threads are included.
 ///
-/// *Cost*: about 1.35 times two readings of the time-stamp counter and a push to a buffer, for each
-/// start and stop together, whether a function has eight callees or ten thousand, but for what the
-/// processor's caches no longer hold, and at any depth. *Memory*: about 200 bytes per place in a
-/// thread's call tree, which depends on the program's code and not on the number of calls; at most
-/// 65,536 places per thread, and what comes after is counted together and reported. The tables of the
-/// report have some 200,000 rows at most: where actions are nested so deeply that there would be more,
-/// those of outer actions end some levels further in, and a note says so.
+/// *Cost*: start and stop together take about 1.35 times as long as two readings of the time-stamp
+/// counter and a push to a buffer. This holds at any depth, and for functions with eight or ten
+/// thousand callees, except for misses in the processor's caches.
+///
+/// *Memory*: about 200 bytes per node of a thread's call tree. The number of nodes depends on the
+/// program's code and not on the number of calls. A thread has at most 65,536 nodes; further calls
+/// are counted together and reported. The tables of the report have about 200,000 rows at most. If
+/// deeply nested actions would need more, the tables of outer actions end some levels further in,
+/// and a note explains this.
 ///
 /// ```
 /// use mlprof_core::{AdvancedProfiler, Profiler, ProfilerExt};
@@ -52,7 +54,7 @@ pub struct AdvancedProfiler {
     dump_stats: bool,
     #[cfg(feature = "sampling")]
     sampling: Option<sampled::Sampling>,
-    /// Where device time is measured.
+    /// Set when device time is measured.
     devices: Option<DeviceTime>,
 }
 
@@ -63,12 +65,12 @@ impl Default for AdvancedProfiler {
 }
 
 impl AdvancedProfiler {
-    /// All lines, on the console, no `.prof` files.
+    /// Returns a profiler that prints all lines on the console and writes no `.prof` files.
     pub fn new() -> Self {
         Self::with_recorder(Recorder::new())
     }
 
-    /// One that start-up has nothing to do with.
+    /// Returns a profiler that does not affect start-up.
     fn aside() -> Self {
         Self::with_recorder(Recorder::aside())
     }
@@ -87,7 +89,7 @@ impl AdvancedProfiler {
 
     crate::output_settings::output_settings!("advanced", ", and `.prof` files in any case");
 
-    /// Shows only the first lines of every table.
+    /// Limits every table to its first lines.
     #[must_use]
     pub fn line_count_restriction(mut self, restriction: LineCountRestriction) -> Self {
         self.line_count_restriction = restriction;
@@ -102,34 +104,36 @@ impl AdvancedProfiler {
         self
     }
 
-    /// Whether the time that devices take for every action is measured beside the host's, by the devices' own
-    /// clocks; not by default. Rows of actions then have a column or a table `Device`, and in JSON
+    /// Enables or disables the measurement of device time per action, by the devices' own clocks.
+    /// It is off by default. Rows of actions then have a column or a table `Device`, and in JSON
     /// [`device`](crate::report::advanced::ActionProfile::device).
     ///
-    /// *What is measured*: the span of the device's clock from the first work that a call hands to it to
-    /// the last, actions inside and pauses included. Calls that hand over nothing have none. Functions, spans
-    /// and modules are not measured: fused blocks would end at each of them.
+    /// *Measured values*: the span on the device's clock from the first to the last work that a
+    /// call submits. It includes nested actions and idle gaps. Calls that submit no work have no
+    /// device time. Functions, spans and modules are not measured, because fused blocks would end
+    /// at each of them.
     ///
-    /// *Where*: on all CubeCL devices of burn (wgpu, CUDA, ROCm, Metal; feature `cubecl` of mlprof-burn), and on CUDA
-    /// with candle and tch (feature `cuda` of their plugins). A device without timestamps is not measured,
-    /// since that would take a wait at each end of an action; the report has a note that says so.
+    /// *Devices*: all CubeCL devices of burn (wgpu, CUDA, ROCm, Metal; feature `cubecl` of
+    /// mlprof-burn), and CUDA with candle and tch (feature `cuda` of their plugins). A device
+    /// without timestamps is not measured, because that would require a wait at each end of an
+    /// action. A note in the report names such devices.
     ///
-    /// *Cost*: nothing while it is off but one comparison. Nobody waits for the device: times are read
-    /// when the report is made. On burn's devices its queue of ops is run empty at both ends of every action,
-    /// so that no fused block reaches over them. What it cost the host is in a note of the report. At
-    /// most [`max_pending_regions`](crate::hook::max_pending_regions) calls are under way; further ones are
-    /// counted in a note.
+    /// *Cost*: one comparison while it is off. No thread waits for the device, because times are
+    /// read when the report is made. On burn's devices, the queue of ops is flushed at both ends of
+    /// every action, so that no fused block crosses them. A note in the report gives the cost on
+    /// the host. At most [`max_pending_regions`](crate::hook::max_pending_regions) calls are
+    /// pending at a time, and further ones are counted in a note.
     #[must_use]
     pub fn measure_devices(mut self, measures: bool) -> Self {
         self.devices = measures.then(|| DeviceTime::new(self.recorder.device_time_sink()));
         self
     }
 
-    /// The numbers so far. Other threads may go on recording meanwhile. Regions of a device that are
-    /// under way are waited for; by threads of mlprof's own, which answer and which end a training, for 4 s at
-    /// most.
+    /// Returns the numbers recorded so far. Other threads may continue to record meanwhile. The
+    /// method waits for pending device regions. On mlprof's own threads, which answer queries and
+    /// end a training, the wait is limited to 4 s.
     pub fn snapshot(&self) -> AdvancedReport {
-        // Before all else: what is sampled from here on is of no action that is reported.
+        // The samples are read first, because later samples belong to no reported action.
         #[cfg(feature = "sampling")]
         let samples = self.samples();
         let is_whole = hook::deliver_regions();
@@ -156,13 +160,13 @@ impl AdvancedProfiler {
         stopped
     }
 
-    /// Returns the report's word for what is sampled.
+    /// Returns the report's word for the sampling mode.
     #[cfg(not(feature = "sampling"))]
     fn sampling_in_words(&self) -> &'static str {
         "none"
     }
 
-    /// Samples that follow belong to the session that has just begun.
+    /// Assigns later samples to the session that has just begun.
     fn note_session(&self) {
         #[cfg(feature = "sampling")]
         self.sample_session();

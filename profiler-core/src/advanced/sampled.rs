@@ -1,23 +1,24 @@
-//! The Advanced profiler with samples beside its exact numbers.
+//! Stack samples in addition to the exact numbers of the Advanced profiler.
 
 use super::AdvancedProfiler;
 use crate::report::samples::Samples;
 use crate::sampler::{ReportedSessions, Sampler, SamplerSettings};
 
-/// A running sampler, or why there is none.
+/// A running sampler, or the reason why sampling is unavailable.
 pub(super) type Sampling = Result<Sampler, String>;
 
 impl AdvancedProfiler {
-    /// Also samples the stacks of all threads, so many times a second: estimates for the code that
-    /// nothing instruments, below the exact table of each action. From here until the profiler is
-    /// dropped; see [`sampler`](crate::sampler) for what is measured, and how.
+    /// Samples the stacks of all threads at this frequency in hertz, in addition to the exact
+    /// numbers. Samples estimate the time of code that is not instrumented, below the exact table
+    /// of each action. Sampling runs until the profiler is dropped. See [`sampler`](crate::sampler)
+    /// for the method.
     ///
-    /// A sample counts for every action that its thread had open, if this profiler is the one that
-    /// the thread recorded with last. Samples of other threads, such as the workers of a library's
-    /// thread pool, are in a table of their own. `.prof` files have exact numbers only.
+    /// A sample counts for every action that its thread had open, if the thread last recorded with
+    /// this profiler. Samples of other threads, such as the workers of a library's thread pool, are
+    /// in a separate table. `.prof` files contain only exact numbers.
     ///
-    /// Where the system does not let it, or another sampler runs, the report says so and has no
-    /// samples.
+    /// If the system does not permit sampling or another sampler is running, the report has no
+    /// samples and gives the reason.
     ///
     /// ```
     /// use mlprof_core::{AdvancedProfiler, Profiler, ProfilerExt};
@@ -32,13 +33,13 @@ impl AdvancedProfiler {
     /// ```
     #[must_use]
     pub fn sampled(mut self, settings: impl Into<SamplerSettings>) -> Self {
-        self.sampling = None; // ends one that is running
+        self.sampling = None; // stops a running sampler
         self.sampling = Some(Sampler::start(settings).map_err(|error| format!("{error:?}")));
         self.sample_session();
         self
     }
 
-    /// Whether stacks are sampled.
+    /// Returns the report's words for the sampling mode.
     pub(super) fn sampling_in_words(&self) -> &'static str {
         match &self.sampling {
             None => "none",
@@ -47,7 +48,7 @@ impl AdvancedProfiler {
         }
     }
 
-    /// What was sampled in the sessions that are reported now.
+    /// Returns the samples of the sessions that are reported now.
     pub(super) fn samples(&self) -> Option<Samples> {
         Some(match self.sampling.as_ref()? {
             Ok(sampler) => {
@@ -58,7 +59,7 @@ impl AdvancedProfiler {
         })
     }
 
-    /// Tells the sampler which session runs now.
+    /// Passes the number of the running session to the sampler.
     pub(super) fn sample_session(&self) {
         if let Some(Ok(sampler)) = &self.sampling {
             let numbers = self.recorder.session_numbers();

@@ -1,4 +1,4 @@
-//! A copy of a call tree that no thread writes any more.
+//! Copy of a call tree that no thread writes any more.
 
 use rustc_hash::FxHashMap;
 
@@ -8,7 +8,7 @@ use mlprof_events::Action;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Counts {
     pub(super) calls: u64,
-    /// How often a call went on: polls of an async function after the first.
+    /// Number of resumptions: polls of an async function after the first.
     pub(super) resumptions: u64,
     pub(super) primitive: u64,
     pub(super) cumulative: u64,
@@ -16,7 +16,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Those of something that goes on, and is no call.
+    /// Returns the counts with calls turned into resumptions.
     pub(super) fn of_resumptions(self) -> Self {
         Self { calls: 0, primitive: 0, resumptions: self.calls, ..self }
     }
@@ -30,41 +30,41 @@ impl Counts {
     }
 }
 
-/// One place of the tree. Place 0 is the thread itself.
+/// Node of the tree. Place 0 is the thread itself.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Place {
-    /// `None` for the thread itself.
+    /// Called action or function, or `None` for the thread itself.
     pub(super) action: Option<Action>,
-    /// Calls that came down to here.
+    /// Counts of calls that are not recursive.
     pub(super) counts: Counts,
     /// Indexes of the places called from here.
     pub(super) children: Vec<usize>,
-    /// Recursive calls from here, to places further up (or to here).
+    /// Recursive calls from here, which lead to an ancestor or to this place.
     pub(super) back: Vec<(Action, Counts)>,
 }
 
 impl Place {
-    /// With the calls that come down to it so far.
+    /// Returns a place with the counts of its calls so far.
     pub(super) fn called(action: Action, counts: Counts) -> Self {
         Self { action: Some(action), counts, ..Self::default() }
     }
 }
 
-/// A call tree with its places in a list: children stand after their parents. There always is a
-/// first place, the thread itself.
+/// Call tree as a list of places, in which children follow their parents. The first place always
+/// exists and is the thread itself.
 #[derive(Debug, Clone)]
 pub(crate) struct TreeSnapshot {
     pub(super) places: Vec<Place>,
-    /// Calls that no longer found a place of their own.
+    /// Number of calls that did not get a place of their own.
     pub(super) overflowed: u64,
-    /// What has been merged into, by place and callee: the place of the callee, or the position among
-    /// the recursive calls.
+    /// Lookup tables for merging, by place and callee. The value is the callee's place, or its
+    /// position among the recursive calls.
     children: FxHashMap<(usize, Action), usize>,
     back: FxHashMap<(usize, Action), usize>,
 }
 
 impl Default for TreeSnapshot {
-    /// Of a thread that has called nothing.
+    /// Returns the tree of a thread without calls.
     fn default() -> Self {
         Self {
             places: vec![Place::default()],
@@ -76,7 +76,8 @@ impl Default for TreeSnapshot {
 }
 
 impl TreeSnapshot {
-    /// Fills in what [`merge`](Self::merge) looks up, if this has been a copy of one thread until now.
+    /// Fills the lookup tables for [`merge`](Self::merge), if this has been the copy of one thread
+    /// until now.
     fn index(&mut self) {
         if self.children.len() + 1 == self.places.len() {
             return;
@@ -93,7 +94,7 @@ impl TreeSnapshot {
         }
     }
 
-    /// Adds `counts` to the calls of `action` from `parent`; the place called.
+    /// Adds `counts` to the calls of `action` from `parent`. Returns the callee's place.
     pub(super) fn add_child(&mut self, parent: usize, action: Action, counts: Counts) -> usize {
         let next = self.places.len();
         let child = *self.children.entry((parent, action)).or_insert(next);
@@ -132,14 +133,15 @@ impl TreeSnapshot {
         }
     }
 
-    /// For every place the calls that came down to it and the recursive ones that led back to it.
+    /// Returns the counts of every place, including recursive calls that lead back to it.
     pub(super) fn counts_with_recursion(&self) -> Vec<Counts> {
         enum Visit {
             Enter(usize),
             Leave(Action),
         }
         let mut counts: Vec<Counts> = self.places.iter().map(|place| place.counts).collect();
-        // On the way down, the innermost place last: recursive calls lead back to that.
+        // Places on the current path by action, innermost last. Recursive calls lead back to the
+        // innermost one.
         let mut around: FxHashMap<Action, Vec<usize>> = FxHashMap::default();
         let mut visits = vec![Visit::Enter(0)];
         while let Some(visit) = visits.pop() {
@@ -165,20 +167,20 @@ impl TreeSnapshot {
         counts
     }
 
-    /// For every place the time that it and all below it had themselves, in ticks.
+    /// Returns for every place the self time of it and all places below it, in ticks.
     pub(super) fn own_below(&self) -> Vec<u64> {
         let own = |place: &Place| -> u64 {
             place.counts.own + place.back.iter().map(|(_, counts)| counts.own).sum::<u64>()
         };
         let mut sums: Vec<u64> = self.places.iter().map(own).collect();
-        // Children stand after their parents.
+        // Children follow their parents.
         for (index, place) in self.places.iter().enumerate().rev() {
             sums[index] += place.children.iter().map(|child| sums[*child]).sum::<u64>();
         }
         sums
     }
 
-    /// For every place how many actions are around it, itself included.
+    /// Returns for every place the number of actions on its path, including itself.
     pub(super) fn actions_around(&self) -> Vec<usize> {
         let mut around = vec![0; self.places.len()];
         for (index, place) in self.places.iter().enumerate() {

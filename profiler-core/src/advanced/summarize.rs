@@ -1,4 +1,4 @@
-//! From the call trees of threads, in ticks, to the numbers of a report, in seconds.
+//! Converts call trees, in ticks, to the numbers of a report, in seconds.
 
 use std::collections::HashMap;
 
@@ -83,23 +83,23 @@ fn merged(parts: &[&Part<TreeSnapshot>]) -> TreeSnapshot {
     tree
 }
 
-/// The tables of all actions. Their rows are bounded: a function has one in the table of every action
-/// around it, which with deep nesting would be more than any memory holds.
+/// Tables of all actions. Their rows are limited. A function has a row in the table of every
+/// enclosing action, which would need too much memory with deep nesting.
 struct Profiles {
     tables: HashMap<(Option<Stage>, &'static str), Profile>,
-    /// So many actions further in a table ends.
+    /// Number of nested action levels after which a table ends.
     deepest: usize,
-    /// Places that are therefore missing in the table of some action around them.
+    /// Number of places that are missing in a table for this reason.
     left_out: usize,
 }
 
-/// How many rows all tables may have together, but for trees so large that even [`LEAST_NESTED`]
-/// makes more.
+/// Maximum number of rows of all tables together. Very large trees may exceed it because of
+/// [`LEAST_NESTED`].
 const ROWS: usize = 200_000;
-/// Actions inside each other that every table shows.
+/// Minimum number of nested action levels in every table.
 const LEAST_NESTED: usize = 8;
 
-/// Everything below one action, on all threads. Times in ticks.
+/// All calls below one action, on all threads. Times are in ticks.
 #[derive(Default)]
 struct Profile {
     calls: u64,
@@ -116,8 +116,8 @@ impl Profile {
         }
     }
 
-    /// Adds the place `index` and all below it, down to `deepest` actions further in; how many
-    /// places that leaves out at the least.
+    /// Adds the place `index` and all places below it, down to `deepest` nested actions. Returns a
+    /// lower limit for the number of places left out.
     fn add_below(&mut self, tree: &Tree<'_>, index: usize, deepest: usize) -> usize {
         let mut left_out = 0;
         let last = tree.actions_around[index] + deepest;
@@ -127,7 +127,8 @@ impl Profile {
             let Some(action) = place.action else { continue };
             if tree.actions_around[index] > last {
                 left_out += place.children.len();
-                // The times of a table add up.
+                // The action's own time includes the omitted places, so that the times of a table
+                // add up.
                 self.add(action, caller, Counts { own: tree.own_below[index], ..place.counts });
                 continue;
             }
@@ -141,17 +142,17 @@ impl Profile {
     }
 }
 
-/// A call tree and what is known of all its places.
+/// A call tree with derived data of its places.
 struct Tree<'snapshot> {
     snapshot: &'snapshot TreeSnapshot,
-    /// With the recursive calls.
+    /// Counts including recursive calls.
     counts: Vec<Counts>,
     own_below: Vec<u64>,
     actions_around: Vec<usize>,
 }
 
 impl Profiles {
-    /// Of nothing, to which these trees will be added.
+    /// Returns empty tables, with limits for these trees.
     fn new<'trees>(trees: impl Iterator<Item = &'trees TreeSnapshot>) -> Self {
         let (mut places, mut rows) = (0, 0);
         for tree in trees {
@@ -199,7 +200,7 @@ impl Profiles {
     }
 }
 
-/// Start-up as an action, with the part before `main` as a function that it called.
+/// Returns start-up as an action, with the part before `main` as a function that it called.
 fn startup_profile(startup: StartupDurations) -> ActionProfile {
     let key = |name: &str| FunctionKey { file: "~".to_owned(), line: 0, name: name.to_owned() };
     let calls = |self_seconds, cumulative_seconds| CallStatistics {
@@ -249,8 +250,8 @@ fn in_seconds(
         .collect()
 }
 
-/// Longest cumulative time first, as pstats sorts; functions of one key (the same name started as
-/// an action in several places) are one row.
+/// Returns the functions, longest cumulative time first, like pstats. Functions with the same key
+/// share one row, for example a name that several places start as an action.
 fn functions(profile: Profile, rate: Rate) -> Vec<FunctionStatistics> {
     let mut rows: HashMap<FunctionKey, (Counts, HashMap<FunctionKey, Counts>)> = HashMap::new();
     for (action, (counts, callers)) in profile.functions {
@@ -304,11 +305,12 @@ fn key(action: Action) -> FunctionKey {
     }
 }
 
-/// What ran at the top of a thread, with recursive calls counted where they lead back to.
+/// Returns the calls at the top of a thread. Recursive calls are counted at the node to which they
+/// lead back.
 fn roots(tree: &TreeSnapshot, rate: Rate) -> Vec<CallTreeNode> {
     let counts = tree.counts_with_recursion();
-    // The nodes of places that are not yet below their parents: children stand after their parents,
-    // so from the last place to the first all are there when their parent's turn comes.
+    // Nodes that are not yet attached to their parents. Children follow their parents, so a loop
+    // from the last place to the first finds all children of a place.
     let mut nodes: Vec<Option<CallTreeNode>> = tree.places.iter().map(|_| None).collect();
     for (index, place) in tree.places.iter().enumerate().rev() {
         let mut children: Vec<CallTreeNode> =

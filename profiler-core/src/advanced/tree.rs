@@ -1,4 +1,4 @@
-//! What one thread records for the Advanced profiler: a call tree, aggregated in place.
+//! Call tree of one thread for the Advanced profiler, aggregated in place.
 
 use std::ptr;
 use std::sync::PoisonError;
@@ -18,81 +18,86 @@ use mlprof_events::clock::{Clock, counter};
 use mlprof_events::sync::{AtomicPtr, Mutex, Ordering, Tally};
 use mlprof_events::{Action, Callsite};
 
-/// More places in one thread's tree than any program needs; what comes after is counted at one
-/// place, `(call tree is full)`, so that memory stays bounded.
+/// Maximum number of edges in one thread's tree, more than any program needs. Further calls are
+/// counted at one node, `(call tree is full)`, so that memory stays bounded.
 pub(super) const MAX_EDGES: usize = 1 << 16;
 pub(super) const OVERFLOW: &str = "(call tree is full)";
 
-/// A place in the tree. The callees of a place are edges. A call of a function that is already on
-/// the way down inside the same action leads back up to where it first stands, and so does one of
-/// an action that is anywhere on the way down: recursion makes no new places.
+/// Node of the call tree. Its callees are edges. Recursion creates no new nodes:
+///
+/// - A recursive call of a function inside the same action leads back to the function's first node.
+/// - A call of an action that is anywhere on the path leads back to that action's node.
 struct Node {
     action: Option<Action>,
-    /// Nodes are counted in the order in which they are made; the root is 0.
+    /// Number of the node in order of creation. The root is 0.
     number: u32,
-    /// The number of the action that the place is inside of, or its own if it is one.
+    /// Number of the node of the enclosing action, or its own number if it is an action.
     scope: u32,
     parent: *const Node,
-    /// How many calls of the function are open: for all nodes of the function [inside of the same
-    /// action](FunctionOf), this is in the first of them.
+    /// Number of open calls of the function. All nodes of the function [inside the same
+    /// action](FunctionOf) share the counter in the first of them.
     open: Tally,
     callees: ActionIndex<Edge>,
 }
 
-/// What calls of an action or a function are recursive among: an action's all over the thread, a
-/// function's inside one action, since every action has a report of its own.
+/// Scope within which calls count as recursive. For an action this is the whole thread. For a
+/// function it is the enclosing action, because every action has its own report.
 type FunctionOf = (Option<u32>, Action);
 
-/// The calls of one function from one place: what is counted. Times in ticks.
+/// Counts of the calls of one function from one node. Times are in ticks.
 ///
-/// *Invariant*: written by the owning thread only; `calls` is published last. Edges and nodes never
-/// change their identity and are freed only with the tree, so that pointers between them stay good.
+/// *Invariant*: written only by the owning thread. `calls` is published last. Edges and nodes never
+/// change their identity and are freed only with the tree, so pointers between them stay valid.
 #[repr(C, align(64))]
 pub(crate) struct Edge {
     action: Action,
-    /// `to` is a place further up: the call is recursive.
+    /// `true` if `to` is an ancestor, so the call is recursive.
     leads_back: bool,
     from: *const Node,
     to: *const Node,
-    /// How many calls of the function are open.
+    /// Counter of the function's open calls.
     open: *const Tally,
     calls: Tally,
-    /// Calls with no other call of the function open.
+    /// Number of calls during which no other call of the function was open.
     primitive: Tally,
-    /// Of the primitive calls.
+    /// Ticks of the primitive calls.
     cumulative: Tally,
     own: Tally,
 }
 
-/// *Invariant*: see [`Edge`]. `current` is written and read by the owning thread only.
+/// Call tree of one thread.
+///
+/// *Invariant*: see [`Edge`]. Only the owning thread reads and writes `current`.
 ///
 /// *Memory*: 64 bytes per edge and 56 per node, 16 to 64 for the edge's slots in the index of its
-/// node, and some 30 for its function; recursive calls have no node.
+/// node, and about 30 for its function. Recursive calls have no node.
 pub(crate) struct CallTree {
     current: AtomicPtr<Node>,
     stack: Stack<Edge>,
     nodes: Arena<Node>,
-    /// In the order in which they were made: what leads to a place stands before what leads on.
+    /// Edges in order of creation. The edge that leads to a node precedes the edges from it.
     edges: Arena<Edge>,
-    /// For the owning thread, when a new edge is made.
+    /// Open-call counters by function. The owning thread uses them when it adds an edge.
     functions: Mutex<FxHashMap<FunctionOf, *const Tally>>,
     overflowed: Tally,
-    /// When the first call began that tells a [part of a step](part_told_by); 0 before.
+    /// Start time in ticks of the first call that represents a [part of a step](part_told_by), or 0
+    /// before it.
     first_part: Tally,
 }
 
-// SAFETY: nodes and edges are owned by the tree and freed with it; what is written after they are
-// added is atomic.
+// SAFETY: the tree owns its nodes and edges, and they are freed with it. After they are added, only
+// their atomic fields change.
 unsafe impl Send for CallTree {}
-// SAFETY: as above; that only one thread starts and stops is the duty of the caller (see `Table`).
+// SAFETY: other threads only read edges and nodes, and only atomic fields change. Callers must
+// guarantee that only one thread starts and stops actions (see `Table`).
 unsafe impl Sync for CallTree {}
-// SAFETY: the pointers lead to nodes of the same tree; see `CallTree`.
+// SAFETY: the pointers refer to nodes of the same tree, which outlive the node's use.
 unsafe impl Send for Node {}
-// SAFETY: as above.
+// SAFETY: shared access reads immutable or atomic fields. Only the owning thread uses `callees`.
 unsafe impl Sync for Node {}
-// SAFETY: as for nodes.
+// SAFETY: the pointers refer to nodes of the same tree, which live as long as the edge.
 unsafe impl Send for Edge {}
-// SAFETY: as above.
+// SAFETY: shared access reads immutable or atomic fields.
 unsafe impl Sync for Edge {}
 
 impl Named for Edge {
@@ -123,7 +128,7 @@ impl Node {
         ((!is_action(action)).then_some(self.scope), action)
     }
 
-    /// Where a call of `action` from here leads back to, if it is recursive.
+    /// Returns the ancestor to which a call of `action` from here leads back, if it is recursive.
     fn on_the_way_down_to(&self, action: Action) -> Option<&Self> {
         let goes_past_actions = is_action(action);
         let mut node = self;
@@ -133,7 +138,7 @@ impl Node {
             if node.number == node.scope && !goes_past_actions {
                 return None;
             }
-            // SAFETY: parents are nodes of this tree, null above the root.
+            // SAFETY: `parent` is null in the root and otherwise points to a node of this tree.
             node = unsafe { node.parent.as_ref() }?;
         }
         Some(node)
@@ -142,11 +147,11 @@ impl Node {
 
 impl CallTree {
     fn current(&self) -> &Node {
-        // SAFETY: `current` is a node of this tree, which lives as long as the tree.
+        // SAFETY: `current` points to a node of this tree, which lives as long as the tree.
         unsafe { &*self.current.load(Ordering::Relaxed) }
     }
 
-    /// The edge from the current place to `action`, made if there is none.
+    /// Returns the edge from the current node to `action`, and creates it if necessary.
     fn edge_to(&self, action: Action) -> &Edge {
         let node = self.current();
         node.callees.get(action).unwrap_or_else(|| self.add_edge(node, action))
@@ -160,17 +165,18 @@ impl CallTree {
             if let Some(known) = node.callees.get(action) {
                 return known;
             }
-            // One more edge per node at the most, and no more nodes: everything below leads back
-            // to the overflow's own node.
+            // Each node gets at most one more edge, and further nodes are not created. All calls
+            // below lead back to the overflow's own node.
         }
-        // What goes on is as deep in the recursion as a call.
+        // A resumption has the same recursion depth as the call that it continues.
         let called = action.resumed().unwrap_or(action);
         let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         let function = node.function_of(called);
         let open = functions.get(&function).copied();
-        // What is not open is not on the way down. That spares walking up, which would make deep
-        // trees slow to grow.
-        // SAFETY: the counts of functions are in nodes, which live as long as the tree.
+        // A function without open calls is not on the path. This check avoids the walk up, which
+        // would make deep trees slow to grow.
+        //
+        // SAFETY: the counters of functions are in nodes, which live as long as the tree.
         let is_open = open.is_some_and(|open| unsafe { &*open }.get() > 0);
         let ancestor = if is_open { node.on_the_way_down_to(called) } else { None };
         let to = ancestor
@@ -186,20 +192,21 @@ impl CallTree {
             cumulative: Tally::new(0),
             own: Tally::new(0),
         });
-        // SAFETY: edges live as long as the tree, whose nodes have the indexes.
+        // SAFETY: edges live as long as the tree, which also owns the nodes with their indexes.
         unsafe { node.callees.insert(edge) };
         edge
     }
 
-    /// Goes down `edge`.
+    /// Makes the callee of `edge` the current node.
     #[inline(always)]
     fn enter(&self, edge: &Edge) {
-        // SAFETY: the counts of functions live as long as the tree.
+        // SAFETY: the counter is in a node, which lives as long as the tree.
         unsafe { &*edge.open }.add(1);
         self.current.store(edge.to.cast_mut(), Ordering::Relaxed);
     }
 
-    /// Comes back up `edge`; true if no other call of the function is open.
+    /// Makes the caller of `edge` the current node. Returns `true` if no other call of the function
+    /// is open.
     #[inline(always)]
     fn leave(&self, edge: &Edge) -> bool {
         self.current.store(edge.from.cast_mut(), Ordering::Relaxed);
@@ -207,16 +214,16 @@ impl CallTree {
     }
 }
 
-/// Whether this is an action with a report of its own, not a function or span below one.
+/// Returns `true` for an action with its own report, and `false` for a function or span below one.
 fn is_action(action: Action) -> bool {
     action.kind().is_action()
 }
 
 impl Edge {
-    /// One call of the function ends; true if no other one is open.
+    /// Ends one call of the function. Returns `true` if no other call of it is open.
     #[inline(always)]
     fn end_call(&self) -> bool {
-        // SAFETY: as in `enter`.
+        // SAFETY: the counter is in a node, which lives as long as the tree.
         let open = unsafe { &*self.open };
         let others = open.get().wrapping_sub(1);
         open.set(others);
@@ -294,7 +301,7 @@ impl Table for CallTree {
         action: Action,
         elsewhere: impl FnOnce() -> Result<(), NeverStarted>,
     ) -> Result<(), NeverStarted> {
-        // Whether a call is recursive is asked per action here, so the stack need not know.
+        // Recursion is determined per action here, so the stack need not record it.
         let Some(closed) = self.stack.pop(action, counter()) else { return elsewhere() };
         // SAFETY: `start` pushed an edge of this tree, which lives as long as the tree.
         let edge = unsafe { &*closed.record };
@@ -308,15 +315,15 @@ impl Table for CallTree {
         if self.stack.close_missed() {
             return true;
         }
-        // A scope that is overtaken no longer surrounds the calls that follow.
+        // A detached scope no longer encloses the following calls.
         let on_detach = |scope: &Overtaken<Edge>| {
-            // SAFETY: as in `stop`.
+            // SAFETY: the record is an edge of this tree, which lives as long as the tree.
             unsafe { &*scope.record }.end_call();
         };
         let Some(closed) = self.stack.pop_any(action, clock.now(), on_detach) else {
             return false;
         };
-        // SAFETY: as in `stop`.
+        // SAFETY: the record is an edge of this tree, which lives as long as the tree.
         let edge = unsafe { &*closed.record };
         edge.record(&closed, closed.is_detached || self.leave(edge));
         true
@@ -329,12 +336,12 @@ impl Table for CallTree {
     fn snapshot(&self) -> TreeSnapshot {
         let mut snapshot = TreeSnapshot::default();
         snapshot.overflowed = self.overflowed.get();
-        // The place of every node: what is called and what goes on have nodes of their own, and one
-        // place. Each node but the root is led to by one edge that does not lead back, and was made
-        // with it, so they are numbered in the order of these edges.
+        // Snapshot index of every node. Each node except the root was created with the one edge
+        // that leads to it without leading back. Nodes are therefore numbered in the order of these
+        // edges. A call and its resumption have separate nodes but share one place in the snapshot.
         let mut places = vec![0];
         for edge in self.edges.iter() {
-            // SAFETY: nodes live as long as the tree.
+            // SAFETY: `from` points to a node of this tree, which lives as long as the tree.
             let parent = places[unsafe { &*edge.from }.number as usize];
             let (action, counts) = match edge.action.resumed() {
                 Some(resumed) => (resumed, edge.counts().of_resumptions()),
@@ -365,7 +372,8 @@ impl TellsTotals for CallTree {
 
     fn around(&self, place: usize) -> impl Iterator<Item = Action> {
         let from = self.edges.get(place).map(|edge| edge.from);
-        // SAFETY: edges and nodes lead to nodes of this tree, which live as long as it; the root to null.
+        // SAFETY: the pointer is null above the root, or refers to a node of this tree, which lives
+        // as long as the tree.
         let node = |node: *const Node| unsafe { node.as_ref() };
         std::iter::successors(from.and_then(node), move |inner| node(inner.parent))
             .filter_map(|node| node.action)

@@ -1,10 +1,10 @@
-//! The allocator that counts.
+//! The counting allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use super::{count, switch};
 
-/// An allocator that counts what goes through it, around the one that does the work.
+/// An allocator that counts allocations and passes them on to another allocator.
 ///
 /// ```
 /// use mlprof_core::allocation::TrackingAllocator;
@@ -22,22 +22,22 @@ use super::{count, switch};
 /// }
 /// ```
 ///
-/// *Cost*: while nobody counts, one relaxed load for each allocation and each free.
+/// *Cost*: one relaxed load per allocation and per free while counting is off.
 ///
-/// *What is not seen*: memory that does not come from Rust's global allocator, such as that of C
-/// and C++ libraries, of memory maps and of devices.
+/// *Limits*: memory that does not come from Rust's global allocator is not counted. Examples are
+/// memory of C and C++ libraries, memory maps and device memory.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct TrackingAllocator<A = System>(A);
 
 impl TrackingAllocator {
-    /// Around the system's allocator.
+    /// Wraps the system's allocator.
     pub const fn new() -> Self {
         Self(System)
     }
 }
 
 impl<A> TrackingAllocator<A> {
-    /// Around another allocator.
+    /// Wraps another allocator.
     ///
     /// ```
     /// use mlprof_core::allocation::TrackingAllocator;
@@ -52,13 +52,14 @@ impl<A> TrackingAllocator<A> {
     }
 }
 
-// SAFETY: every call is handed on unchanged, and what it answers is handed back; counting touches
-// nothing of the memory, neither unwinds nor allocates through this allocator without end (see
-// `count`).
+// SAFETY: each call is passed unchanged to the inner allocator, and its result is returned
+// unchanged. Counting does not access the memory and does not unwind. It does not allocate through
+// this allocator without end (see `count`).
 unsafe impl<A: GlobalAlloc> GlobalAlloc for TrackingAllocator<A> {
     #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract of `alloc`, and the arguments are passed on
+        // unchanged.
         let memory = unsafe { self.0.alloc(layout) };
         if switch::is_on() {
             count::allocated(memory.addr(), layout.size());
@@ -68,7 +69,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TrackingAllocator<A> {
 
     #[inline(always)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the contract of `alloc_zeroed`, and the arguments are passed
+        // on unchanged.
         let memory = unsafe { self.0.alloc_zeroed(layout) };
         if switch::is_on() {
             count::allocated(memory.addr(), layout.size());
@@ -79,22 +81,25 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for TrackingAllocator<A> {
     #[inline(always)]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         if switch::is_on() {
-            // Before: from then on another thread may be given this address.
+            // The count comes first, because after the free another thread may get this address.
             count::freed(memory.addr(), layout.size());
         }
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the contract of `dealloc`, and `alloc` of the same inner
+        // allocator returned the memory.
         unsafe { self.0.dealloc(memory, layout) }
     }
 
     #[inline(always)]
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         if !switch::is_on() {
-            // SAFETY: as above.
+            // SAFETY: the caller upholds the contract of `realloc`, and the arguments are passed on
+            // unchanged.
             return unsafe { self.0.realloc(memory, layout, new_size) };
         }
         let old = memory.addr();
         count::freed(old, layout.size());
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the contract of `realloc`, and the arguments are passed on
+        // unchanged.
         let new = unsafe { self.0.realloc(memory, layout, new_size) };
         if new.is_null() {
             count::kept(old, layout.size());

@@ -1,39 +1,39 @@
-//! Which large blocks are alive, and which call path allocated each.
+//! Large live blocks and the call paths that allocated them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Slots of a bucket: as many addresses as a cache line has room for.
+/// Slots per bucket: the number of addresses in a cache line.
 const WAYS: usize = 8;
 const BUCKETS: usize = 1 << 15;
 
-/// A slot that nobody uses.
+/// Marker of an unused slot.
 const EMPTY: u64 = 0;
-/// A slot that is being filled. No block is at this address.
+/// Marker of a slot that is being filled. Blocks never have this address.
 const CLAIMED: u64 = 1;
 
-/// Blocks by address, in one of two buckets each; no locks, and nothing is allocated after the table
-/// itself.
+/// Lock-free hash table of blocks by address, with a choice of two buckets per block. It allocates
+/// only the table itself.
 ///
-/// *Invariant*: an address is stored after the other fields of its slot, by the thread that
-/// allocated the block, and removed by the one that is about to free it: so no address is there
-/// twice, and who looks for a block that it owns finds it complete.
+/// *Invariant*: the allocating thread stores the address after the other fields of a slot. The
+/// thread that is about to free the block removes it. Therefore no address is stored twice, and the
+/// owner of a block finds its slot complete.
 pub(super) struct Blocks(Box<[Bucket]>);
 
 #[repr(C, align(64))]
 struct Bucket {
     addresses: [AtomicU64; WAYS],
     bytes: [AtomicU64; WAYS],
-    /// The number of the path, with that of the stage above it.
+    /// Number of the path, with the number of the stage in the upper half.
     origins: [AtomicU64; WAYS],
 }
 
-/// A block that is alive.
+/// A live block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) bytes: u64,
-    /// The number of the path that was open.
+    /// Number of the path that was open at the allocation.
     pub(super) path: u32,
-    /// The number of the stage.
+    /// Number of the stage.
     pub(super) stage: u32,
 }
 
@@ -45,16 +45,16 @@ impl Block {
 
 impl Blocks {
     pub(super) fn new() -> Self {
-        // The system hands out the pages when they are first used.
+        // The system backs the pages with memory when they are first used.
         let buckets = Box::<[Bucket]>::new_zeroed_slice(BUCKETS);
-        // SAFETY: all fields are integers, which may be 0. Worth it: 6 MB that most programs use
-        // little of.
+        // SAFETY: all fields are atomic integers, for which all-zero bytes are valid. This keeps
+        // most of the 6 MB untouched in most programs.
         Self(unsafe { buckets.assume_init() })
     }
 
     fn buckets_of(&self, address: u64) -> [&Bucket; 2] {
-        // Blocks are aligned: the lowest bits say nothing. The factor is 2^64 divided by the golden
-        // ratio, which spreads neighbours out.
+        // Blocks are aligned, so their lowest bits carry no information. The factor is 2^64 divided
+        // by the golden ratio, which spreads neighbouring addresses.
         let hash = (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let bits = BUCKETS.trailing_zeros();
         let first = (hash >> (64 - bits)) as usize;
@@ -62,17 +62,17 @@ impl Blocks {
         [&self.0[first], &self.0[second]]
     }
 
-    /// False if there is no room.
+    /// Inserts a block. Returns `false` if both buckets are full.
     pub(super) fn insert(&self, address: u64, block: Block) -> bool {
         self.buckets_of(address).into_iter().any(|bucket| bucket.insert(address, block))
     }
 
-    /// Forgets a block that the caller is about to free, if it is known.
+    /// Removes a block that the caller is about to free, and returns it if it is known.
     pub(super) fn remove(&self, address: u64) -> Option<Block> {
         self.buckets_of(address).into_iter().find_map(|bucket| bucket.remove(address))
     }
 
-    /// Forgets all. Nobody inserts or removes meanwhile.
+    /// Removes all blocks. No thread may insert or remove meanwhile.
     pub(super) fn clear(&self) {
         let slots = self.0.iter().flat_map(|bucket| &bucket.addresses);
         for slot in slots.filter(|slot| slot.load(Ordering::Relaxed) != EMPTY) {
@@ -80,7 +80,8 @@ impl Blocks {
         }
     }
 
-    /// The blocks that are alive. One that is allocated or freed at this moment may be missing.
+    /// Returns the live blocks. A block that is being allocated or freed at this moment may be
+    /// missing.
     pub(super) fn iter(&self) -> impl Iterator<Item = Block> {
         self.0.iter().flat_map(|bucket| (0..WAYS).filter_map(|way| bucket.read(way)))
     }
@@ -150,8 +151,8 @@ mod tests {
         assert_eq!(blocks.iter().count(), 0);
     }
 
-    /// As many as there are slots do not fit, since each has a choice of two buckets only; but three
-    /// quarters do, and what did not fit was refused.
+    /// Checks that three quarters of all slots can be filled and that further blocks may be
+    /// refused. Not all slots can be filled, because each block has a choice of only two buckets.
     #[test]
     fn what_does_not_fit_is_refused() {
         let blocks = Blocks::new();

@@ -1,8 +1,9 @@
-//! What happens to every allocation and every free while somebody counts.
+//! Processing of each allocation and free while counting is on.
 //!
-//! These are also what an allocator calls that is not ours. None of them allocates through the
-//! allocator that calls it, waits for another thread or unwinds, and all may be called on any thread
-//! at any time, also before `main` and while the thread is torn down.
+//! Other allocators than [`TrackingAllocator`](super::TrackingAllocator) may also call these
+//! functions. None of them allocates through the calling allocator, waits for another thread, or
+//! unwinds. They may be called on any thread at any time, also before `main` and while the thread
+//! is torn down.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,13 +14,13 @@ use crate::output::say;
 use mlprof_events::panics::contain;
 use mlprof_events::uncounted;
 
-/// Smaller copies are not worth a row.
+/// Minimum size in bytes of copies that are counted.
 pub const LARGE_COPY: usize = 64 << 10;
 
-/// A block was allocated; nothing was if `address` is 0.
+/// Counts an allocated block. Does nothing if `address` is 0.
 ///
-/// *Cost*: some 5 ns; more for blocks of [`LEAST_BYTES`](super::LEAST_BYTES) and more whose origin
-/// somebody wants to know.
+/// *Cost*: about 5 ns. It is more for blocks of at least [`LEAST_BYTES`](super::LEAST_BYTES) if a
+/// profiler tracks their origin.
 #[inline(never)]
 pub fn allocated(address: usize, bytes: usize) {
     let state = switch::get();
@@ -40,7 +41,7 @@ pub fn allocated(address: usize, bytes: usize) {
     });
 }
 
-/// A block is about to be freed. *Cost*: as [`allocated`].
+/// Counts a block that is about to be freed. *Cost*: like [`allocated`].
 #[inline(never)]
 pub fn freed(address: usize, bytes: usize) {
     let state = switch::get();
@@ -49,7 +50,7 @@ pub fn freed(address: usize, bytes: usize) {
     }
     thread::with(|thread| {
         let is_uncounted = thread.is_uncounted();
-        // What is known to be the program's counts even if the profiler frees it.
+        // A block of the program's counts even if the profiler frees it.
         let is_known = state & switch::BLOCKS != 0 && tracker::freed(address, bytes);
         if is_uncounted && !is_known {
             return;
@@ -64,7 +65,7 @@ pub fn freed(address: usize, bytes: usize) {
     });
 }
 
-/// A block that was [about to be freed](freed), to be made larger or smaller, is still what it was.
+/// Reverts [`freed`] for a block that could not be resized and stays as it was.
 #[cold]
 #[inline(never)]
 pub fn kept(address: usize, bytes: usize) {
@@ -83,8 +84,9 @@ pub fn kept(address: usize, bytes: usize) {
     });
 }
 
-/// The calling thread copies so many bytes. Counted for the call path that is open, if an
-/// [`AllocationProfiler`](super::AllocationProfiler) wants to know and it is [`LARGE_COPY`] or more.
+/// Counts a copy made by the calling thread, for the open call path. It counts only if an
+/// [`AllocationProfiler`](super::AllocationProfiler) requests it and the size is at least
+/// [`LARGE_COPY`].
 #[inline(never)]
 pub fn copied(bytes: usize) {
     if bytes < LARGE_COPY || switch::get() & switch::BLOCKS == 0 {
@@ -110,7 +112,8 @@ fn follow(thread: &Thread, state: u32, address: usize, bytes: usize) {
     }
 }
 
-/// Tells the active profiler. An allocator must not unwind, whatever that does.
+/// Reports the change to the active profiler. It contains panics, because an allocator must not
+/// unwind.
 fn tell(thread: &Thread, address: usize, bytes: usize, sign: i64) {
     if bytes < tracker::LEAST_BYTES {
         return;

@@ -1,8 +1,8 @@
-//! Memory of the host: an allocator that counts, and what it counted.
+//! Host memory: a counting allocator and its counts.
 //!
-//! [`TrackingAllocator`] goes around a program's own allocator. It counts while somebody holds a
+//! [`TrackingAllocator`] wraps a program's own allocator. It counts while the program holds a
 //! [`Counting`]: per thread, exactly ([`thread_tallies`]), and for the process ([`live_bytes`],
-//! [`peak_bytes`]). What profilers themselves allocate is not counted.
+//! [`peak_bytes`]). Memory that profilers themselves allocate is not counted.
 
 mod allocator;
 mod blocks;
@@ -25,40 +25,40 @@ pub use switch::Counting;
 pub(crate) use switch::listen;
 pub use tracker::LEAST_BYTES;
 
-/// What the calling thread has allocated and freed while allocations were [counted](Counting), since
-/// it began. Exact. *Cost*: a thread-local read.
+/// Returns the exact allocations and frees of the calling thread since it began, as far as
+/// allocations were [counted](Counting). *Cost*: a thread-local read.
 #[inline]
 pub fn thread_tallies() -> Tallies {
     thread::with(thread::Thread::tallies)
 }
 
-/// Bytes that were allocated and not freed in the whole process while allocations were
-/// [counted](Counting); below 0 if more was freed that was allocated before. What the other threads
-/// counted last is missing: up to [`FLUSH_BYTES`] each. *Cost*: a thread-local read and a relaxed
-/// load.
+/// Returns the live bytes of the process: allocated and not yet freed while allocations were
+/// [counted](Counting). The value is negative if more bytes were freed that had been allocated
+/// before counting. Up to [`FLUSH_BYTES`] of each other thread's latest changes are missing.
+/// *Cost*: a thread-local read and a relaxed load.
 #[inline]
 pub fn live_bytes() -> i64 {
     thread::with(thread::Thread::live)
 }
 
-/// The most that [`live_bytes`] has been since counting began, or since a stage of an
-/// [`AllocationProfiler`] did: exact in a program of one thread, else off by up to [`FLUSH_BYTES`] for
-/// every other one.
+/// Returns the maximum of [`live_bytes`] since counting began, or since a stage of an
+/// [`AllocationProfiler`] began. It is exact in a single-threaded program. Otherwise it may be off
+/// by up to [`FLUSH_BYTES`] for each other thread.
 pub fn peak_bytes() -> i64 {
     thread::with(thread::Thread::flush);
     process::peak()
 }
 
-/// What all threads have allocated and freed while allocations were [counted](Counting). What the
-/// other running threads counted last is missing: up to [`FLUSH_BYTES`] of live bytes and
-/// [`FLUSH_BLOCKS`] blocks each.
+/// Returns the allocations and frees of all threads while allocations were [counted](Counting). For
+/// each other running thread, up to [`FLUSH_BYTES`] of live bytes and [`FLUSH_BLOCKS`] blocks are
+/// missing.
 pub fn process_tallies() -> Tallies {
     thread::with(thread::Thread::flush);
     process::totals()
 }
 
-/// Whether a [`TrackingAllocator`], or one that calls [`allocated`], is this process's allocator. If
-/// not, nothing is counted.
+/// Returns `true` if a [`TrackingAllocator`], or an allocator that calls [`allocated`], is the
+/// process's allocator. Otherwise all counts stay 0.
 pub fn is_installed() -> bool {
     switch::is_installed()
 }

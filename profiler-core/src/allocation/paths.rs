@@ -1,4 +1,4 @@
-//! Call paths: which actions and functions are open inside which, as small numbers.
+//! Call paths, which are nested open actions and functions, as small numbers.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -8,15 +8,15 @@ use rustc_hash::FxHashMap;
 use crate::Action;
 use mlprof_events::forking::{Mutex, MutexGuard};
 
-/// How many different paths are told apart; memory stays bounded. What comes after counts with the
-/// path that it is inside of.
+/// Maximum number of distinct paths, which bounds the memory. Further calls count for the enclosing
+/// path.
 pub(super) const MAX_PATHS: usize = 1 << 16;
 
-/// The path on which nothing is open.
+/// Path without open calls.
 pub(super) const ROOT: u32 = 0;
 
-/// All paths of the process, numbered in order of first occurrence. A call of something that is on
-/// the way down already leads back up to it, so recursion makes no new paths.
+/// All paths of the process, numbered in order of first occurrence. A call of an action that is
+/// already on the path leads back to it, so recursion creates no new paths.
 pub(super) struct Paths {
     nodes: Box<[Node]>,
     count: AtomicU32,
@@ -24,19 +24,21 @@ pub(super) struct Paths {
     numbers: Mutex<FxHashMap<(u32, u32), u32>>,
 }
 
-/// *Invariant*: `parent` and `action` are written once, before the number is handed out.
+/// One path.
+///
+/// *Invariant*: `parent` and `action` are written once, before the path's number is returned.
 struct Node {
     parent: AtomicU32,
-    /// [`Action::number`]; 0 in the root.
+    /// [`Action::number`], or 0 in the root.
     action: AtomicU32,
     now: Level,
-    /// As it was when the process had most.
+    /// Blocks that were alive when the process had the most live bytes.
     at_peak: Level,
-    /// What was copied on this path in large copies, and how many there were.
+    /// Bytes and number of large copies on this path.
     copied: Level,
 }
 
-/// Blocks of one path itself.
+/// Bytes and number of blocks of a path, without nested paths.
 struct Level {
     bytes: AtomicI64,
     blocks: AtomicI64,
@@ -63,7 +65,8 @@ impl Level {
 impl Paths {
     pub(super) fn new() -> Self {
         let nodes = Box::<[Node]>::new_zeroed_slice(MAX_PATHS);
-        // SAFETY: all fields are integers, which may be 0. Worth it as in the table of blocks.
+        // SAFETY: all fields are atomic integers, for which all-zero bytes are valid. Zeroed pages
+        // are not backed by memory until they are used.
         let nodes = unsafe { nodes.assume_init() };
         Self {
             nodes,
@@ -77,7 +80,8 @@ impl Paths {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The path of `action` inside `parent`. *Cost*: a lock and a hash look-up; threads remember it.
+    /// Returns the path of `action` inside `parent`. *Cost*: a lock and a hash lookup. Threads
+    /// cache the result.
     pub(super) fn inside(&self, parent: u32, action: Action) -> u32 {
         let key = (parent, action.number());
         let mut numbers = self.numbers();
@@ -114,7 +118,7 @@ impl Paths {
         None
     }
 
-    /// A block was allocated on a path, or freed (below 0).
+    /// Adds an allocated block to a path, or removes a freed one with negative values.
     #[inline]
     pub(super) fn add(&self, path: u32, bytes: i64, blocks: i64) {
         if let Some(node) = self.nodes.get(path as usize) {
@@ -122,14 +126,14 @@ impl Paths {
         }
     }
 
-    /// So many bytes were copied on a path.
+    /// Adds a copy to a path.
     pub(super) fn add_copy(&self, path: u32, bytes: i64) {
         if let Some(node) = self.nodes.get(path as usize) {
             node.copied.add(bytes, 1);
         }
     }
 
-    /// Nothing was copied.
+    /// Resets the copies of all paths.
     pub(super) fn forget_copies(&self) {
         self.known().iter().for_each(|node| node.copied.clear());
     }
@@ -138,12 +142,12 @@ impl Paths {
         &self.nodes[..self.count.load(Ordering::Acquire) as usize]
     }
 
-    /// What is alive now is what was alive at the peak. One caller at a time.
+    /// Saves the current blocks as those at the peak. Only one thread may call this at a time.
     pub(super) fn copy_peak(&self) {
         self.known().iter().for_each(|node| node.at_peak.copy_from(&node.now));
     }
 
-    /// Nothing is alive, and nothing was. Nobody adds meanwhile.
+    /// Resets all paths. No thread may add meanwhile.
     pub(super) fn clear(&self) {
         for node in self.known() {
             [&node.now, &node.at_peak, &node.copied].into_iter().for_each(Level::clear);
@@ -151,12 +155,12 @@ impl Paths {
         self.overflowed.store(0, Ordering::Relaxed);
     }
 
-    /// What was alive at the peak, per path that itself had allocated some of it.
+    /// Returns the blocks alive at the peak, for each path that allocated some itself.
     pub(super) fn at_peak(&self) -> Vec<Alive> {
         self.levels(|node| &node.at_peak)
     }
 
-    /// What was copied, per path that copied something itself.
+    /// Returns the copies, for each path that copied data itself.
     pub(super) fn copies(&self) -> Vec<Alive> {
         self.levels(|node| &node.copied)
     }
@@ -171,7 +175,7 @@ impl Paths {
         alive.filter(|alive| alive.blocks > 0).collect()
     }
 
-    /// The actions of a path, the outermost first.
+    /// Returns the actions of a path, outermost first.
     pub(super) fn actions(&self, path: u32) -> Vec<Action> {
         let mut actions = Vec::new();
         let mut number = path;
@@ -185,7 +189,7 @@ impl Paths {
         actions
     }
 
-    /// How many calls found no room for their path.
+    /// Returns the number of calls that could not get a path of their own.
     pub(super) fn overflowed(&self) -> u64 {
         self.overflowed.load(Ordering::Relaxed)
     }
@@ -195,7 +199,7 @@ fn read(level: &AtomicI64) -> u64 {
     u64::try_from(level.load(Ordering::Relaxed)).unwrap_or(0)
 }
 
-/// What is alive of what one path allocated, without the paths inside it.
+/// Live blocks of one path, without nested paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Alive {
     pub(super) path: u32,

@@ -1,19 +1,19 @@
-//! What the threads of the process have allocated together.
+//! Allocations of all threads of the process.
 //!
-//! Threads add what they counted when it has come to [`FLUSH_BYTES`] of live bytes or
-//! [`FLUSH_BLOCKS`] blocks, and when they end: so they rarely meet, and what is read here may lack
-//! that much for every other thread.
+//! Each thread adds its counts when they reach [`FLUSH_BYTES`] of live bytes or [`FLUSH_BLOCKS`]
+//! blocks, and when it ends. Threads therefore rarely contend, and the values read here may lack
+//! that much of each other thread.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use super::Tallies;
 
-/// Live bytes that a thread counts by itself before it adds them.
+/// Live bytes that a thread counts locally before it adds them.
 pub const FLUSH_BYTES: u64 = 32 << 10;
-/// Blocks that a thread counts by itself before it adds them.
+/// Number of blocks that a thread counts locally before it adds them.
 pub const FLUSH_BLOCKS: u64 = 1024;
 
-/// A line of its own: the threads that flush write it, all others read only.
+/// Process-wide counts on cache lines of their own. Only flushing threads write them.
 #[repr(align(128))]
 struct Process {
     live: AtomicI64,
@@ -33,8 +33,8 @@ static PROCESS: Process = Process {
     freed_blocks: AtomicU64::new(0),
 };
 
-/// Adds what a thread counted since it last did so; `high` is the most that its net was meanwhile,
-/// above what it was then.
+/// Adds the counts of a thread since its last flush. `high` is the maximum of its net bytes since
+/// then, relative to the value at that flush.
 pub(super) fn add(counted: &Tallies, high: i64) {
     let net = counted.net_bytes();
     let before = PROCESS.live.fetch_add(net, Ordering::Relaxed);
@@ -54,7 +54,7 @@ pub(super) fn add(counted: &Tallies, high: i64) {
     }
 }
 
-/// What was added so far.
+/// Returns the sum of all added counts.
 pub(super) fn totals() -> Tallies {
     let read = |sum: &AtomicU64| sum.load(Ordering::Relaxed);
     Tallies {
@@ -65,24 +65,24 @@ pub(super) fn totals() -> Tallies {
     }
 }
 
-/// Live bytes as far as they were added.
+/// Returns the live bytes, as far as they were added.
 #[inline(always)]
 pub(super) fn live() -> i64 {
     PROCESS.live.load(Ordering::Relaxed)
 }
 
-/// The most that was live, as far as it was added.
+/// Returns the peak of live bytes, as far as it was added.
 pub(super) fn peak() -> i64 {
     PROCESS.peak.load(Ordering::Relaxed)
 }
 
-/// Nothing is live, and nothing was.
+/// Resets the live bytes and their peak to 0.
 pub(super) fn restart() {
     PROCESS.live.store(0, Ordering::Relaxed);
     PROCESS.peak.store(0, Ordering::Relaxed);
 }
 
-/// What is live now is the most from here on.
+/// Resets the peak to the current live bytes.
 pub(super) fn reset_peak() {
     PROCESS.peak.store(live(), Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! What a piece of work allocates and leaves behind.
+//! Blocks that a piece of work allocates and keeps.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,34 +7,35 @@ use super::switch;
 use super::tracker::LEAST_BYTES;
 use mlprof_events::uncounted;
 
-/// A block of the host's memory.
+/// A block of host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptBlock {
-    /// Where it begins.
+    /// Start address.
     pub address: u64,
-    /// How many bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 thread_local! {
-    /// How many works are followed on this thread. Without a destructor, as all that an allocator looks
-    /// at must be; [`BLOCKS`] is touched only where this is not 0.
+    /// Number of calls of `kept_by` running on this thread. The allocator reads it, so it must not
+    /// have a destructor. [`BLOCKS`] is used only while this is not 0.
     static FOLLOWED: Cell<usize> = const { Cell::new(0) };
-    /// What each of them has allocated, the innermost last.
+    /// Blocks allocated by each of these calls, innermost last.
     static BLOCKS: RefCell<Vec<Vec<KeptBlock>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How many works are followed in the process.
+/// Number of calls of `kept_by` running in the process.
 static WORKS: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls `work`, and tells which blocks of [`LEAST_BYTES`] and more the calling thread has allocated
-/// meanwhile that are alive at the end. None without a [tracking allocator](super::is_installed), and
-/// none of what other threads allocate, or free of it.
+/// Runs `work` and returns the blocks of at least [`LEAST_BYTES`] that the calling thread allocated
+/// during it and that are alive at the end. The list is empty without a [tracking
+/// allocator](super::is_installed). Allocations and frees of other threads are not considered.
 ///
-/// For hooks that make something whose memory they label later: an optimizer's state is allocated when
-/// the optimizer is made, long before anybody records.
+/// Hooks use it to label an object's memory later. An optimizer's state, for example, is allocated
+/// when the optimizer is created, long before recording starts.
 ///
-/// *Cost*: some 20 ns per allocation and free on all threads while it lasts; nothing before and after.
+/// *Cost*: about 20 ns per allocation and free on all threads while it runs, and none before and
+/// after.
 pub fn kept_by<R>(work: impl FnOnce() -> R) -> (R, Vec<KeptBlock>) {
     if !super::is_installed() {
         return (work(), Vec::new());
@@ -44,7 +45,7 @@ pub fn kept_by<R>(work: impl FnOnce() -> R) -> (R, Vec<KeptBlock>) {
     (result, followed.end())
 }
 
-/// Takes back what [`begin`](Self::begin) did also when the work panics.
+/// Guard that undoes [`begin`](Self::begin), even if the work panics.
 struct Followed;
 
 impl Followed {
@@ -76,7 +77,7 @@ impl Drop for Followed {
     }
 }
 
-/// The calling thread allocated a block.
+/// Adds a block that the calling thread allocated.
 pub(super) fn allocated(address: usize, bytes: usize) {
     if bytes < LEAST_BYTES || FOLLOWED.get() == 0 {
         return;
@@ -85,14 +86,14 @@ pub(super) fn allocated(address: usize, bytes: usize) {
     uncounted(|| with_blocks(|blocks| blocks.iter_mut().for_each(|of_one| of_one.push(block))));
 }
 
-/// The calling thread is about to free a block.
+/// Removes a block that the calling thread is about to free.
 pub(super) fn freed(address: usize) {
     if FOLLOWED.get() == 0 {
         return;
     }
     with_blocks(|blocks| {
         for of_one in blocks {
-            // Nearly always one of the last.
+            // It is nearly always one of the last blocks.
             if let Some(freed) = of_one.iter().rposition(|block| block.address == address as u64) {
                 of_one.swap_remove(freed);
             }

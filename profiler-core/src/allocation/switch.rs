@@ -1,4 +1,4 @@
-//! What the tracking allocator is to do, in one word.
+//! State of the tracking allocator, in one word.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -8,40 +8,41 @@ use crate::instrumentation::{self, Instrumentation};
 use mlprof_events::forking::{Mutex, made_once};
 use mlprof_events::{Interest, uncounted};
 
-/// No tracking allocator has allocated yet: the first one that does takes the slow path and says so.
+/// No tracking allocator has allocated yet. The first allocation takes the slow path and clears
+/// this bit.
 const UNSEEN: u32 = 1;
-/// Count.
+/// Allocations are counted.
 pub(super) const TALLIES: u32 = 1 << 1;
-/// Remember which call path allocated a block.
+/// The call path of each block is recorded.
 pub(super) const BLOCKS: u32 = 1 << 2;
-/// Tell the active profiler.
+/// Allocations are reported to the active profiler.
 pub(super) const EVENTS: u32 = 1 << 3;
-/// Remember the blocks of works that are [followed](super::kept_by).
+/// Blocks are recorded for running calls of [`kept_by`](super::kept_by).
 pub(super) const KEPT: u32 = 1 << 4;
 
 static STATE: AtomicU32 = AtomicU32::new(UNSEEN);
-/// How many want [`TALLIES`]; also the lock of changes.
+/// Number of guards that need [`TALLIES`]. Its lock also protects changes of the state.
 static COUNTERS: Mutex<usize> = Mutex::new(0);
 
-/// Whether there is anything to do. *Cost*: one relaxed load.
+/// Returns `true` if the allocator has work to do. *Cost*: one relaxed load.
 #[inline(always)]
 pub(super) fn is_on() -> bool {
     STATE.load(Ordering::Relaxed) != 0
 }
 
-/// What is to be done.
+/// Returns the current state.
 #[inline(always)]
 pub(super) fn get() -> u32 {
     STATE.load(Ordering::Relaxed)
 }
 
-/// A tracking allocator has allocated.
+/// Notes that a tracking allocator has allocated.
 #[cold]
 pub(super) fn set_installed() {
     STATE.fetch_and(!UNSEEN, Ordering::Relaxed);
 }
 
-/// Whether a tracking allocator has allocated something, counted or not, in this process.
+/// Returns `true` if a tracking allocator has allocated in this process, counted or not.
 pub(super) fn is_installed() -> bool {
     STATE.load(Ordering::Relaxed) & UNSEEN == 0
 }
@@ -55,7 +56,7 @@ pub(super) const fn is_counting(state: u32) -> bool {
     state & !UNSEEN != 0
 }
 
-/// Whether somebody wants to know more of a block than its size.
+/// Returns `true` if more than the size of a block is needed.
 #[inline(always)]
 pub(super) const fn is_following(state: u32) -> bool {
     state & (BLOCKS | EVENTS | KEPT) != 0
@@ -69,7 +70,7 @@ pub(super) fn set(bit: u32, is_set: bool) {
     }
 }
 
-/// Has the allocator tell of memory whenever an active profiler wants to know.
+/// Reports memory events from the allocator while an active profiler wants them.
 struct Events;
 
 impl Instrumentation for Events {
@@ -78,7 +79,7 @@ impl Instrumentation for Events {
     }
 }
 
-/// From here on it is known what active profilers want to hear of memory.
+/// Starts to follow the interest of active profilers in memory events.
 pub(crate) fn listen() {
     static LISTENS: OnceLock<()> = OnceLock::new();
     made_once(&LISTENS, || {
@@ -86,17 +87,17 @@ pub(crate) fn listen() {
     });
 }
 
-/// Keeps allocations counted until it is dropped. Several may do so at once.
+/// Guard that keeps allocations counted until it is dropped. Several may exist at once.
 ///
-/// Nothing is counted while there is none: the tallies then stand still. When there is one again,
-/// [`live_bytes`](super::live_bytes) begins at 0, and falls below it when blocks from before are
+/// Without any guard, the tallies do not change. When a new guard is created,
+/// [`live_bytes`](super::live_bytes) begins at 0. It becomes negative when earlier blocks are
 /// freed.
 #[derive(Debug)]
 #[must_use = "allocations are counted only until this is dropped"]
 pub struct Counting(());
 
 impl Counting {
-    /// From here on allocations are counted, if a [`TrackingAllocator`](super::TrackingAllocator) is
+    /// Starts counting allocations, if a [`TrackingAllocator`](super::TrackingAllocator) is
     /// [installed](super::is_installed).
     pub fn start() -> Self {
         let mut counters = COUNTERS.lock().unwrap_or_else(PoisonError::into_inner);

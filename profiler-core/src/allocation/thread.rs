@@ -1,4 +1,4 @@
-//! What one thread has allocated.
+//! Allocations of one thread.
 
 use std::cell::Cell;
 
@@ -7,17 +7,17 @@ use super::paths::ROOT;
 use super::process::{self, FLUSH_BLOCKS, FLUSH_BYTES};
 use mlprof_events::is_uncounted;
 
-/// Cells without a destructor, so that they can be used before `main`, while the thread is torn
-/// down, and without allocating.
+/// Counters of one thread. The cells have no destructor, so they can be used before `main`, while
+/// the thread is torn down, and without allocating.
 pub(super) struct Thread {
     tallies: Cell<Tallies>,
-    /// The most that the net was since [`open`](Self::open) was called last.
+    /// Maximum of the net bytes since the last call of [`open`](Self::open).
     high: Cell<i64>,
-    /// What [`process::add`] has been told.
+    /// Counts that [`process::add`] has received.
     flushed: Cell<Tallies>,
-    /// The most that the net was since then.
+    /// Maximum of the net bytes since the last flush.
     high_since_flush: Cell<i64>,
-    /// Number of the call path that is open; see [`paths`](super::paths).
+    /// Number of the open call path; see [`paths`](super::paths).
     path: Cell<u32>,
     /// See [`elsewhere`](Self::elsewhere).
     elsewhere: Cell<Tallies>,
@@ -26,10 +26,11 @@ pub(super) struct Thread {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing was counted yet, so nobody tells when the thread ends.
+    /// No allocation was counted yet, so the destructor that flushes at the thread's end is not
+    /// registered.
     New,
     Running,
-    /// Its destructors run: there may be no later chance to flush.
+    /// The thread's destructors are running, so every change is flushed at once.
     Ending,
 }
 
@@ -48,7 +49,7 @@ thread_local! {
     static END: End = const { End };
 }
 
-/// Tells that the thread ends.
+/// Guard that flushes when the thread ends.
 struct End;
 
 impl Drop for End {
@@ -66,7 +67,7 @@ pub(super) fn with<R>(work: impl FnOnce(&Thread) -> R) -> R {
 }
 
 impl Thread {
-    /// Whether what is allocated now is the profiler's own.
+    /// Returns `true` if allocations made now are the profiler's own.
     #[inline(always)]
     pub(super) fn is_uncounted(&self) -> bool {
         is_uncounted() || crate::active::is_in_profiler()
@@ -97,7 +98,7 @@ impl Thread {
         self.flush_if_much(&tallies);
     }
 
-    /// Takes a [`free`](Self::free) back.
+    /// Reverts a [`free`](Self::free).
     pub(super) fn keep(&self, bytes: u64) {
         let mut tallies = self.tallies.get();
         tallies.freed_bytes = tallies.freed_bytes.wrapping_sub(bytes);
@@ -122,7 +123,7 @@ impl Thread {
     #[inline(never)]
     fn flush_now(&self) {
         if self.stage.get() == Stage::New {
-            // May itself allocate, in C: not through this allocator.
+            // This may itself allocate, but in C and not through this allocator.
             let is_alive = END.try_with(|_| ()).is_ok();
             self.stage.set(if is_alive { Stage::Running } else { Stage::Ending });
         }
@@ -132,7 +133,8 @@ impl Thread {
     pub(super) fn flush(&self) {
         let (tallies, flushed) = (self.tallies.get(), self.flushed.get());
         let high = self.high_since_flush.get().wrapping_sub(flushed.net_bytes());
-        // A `keep` may have taken back a free that was told already: told with the next ones.
+        // A `keep` may have reverted a free that was already flushed. The wrapped difference
+        // corrects it.
         let counted = Tallies {
             allocated_bytes: tallies.allocated_bytes.wrapping_sub(flushed.allocated_bytes),
             allocated_blocks: tallies.allocated_blocks.wrapping_sub(flushed.allocated_blocks),
@@ -148,21 +150,22 @@ impl Thread {
         self.tallies.get()
     }
 
-    /// Live bytes of the process with what this thread has not added yet.
+    /// Returns the process's live bytes, including those that this thread has not flushed yet.
     #[inline(always)]
     pub(super) fn live(&self) -> i64 {
         let pending = self.tallies.get().net_bytes().wrapping_sub(self.flushed.get().net_bytes());
         process::live().wrapping_add(pending)
     }
 
-    /// A scope opens: what the peak inside is measured from, and what [`close`](Self::close) needs.
+    /// Begins a scope. Returns the state that [`close`](Self::close) needs, and starts the
+    /// measurement of the scope's peak.
     pub(super) fn open(&self) -> Opened {
         let start = self.tallies.get();
         Opened { start, high: self.high.replace(start.net_bytes()) }
     }
 
-    /// The scope ends: what was counted inside it, and the most that the net was above its value at
-    /// the start.
+    /// Ends a scope. Returns its counts and the maximum of the net bytes above their value at the
+    /// start.
     pub(super) fn close(&self, opened: &Opened) -> (Tallies, u64) {
         let inside = self.high.get();
         self.high.set(inside.max(opened.high));
@@ -179,8 +182,8 @@ impl Thread {
         self.path.set(path);
     }
 
-    /// What scopes counted that were the outermost ones of their table: a scope of another table
-    /// (of the stage around) may be open around them, which takes this off its own.
+    /// Returns the counts of scopes that were outermost in their table. A scope of another table,
+    /// that of an enclosing stage, may be open around them and subtracts this from its own counts.
     pub(super) fn elsewhere(&self) -> Tallies {
         self.elsewhere.get()
     }
@@ -190,7 +193,7 @@ impl Thread {
     }
 }
 
-/// The state of a thread when a scope was opened.
+/// State of a thread when a scope was opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opened {
     start: Tallies,

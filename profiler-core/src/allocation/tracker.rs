@@ -1,4 +1,4 @@
-//! Who allocated what is alive: now, and when the process had most.
+//! Origins of live memory: now, and at the process's peak.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -12,33 +12,34 @@ use crate::Action;
 use mlprof_events::forking::{made_once, this_process};
 use mlprof_events::uncounted;
 
-/// Smaller blocks are not followed unless a profiler asks for it: they are many and matter little.
+/// Minimum size in bytes of blocks that are tracked by default. Smaller blocks are numerous and
+/// matter little.
 pub const LEAST_BYTES: usize = 1024;
 
-/// What was alive at the peak is copied when the process has more than at the last copy, by more
-/// than this and more than one part in [`COPY_PART`].
+/// Threshold in bytes, and as a fraction of the last copy. The blocks are copied as the new peak
+/// when the process exceeds the last copy by more than both.
 const COPY_BYTES: i64 = 4096;
 const COPY_PART: i64 = 128;
 
-/// One per process; made when the first profiler wants it, and kept.
+/// Tracker of the process. It is created when the first profiler needs it, and never freed.
 pub(super) struct Tracker {
     pub(super) paths: Paths,
     blocks: Blocks,
-    /// Blocks of this size and larger are followed.
+    /// Minimum size of tracked blocks in bytes.
     least: AtomicUsize,
-    /// [The process](this_process) in which somebody has the lease; 0: nobody.
+    /// [Process](this_process) in which the lease is held, or 0 if it is free.
     holder: AtomicU64,
-    /// The number of the stage.
+    /// Number of the current stage.
     stage: AtomicU32,
     dropped: AtomicU64,
-    /// Live bytes of the process when the peak was copied last.
+    /// Live bytes of the process at the last copy of the peak.
     copied: AtomicI64,
     is_copying: AtomicBool,
 }
 
 static TRACKER: OnceLock<Tracker> = OnceLock::new();
 
-/// The tracker, made if need be.
+/// Returns the tracker and creates it if necessary.
 pub(super) fn tracker() -> &'static Tracker {
     made_once(&TRACKER, || {
         uncounted(|| Tracker {
@@ -54,7 +55,7 @@ pub(super) fn tracker() -> &'static Tracker {
     })
 }
 
-/// A block was allocated, with so many bytes alive in the process.
+/// Tracks an allocated block. `live` returns the live bytes of the process.
 #[inline]
 pub(super) fn allocated(address: usize, bytes: usize, path: u32, live: impl FnOnce() -> i64) {
     if let Some(tracker) = TRACKER.get()
@@ -65,14 +66,14 @@ pub(super) fn allocated(address: usize, bytes: usize, path: u32, live: impl FnOn
     }
 }
 
-/// So many bytes were copied at once.
+/// Adds a copy to a path.
 pub(super) fn copied(bytes: u64, path: u32) {
     if let Some(tracker) = TRACKER.get() {
         tracker.paths.add_copy(path, bytes.cast_signed());
     }
 }
 
-/// A block is about to be freed; true if it was followed.
+/// Removes a block that is about to be freed. Returns `true` if it was tracked.
 #[inline]
 pub(super) fn freed(address: usize, bytes: usize) -> bool {
     TRACKER.get().is_some_and(|tracker| {
@@ -96,7 +97,7 @@ impl Tracker {
         true
     }
 
-    /// Copies what is alive if the process has clearly more than ever before.
+    /// Copies the live blocks if the process clearly exceeds its previous maximum.
     #[inline]
     fn note(&self, live: i64) {
         let copied = self.copied.load(Ordering::Relaxed);
@@ -115,7 +116,7 @@ impl Tracker {
         }
     }
 
-    /// From here on everything is of a new stage, and so is the peak.
+    /// Begins a new stage, with a new peak.
     pub(super) fn begin_stage(&self) {
         self.stage.fetch_add(1, Ordering::Relaxed);
         thread::with(thread::Thread::flush);
@@ -124,7 +125,7 @@ impl Tracker {
         self.paths.forget_copies();
     }
 
-    /// What is alive of what this stage allocated, per path.
+    /// Returns the live blocks that this stage allocated, per path.
     fn alive(&self) -> Vec<Alive> {
         let stage = self.stage.load(Ordering::Relaxed);
         let mut alive: FxHashMap<u32, Alive> = FxHashMap::default();
@@ -158,26 +159,26 @@ impl Tracker {
     }
 }
 
-/// Who allocated what is alive.
+/// Origins of live memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Picture {
-    /// Now, of what the running stage allocated.
+    /// Live blocks that the running stage allocated.
     pub(super) alive: Vec<PathAlive>,
-    /// When the process had most.
+    /// Blocks alive at the process's peak.
     pub(super) at_peak: Vec<PathAlive>,
-    /// What was copied: as bytes, and as blocks how many times.
+    /// Large copies: their total bytes, and their number as blocks.
     pub(super) copies: Vec<PathAlive>,
-    /// What the process had at the peak.
+    /// Live bytes of the process at the peak.
     pub(super) copied_bytes: i64,
-    /// Blocks of this size and larger are in here.
+    /// Minimum size of the tracked blocks in bytes.
     pub(super) least_bytes: u64,
-    /// Blocks that the table had no room for.
+    /// Number of blocks that did not fit into the table.
     pub(super) dropped: u64,
-    /// Calls that found no room for their path.
+    /// Number of calls that could not get a path of their own.
     pub(super) overflowed: u64,
 }
 
-/// What is alive of what one path allocated, without the paths inside it.
+/// Live blocks of one path, without nested paths.
 #[derive(Debug, Clone)]
 pub(super) struct PathAlive {
     pub(super) actions: Vec<Action>,
@@ -185,18 +186,18 @@ pub(super) struct PathAlive {
     pub(super) blocks: u64,
 }
 
-/// Keeps blocks followed until it is dropped. One at a time.
+/// Guard that keeps blocks tracked until it is dropped. Only one can exist at a time.
 pub(super) struct Lease {
     process: u64,
     _counting: Counting,
 }
 
 impl Lease {
-    /// `None` if somebody has it.
+    /// Takes the lease, or returns `None` if it is held.
     pub(super) fn take() -> Option<Self> {
         let (tracker, process) = (tracker(), this_process());
-        // What a forked child's parent has taken is the parent's: its copy is not used in the
-        // child.
+        // A forked child may take a lease that its parent holds, because the parent's guard is not
+        // used in the child.
         let is_free = |holder: u64| (holder != process).then_some(process);
         tracker.holder.fetch_update(Ordering::AcqRel, Ordering::Relaxed, is_free).ok()?;
         tracker.clear(LEAST_BYTES);
@@ -206,7 +207,7 @@ impl Lease {
         Some(Self { process, _counting })
     }
 
-    /// Begins anew, with blocks of another size.
+    /// Restarts the tracking with another minimum size.
     pub(super) fn restart(&self, least: usize) {
         switch::set(switch::BLOCKS, false);
         tracker().clear(least);
@@ -226,7 +227,7 @@ impl Tracker {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // The copy of a parent's lease must not end that of the child.
+        // In a forked child, the copy of the parent's lease must not end the child's lease.
         if tracker().holder.load(Ordering::Relaxed) == self.process {
             switch::set(switch::BLOCKS, false);
             tracker().holder.store(0, Ordering::Release);

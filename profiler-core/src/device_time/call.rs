@@ -1,4 +1,4 @@
-//! The device time of one call, which may be measured on several devices and streams.
+//! Device time of one call, which may be measured on several devices and streams.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,14 +7,14 @@ use crate::Action;
 use crate::hook::{DeviceEvent, RegionSink, Timestamp};
 use mlprof_events::DeviceActivity;
 
-/// Adds up the windows of a call. The sum goes to the profiler when the last of them has been answered: each
-/// holds this value until then.
+/// Sum of the device windows of one call. Each window holds a reference to this value. When the
+/// last window has its result, the value is dropped and sends the sum to the profiler.
 pub(super) struct Call {
     action: Action,
     opened: Timestamp,
     sink: Arc<dyn RegionSink>,
     nanoseconds: AtomicU64,
-    /// Why some window of the call has no time.
+    /// Reason why at least one window of the call has no time.
     lost: Mutex<Option<String>>,
 }
 

@@ -1,11 +1,12 @@
-//! Device time of actions: windows that hooks open on their devices while an action is open.
+//! Device time of actions, measured in windows that hooks open on their devices during an action.
 //!
-//! * A [`DeviceClock`] is what a hook registers: it opens a window for the calling thread.
-//! * [`DeviceTime`] is what a profiler has that measures devices: it opens a window at the start of each
-//!   action and closes it at the end. The windows of a thread are on a stack of its own (`open`), and those of a
-//!   call are added up (`call`).
+//! * A [`DeviceClock`] is registered by a hook and opens a window for the calling thread.
+//! * A [`DeviceTime`] belongs to a profiler that measures devices. It opens a window at the start
+//!   of each action and closes it at the end. Each thread has its own stack of windows (`open`),
+//!   and the windows of a call are summed (`call`).
 //!
-//! Times reach the profiler through its [`RegionSink`](crate::hook::RegionSink), as those of regions do.
+//! Times reach the profiler through its [`RegionSink`](crate::hook::RegionSink), like those of
+//! regions.
 
 mod call;
 mod open;
@@ -19,33 +20,35 @@ use crate::{Action, ActionKind};
 use mlprof_events::clock::{self, Rate};
 use mlprof_events::uncounted;
 
-/// A hook that can time what a thread hands to its devices between two moments, by the devices' clocks.
+/// Measures, with the devices' own clocks, the work that a thread submits to its devices. A hook
+/// implements it.
 pub trait DeviceClock: Send + Sync {
-    /// Opens a window for what the calling thread hands to devices from here on; it closes when the
-    /// returned value is dropped, on the same thread. Its time goes to `sink`, or the reason why it has
-    /// none. Returns `None` where the thread uses no device that this clock times.
+    /// Opens a window for the work that the calling thread submits to devices. Dropping the
+    /// returned value on the same thread closes the window. `sink` receives the window's time, or
+    /// the reason why it has none. Returns `None` if the thread uses no device that this clock can
+    /// measure.
     ///
-    /// Must not wait for a device.
+    /// An implementation must not wait for a device.
     fn open(&self, action: Action, sink: &Arc<dyn RegionSink>) -> Option<Box<dyn DeviceWindow>>;
 
-    /// Returns why devices of the program have no device time, one sentence each, for the report of a
-    /// profiler that measures devices. By default none.
+    /// Returns the reasons why devices of the program have no device time, one sentence each. They
+    /// appear in the report of a profiler that measures devices. The default is empty.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// An open window of a [`DeviceClock`]; closes when dropped.
+/// Open window of a [`DeviceClock`], closed when dropped.
 pub trait DeviceWindow {}
 
-/// Clocks of devices that one program may have.
+/// Maximum number of device clocks in one program.
 const CLOCKS: usize = 4;
 
-/// In the order of registration. A clock stays for the life of the process.
+/// Registered clocks in order of registration. They are never removed.
 static CLOCK: [OnceLock<&'static dyn DeviceClock>; CLOCKS] = [const { OnceLock::new() }; CLOCKS];
 
-/// Has `clock` time the actions of every profiler that measures devices, from here to the end of the
-/// process. A hook calls this once. False if there are more clocks than there is room for (four).
+/// Registers `clock` for the actions of every profiler that measures devices, until the process
+/// ends. A hook calls this once. Returns `false` if four clocks are already registered.
 pub fn register_device_clock(clock: &'static dyn DeviceClock) -> bool {
     CLOCK.iter().any(|place| place.set(clock).is_ok())
 }
@@ -54,14 +57,15 @@ fn clocks() -> impl Iterator<Item = &'static dyn DeviceClock> {
     CLOCK.iter().map_while(|place| place.get().copied())
 }
 
-/// Measures device time for one profiler.
+/// Device time measurement of one profiler.
 pub(crate) struct DeviceTime {
-    /// Tells the profiler's windows from those of others on the same thread.
+    /// Id that distinguishes this profiler's windows from those of other profilers on the same
+    /// thread.
     number: u64,
     sink: Arc<dyn RegionSink>,
-    /// Windows opened since the stage began.
+    /// Number of windows opened since the stage began.
     windows: AtomicU64,
-    /// Ticks that opening and closing them took.
+    /// Clock ticks spent on opening and closing windows.
     cost: AtomicU64,
 }
 
@@ -72,8 +76,9 @@ impl DeviceTime {
         Self { number, sink, windows: AtomicU64::new(0), cost: AtomicU64::new(0) }
     }
 
-    /// Opens windows for a call of `action` that begins on this thread. Functions, spans and modules have none,
-    /// nor has a call inside a call of the same action.
+    /// Opens windows for a call of `action` that begins on this thread. Functions, spans and
+    /// modules do not get windows. A call nested in a call of the same action does not get windows
+    /// either.
     #[cold]
     #[inline(never)]
     pub(crate) fn open(&self, action: Action) {
@@ -110,13 +115,14 @@ impl DeviceTime {
         self.cost.fetch_add(ticks, Ordering::Relaxed);
     }
 
-    /// A stage begins.
+    /// Resets the counters for a new stage.
     pub(crate) fn reset(&self) {
         self.windows.store(0, Ordering::Relaxed);
         self.cost.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the notes of a report: what was not measured and why, and the cost of what was.
+    /// Returns the report notes: the reasons for missing measurements, and the cost of the
+    /// measurements taken.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes: Vec<_> = clocks().flat_map(DeviceClock::notes).collect();
         let windows = self.windows.load(Ordering::Relaxed);
@@ -135,7 +141,8 @@ impl DeviceTime {
     }
 }
 
-/// The note of a report whose profiler measures devices, in a program that uses none that can be timed.
+/// Note for a program without devices that can be timed, in the report of a profiler that measures
+/// devices.
 const NOTHING_MEASURED: &str = "no device time was measured: no action ran on a thread that used a device \
      which can be timed (CubeCL devices: mlprof-burn's feature `cubecl`, and `mlprof_burn::ops::install` \
      for a loop of your own; CUDA with candle or tch: the plugin's feature `cuda`)";

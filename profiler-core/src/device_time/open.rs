@@ -1,26 +1,27 @@
-//! The windows that are open on a thread.
+//! Windows that are open on a thread.
 
 use std::cell::RefCell;
 
 use super::DeviceWindow;
 use crate::Action;
 
-/// Windows that a thread can have open. A program that forgets guards has no end of them.
+/// Maximum number of open calls per thread. It limits the memory of a program that never drops its
+/// guards.
 const MOST_OPEN: usize = 1024;
 
-/// The call of an action, and its windows: none where it is inside a call of the same action.
+/// Call of an action with its windows. A call nested in a call of the same action has no windows.
 struct Call {
     profiler: u64,
     action: Action,
     windows: Vec<Box<dyn DeviceWindow>>,
 }
 
-/// The calls that are open on a thread, the innermost last.
+/// Open calls of a thread, the innermost last.
 struct Calls(Vec<Call>);
 
 impl Drop for Calls {
-    /// What is still open when the thread ends is never closed: hooks and the recorder have thread-locals of
-    /// their own, which may be gone by then.
+    /// Leaks the windows that are still open when the thread ends. Closing them would use
+    /// thread-locals of hooks and of the recorder, which may already be destroyed.
     fn drop(&mut self) {
         self.0.drain(..).for_each(|call| std::mem::forget(call.windows));
     }
@@ -30,8 +31,9 @@ thread_local! {
     static OPEN: RefCell<Calls> = const { RefCell::new(Calls(Vec::new())) };
 }
 
-/// Keeps what `open` returns until the call ends. `open` is not called where the thread has a call of the
-/// same action open, for the same profiler, or is inside `open` already.
+/// Calls `open` and stores its windows until the call ends. If this thread already has a call of
+/// the same action open for the same profiler, the new call is stored without windows. If
+/// [`MOST_OPEN`] calls are open, the new call is ignored.
 pub(super) fn push(
     profiler: u64,
     action: Action,
@@ -42,7 +44,7 @@ pub(super) fn push(
         let is_own = |call: &Call| call.profiler == profiler && call.action == action;
         (calls.0.len() < MOST_OPEN).then(|| calls.0.iter().any(is_own))
     });
-    // Nothing is borrowed while hooks run: a hook may open a scope of its own.
+    // The stack is not borrowed while hooks run, because a hook may open a scope of its own.
     let Ok(Some(is_recursive)) = is_recursive else { return };
     let windows = if is_recursive { Vec::new() } else { open() };
     let mut call = Some(Call { profiler, action, windows });
@@ -53,7 +55,7 @@ pub(super) fn push(
     });
 }
 
-/// Returns the windows of the innermost call of `action`, for the caller to close.
+/// Returns the windows of the innermost call of `action`, which the caller then closes.
 pub(super) fn pop(profiler: u64, action: Action) -> Vec<Box<dyn DeviceWindow>> {
     let popped = OPEN.try_with(|calls| {
         let mut calls = calls.try_borrow_mut().ok()?;

@@ -13,8 +13,8 @@ use crate::{
     hook,
 };
 
-/// A device that takes a microsecond for each window closed on it before, starting with one; and answers
-/// only to actions of this test whose names say so.
+/// Fake device on which every window takes 1 µs. It only times actions whose names start with
+/// "fake".
 struct FakeDevice {
     closed: Mutex<Vec<&'static str>>,
     opened: AtomicUsize,
@@ -236,7 +236,7 @@ fn every_form_of_a_report_shows_device_time() {
     assert!(!page.contains("Device mean"), "no column where nothing was measured");
 }
 
-/// Whoever asks a training about which nobody knows whether it hangs.
+/// A report for an external watcher, requested from a training that may hang.
 #[test]
 fn a_report_for_somebody_outside_does_not_wait_for_a_device_that_hangs() {
     static HANGS: AtomicBool = AtomicBool::new(false);

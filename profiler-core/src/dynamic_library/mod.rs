@@ -1,4 +1,4 @@
-//! Libraries that are loaded while the program runs: CUDA's driver, and tools that listen to NVTX.
+//! Libraries loaded at run time: the CUDA driver and NVTX tools.
 
 #[cfg(not(any(unix, windows)))]
 mod no_libraries;

@@ -1,18 +1,18 @@
-//! Platforms that load no libraries, such as WebAssembly: the part of `libloading`'s interface that
-//! is used here, which always fails.
+//! Stub for platforms without dynamic libraries, such as WebAssembly. It implements the parts of
+//! the `libloading` API that are used here, and loading always fails.
 
 use std::ffi::OsStr;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// A library that cannot exist.
+/// Uninhabited type in place of a loaded library.
 #[derive(Debug)]
 pub enum Library {}
 
-/// A function of such a library.
+/// Function of such a library.
 pub(crate) struct Symbol<'library, T>(T, PhantomData<&'library Library>);
 
-/// The one reason why loading fails.
+/// Error returned by every attempt to load a library.
 #[derive(Debug, thiserror::Error)]
 #[error("programs load no libraries on this platform")]
 pub(crate) struct Error;
@@ -20,7 +20,7 @@ pub(crate) struct Error;
 impl Library {
     /// # Errors
     ///
-    /// Always.
+    /// Always returns [`Error`].
     pub(crate) unsafe fn new(_path: impl AsRef<OsStr>) -> Result<Self, Error> {
         Err(Error)
     }

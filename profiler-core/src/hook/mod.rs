@@ -1,28 +1,27 @@
-//! For those who write hooks: tensor ops, their shapes, memory and device work on their way into a
-//! [`Profiler`].
+//! API for framework hooks: delivers tensor ops, shapes, memory and device work to a [`Profiler`].
 //!
-//! A hook of a framework is called by the framework, on whatever thread, and tells the active
-//! profiler what happens:
+//! A framework calls its hook on any thread, and the hook reports the events to the active
+//! profiler:
 //!
-//! | what happens | what the hook does |
+//! | event | function |
 //! |---|---|
 //! | an op begins and ends | [`OpScope::open`], [`OpScope::close`] |
-//! | an op hands work to a device | the same with an [`OpStart::launch`] |
-//! | that work is known to have run | [`device_event`] |
-//! | a device says how busy it is, or how warm | [`counter()`] |
-//! | a call that is known afterwards | [`driver_call`] |
-//! | memory is allocated or freed | [`memory`], or [`past_memory`] if it is known afterwards |
-//! | a device can time what is handed to it | [`register_device_clock`] |
-//! | it becomes known what a device is made of | [`describe_device`], [`declare_device_memory`] |
-//! | a framework can say what it is, and what it trains on | [`declare_framework`], [`declare_device`] |
-//! | a tensor is at hand whose numbers can be looked at | [`tensor`] |
-//! | it becomes known what memory is for | [`label_memory`] |
-//! | the ranks of a run meet | [`collective`] |
-//! | a reader of the report must know something | [`note`] |
+//! | an op submits work to a device | [`OpScope::open`], [`OpScope::close`] with an [`OpStart::launch`] |
+//! | that work has run on the device | [`device_event`] |
+//! | a device reports its load or temperature | [`counter()`] |
+//! | a driver call becomes known after it was made | [`driver_call`] |
+//! | memory is allocated or freed | [`memory`], or [`past_memory`] if it becomes known later |
+//! | a device can time submitted work | [`register_device_clock`] |
+//! | the properties of a device become known | [`describe_device`], [`declare_device_memory`] |
+//! | a framework identifies itself and its training device | [`declare_framework`], [`declare_device`] |
+//! | a tensor with readable values is available | [`tensor`] |
+//! | the purpose of a memory block becomes known | [`label_memory`] |
+//! | all ranks of a run take part in an operation | [`collective`] |
+//! | the report needs a note | [`note`] |
 //!
-//! None of them allocates or does anything when no profiler is active that wants it. Since most
-//! frameworks can turn their hooks on and off, a hook should do so: an [`Instrumentation`] is told
-//! whenever the wishes of the active profiler change.
+//! These functions do not allocate, and return at once, unless an active profiler wants the event.
+//! Most frameworks can turn their hooks on and off, and a hook should use this. An
+//! [`Instrumentation`] is notified whenever the interest of the active profiler changes.
 
 mod op;
 mod parameters;
@@ -69,7 +68,8 @@ use crate::active::{self, with_active_or_all, with_all};
 use crate::{Profiler, instrumentation};
 use mlprof_events::{Interest, note_interest_change};
 
-/// From here on `source` is told what the active profiler wants, beginning with what it wants now.
+/// Registers `source`. It is notified of the active profiler's current interest and of every later
+/// change.
 pub fn register(source: Arc<dyn Instrumentation>) -> InstrumentationHandle {
     let handle = instrumentation::add(source.clone());
     with_all(Interest::OPS, |_, profiler| {
@@ -80,39 +80,43 @@ pub fn register(source: Arc<dyn Instrumentation>) -> InstrumentationHandle {
     handle
 }
 
-/// For profilers whose [`interest`](crate::Profiler::interest) has changed: whoever has asked them asks
-/// again, and all sources are told if the active one's answer is a new one.
+/// Refreshes cached interests after a profiler's [`interest`](crate::Profiler::interest) has
+/// changed. All sources are notified if the combined interest of the active profilers differs.
 pub fn interest_changed() {
     note_interest_change();
     active::refresh();
 }
 
-/// Tells the active profiler of allocated or freed memory, if it wants to know.
+/// Reports allocated or freed memory to the active profiler, if it wants memory events.
 #[inline]
 pub fn memory(change: &MemoryChange) {
     with_active(Interest::MEMORY, |profiler| profiler.observe(&Observation::Memory(change)));
 }
 
-/// Tells the active profiler what memory is for, if it wants to know.
+/// Reports the purpose of a memory block to the active profiler, if it wants memory events.
 #[inline]
 pub fn label_memory(label: &MemoryLabel) {
     with_active(Interest::MEMORY, |profiler| profiler.observe(&Observation::MemoryLabel(label)));
 }
 
-/// Tells the active profiler of a tensor whose numbers it may look at, if it wants to know. The tensor is read, or reduced by the
-/// device that it is on, only if the profiler does so, before this returns. What an op has returned is told while the op is open.
+/// Reports a tensor with readable values to the active profiler, if it wants such tensors. The
+/// profiler may read the tensor, or have the tensor's device reduce it, before this function
+/// returns. If it does neither, the tensor is not read. A tensor returned by an op is reported
+/// while that op is open.
 #[inline]
 pub fn tensor(told: &ObservedTensor<'_>) {
     with_active(told.role.interest(), |profiler| profiler.observe(&Observation::Tensor(told)));
 }
 
-/// Calls `work`, which is the profiler's own: whatever hooks and scopes on this thread tell meanwhile is told to nobody.
+/// Calls `work` on behalf of the profiler. Events from hooks and scopes on this thread are
+/// discarded meanwhile.
 pub fn unseen<T>(work: impl FnOnce() -> T) -> T {
     active::unseen(work)
 }
 
-/// Tells the active profiler what ran on a device, if it wants to know. What was not timed by the
-/// device says little more than that an op launched it: whoever wants ops is told.
+/// Reports work that ran on a device to the active profiler. If the device or driver measured the
+/// work, the profiler needs [`Interest::DEVICE`]. Otherwise the event hardly shows more than the
+/// launch by an op, so it needs [`Interest::OPS`].
 #[inline]
 pub fn device_event(event: &DeviceEvent) {
     let is_by_device = matches!(event.method, TimingMethod::Device | TimingMethod::Driver);
@@ -126,7 +130,8 @@ pub fn device_event(event: &DeviceEvent) {
     with_active(wanted, |profiler| profiler.observe(&Observation::DeviceEvent(event)));
 }
 
-/// A driver tells of the whole process, and not which training it was.
+/// Adds a note when a profiler shares driver events with others for the first time. Driver events
+/// cover the whole process, and the driver does not report which training caused them.
 fn say_shared(is_first: bool, profiler: &dyn Profiler) {
     if is_first {
         let note = "kernels, copies and calls that a driver tells of are those of the whole process, in \
@@ -135,13 +140,13 @@ fn say_shared(is_first: bool, profiler: &dyn Profiler) {
     }
 }
 
-/// Tells the active profiler what a device's counter showed, if it wants to know of devices. May be
-/// called at any time, by any thread.
+/// Reports a device counter sample to all active profilers that want device events. It may be
+/// called at any time on any thread.
 pub fn counter(sample: &CounterSample) {
     with_all(Interest::DEVICE, |_, profiler| profiler.observe(&Observation::DeviceCounter(sample)));
 }
 
-/// Tells the active profiler of a call to a driver that was made before, if it records ops.
+/// Reports an earlier driver call to all active profilers that record ops.
 pub fn driver_call(call: &DriverCall) {
     with_all(Interest::OPS, |is_first, profiler| {
         say_shared(is_first, profiler);
@@ -149,33 +154,36 @@ pub fn driver_call(call: &DriverCall) {
     });
 }
 
-/// Tells the active profiler of memory of a device that was allocated or freed before, if it wants to
-/// know.
+/// Reports an earlier allocation or release of device memory to all active profilers that want
+/// memory events.
 pub fn past_memory(change: &PastMemoryChange) {
     with_all(Interest::MEMORY, |_, profiler| profiler.observe(&Observation::PastMemory(change)));
 }
 
-/// Tells the active profiler that the innermost scope of the calling thread is an operation that all ranks take
-/// part in, the so-many-th of the run: see [`profile_collective!`](crate::profile_collective).
+/// Marks the innermost scope of the calling thread as a collective operation of all ranks.
+/// `sequence` is its index in the run: see [`profile_collective!`](crate::profile_collective).
 #[inline]
 pub fn collective(sequence: u64) {
     with_active(Interest::OPS, |profiler| profiler.observe(&Observation::Collective(sequence)));
 }
 
-/// [`profile!`](crate::profile!) for an operation that all ranks of a run take part in, such as averaging
-/// gradients, and its number in the run: the first is 0, and all ranks count alike. By it `mlprof merge` knows
-/// which of them belong together, and so how the ranks' clocks differ and who was waited for.
+/// Measures an operation in which all ranks of a run take part, such as averaging gradients. It
+/// works like [`profile!`](crate::profile!) and also records the operation's sequence number, which
+/// starts at 0 and must agree on all ranks. `mlprof merge` uses this number to match the
+/// operations. From them it derives the clock offsets between ranks and the rank that the others
+/// waited for.
 ///
 /// ```
 /// use mlprof_core::profile_collective;
 ///
 /// for step in 0..3 {
 ///     let _scope = profile_collective!("all_reduce_gradients", step);
-///     // … send, and wait for the others …
+///     // … send, and wait for the other ranks …
 /// }
 /// ```
 ///
-/// *Cost*: as [`profile!`](crate::profile!); and, while the Tensor profiler records, another call of it.
+/// *Cost*: that of [`profile!`](crate::profile!), plus one call of the Tensor profiler while it
+/// records.
 #[macro_export]
 macro_rules! profile_collective {
     ($name:expr, $sequence:expr) => {{
@@ -185,17 +193,18 @@ macro_rules! profile_collective {
     }};
 }
 
-/// Tells the active profiler what a reader of its report must know, if it records ops.
+/// Adds a note to the report of the active profiler, if it records ops.
 pub fn note(text: &str) {
     with_active_or_all(Interest::OPS, |profiler| profiler.observe(&Observation::Note(text)));
 }
 
-/// Tells the active profiler why it hears of no tensor where its user may expect one, if it looks at numbers.
+/// Adds a note to the report of the active profiler, if it records numerics. The note explains why
+/// expected tensors are missing.
 pub fn note_of_numbers(text: &str) {
     with_active(Interest::NUMERICS, |profiler| profiler.observe(&Observation::Note(text)));
 }
 
-/// What the active profiler wants now. *Cost*: one relaxed load.
+/// Returns the current interest of the active profiler. *Cost*: one relaxed load.
 #[inline]
 pub fn interest() -> Interest {
     active::interest()

@@ -1,10 +1,11 @@
-//! Ops, from where they begin to where they end.
+//! Scope of an op, from start to end.
 
 use crate::active::ActiveScope;
 use mlprof_events::{Action, Interest, OpStart};
 
-/// An op that has begun; must be [closed](Self::close) on the same thread. Not a guard: hooks carry
-/// it through their framework, as the number of [`into_raw`](Self::into_raw) if need be.
+/// An open op, which must be [closed](Self::close) on the thread that opened it. It is not a drop
+/// guard. Hooks pass it through their framework, if necessary in the form of
+/// [`into_raw`](Self::into_raw).
 #[derive(Debug)]
 #[must_use = "an op must be closed"]
 pub struct OpScope {
@@ -13,7 +14,8 @@ pub struct OpScope {
 }
 
 impl OpScope {
-    /// Opens an op of the active profiler if it wants ops. *Cost*: one relaxed load if not.
+    /// Opens an op. Returns `None` if the active profiler does not want ops. *Cost*: one relaxed
+    /// load in that case.
     #[inline]
     pub fn open(op: &OpStart<'_>) -> Option<Self> {
         ActiveScope::open_op(op, Interest::OPS)
@@ -26,12 +28,12 @@ impl OpScope {
         ActiveScope::close(self.generation, self.action);
     }
 
-    /// The scope as two numbers that a foreign language can keep.
+    /// Returns the scope as two integers that foreign code can store.
     pub fn into_raw(self) -> (u64, u32) {
         (self.generation, self.action.number())
     }
 
-    /// The scope of [`into_raw`](Self::into_raw); `None` for the number 0.
+    /// Restores the scope from [`into_raw`](Self::into_raw). Returns `None` if `action` is 0.
     pub fn from_raw(generation: u64, action: u32) -> Option<Self> {
         Some(Self { generation, action: Action::from_number(action)? })
     }

@@ -1,27 +1,28 @@
-//! The parameters of a model around a step of its optimizer.
+//! Model parameters before and after an optimizer step.
 
 use std::cell::RefCell;
 
 use mlprof_events::TensorRole;
 
-/// What a tensor that a device is to reduce has to do with another one; `T` is a framework's tensor.
+/// Relation of a tensor to an earlier copy, for a reduction on its device. `T` is the framework's
+/// tensor type.
 #[derive(Debug)]
 pub enum Change<'told, T> {
-    /// Nothing.
+    /// No earlier copy.
     None,
-    /// It is going to change: whoever has it reduced keeps a copy here.
+    /// The tensor is about to change. A copy is stored here if the tensor is reduced.
     Begins(&'told RefCell<Option<T>>),
-    /// This it was before: its change is reduced.
+    /// The tensor has changed. The difference to this earlier copy is reduced.
     Since(&'told T),
 }
 
 impl<T> Change<'_, T> {
-    /// What the device is to reduce, of a tensor that is `flat` now: itself, or how it has changed. `copy` makes a tensor that stays
-    /// as it is while the other changes.
+    /// Returns the tensor that the device must reduce: `flat` itself, or its difference to the
+    /// earlier copy. `copy` must create a tensor that stays unchanged when the original changes.
     ///
     /// # Errors
     ///
-    /// Those of `copy` and of `difference`.
+    /// Returns the error of `copy` or `difference`.
     pub fn of<E>(
         &self,
         flat: T,
@@ -39,12 +40,15 @@ impl<T> Change<'_, T> {
     }
 }
 
-/// How a hook tells of a tensor of its framework: its role, its name, and what it has to do with another one.
+/// Function of a hook that reports a tensor of its framework. The arguments are the role, the name,
+/// the tensor and its [`Change`].
 pub type TellTensor<T> = fn(TensorRole, &str, &T, Change<'_, T>);
 
-/// A step of an optimizer whose parameters are tensors that change in place, of which the numbers are wanted.
+/// Optimizer step that changes its parameter tensors in place, for profilers that want their
+/// values.
 ///
-/// *Cost*: an allocation for each parameter; and on devices a copy of each that is reduced, until the step has ended.
+/// *Cost*: one allocation per parameter. Each parameter that a device reduces is also copied on
+/// that device until the step ends.
 #[derive(Debug)]
 pub struct ParametersTold<T> {
     parameters: Vec<Parameter<T>>,
@@ -55,12 +59,12 @@ pub struct ParametersTold<T> {
 struct Parameter<T> {
     name: String,
     tensor: T,
-    /// What it was before, if it is on a device, which is to say how it has changed.
+    /// Copy of the parameter before the step, if its device must compute the difference.
     before: RefCell<Option<T>>,
 }
 
 impl<T> ParametersTold<T> {
-    /// Tells of gradients, where a parameter has one, and of parameters before the step.
+    /// Reports the existing gradients and the parameters before the step.
     pub fn begin(
         parameters: impl IntoIterator<Item = (String, T)>,
         gradient: impl Fn(&T) -> Option<T>,
@@ -77,7 +81,7 @@ impl<T> ParametersTold<T> {
         Self { parameters, tell }
     }
 
-    /// Tells of the parameters after it.
+    /// Reports the parameters after the step.
     pub fn end(self) {
         for Parameter { name, tensor, before } in &self.parameters {
             let before = before.take();
@@ -94,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// A number that changes in place.
+    /// A number that changes in place, as a stand-in for a tensor.
     type Place = Rc<Cell<f64>>;
 
     thread_local! {
@@ -105,7 +109,8 @@ mod tests {
         Rc::new(Cell::new(number))
     }
 
-    /// As a device would reduce it; what is called `host` is read instead.
+    /// Reports a number as if a device had reduced it. A tensor named `host` is read directly
+    /// instead.
     fn tell(role: TensorRole, name: &str, tensor: &Place, change: Change<'_, Place>) {
         let copy = |flat: &Place| Ok::<_, ()>(place(flat.get()));
         let difference = |now: &Place, before: &Place| Ok(place(now.get() - before.get()));

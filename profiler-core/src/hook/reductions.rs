@@ -1,4 +1,5 @@
-//! What devices make of tensors that the host cannot read: begun where a tensor is told of, read together when the step has ended.
+//! Statistics of tensors that the host cannot read, reduced on their device. A reduction begins
+//! when a tensor is reported, and all results are read together after the step.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,49 +8,50 @@ use mlprof_events::{Reduced, ReducedNumbers, Reduction, TensorNumbers};
 
 use crate::report::numerics::{StatisticsReader, TensorStatistics, sampled_numbers};
 
-/// A few numbers on a device, made of a tensor, as a framework's hook keeps them. Both lists are computed on the device, from the tensor
-/// as a flat one whose numbers that are not finite are left out:
+/// Reduced statistics of one tensor, stored on its device in the form of a framework hook. The
+/// device treats the tensor as flat, ignores non-finite values and computes both lists:
 ///
-/// | list | what is in it |
+/// | list | contents |
 /// |---|---|
-/// | floats | minimum, maximum, the least magnitude that is not 0, the scale; of the numbers divided by the scale: a number near their mean, the sum of the deviations from it and the sum of their squares, the sum of magnitudes, the sum of squares; then the [sample](Reduced::sample) |
-/// | counts | NaN; infinite; these and zeros together; subnormal, which may be missing |
+/// | floats | minimum, maximum, smallest non-zero magnitude, scale; for the values divided by the scale: a shift near their mean, the sum of deviations from it, the sum of squared deviations, the sum of magnitudes, the sum of squares; then the [sample](Reduced::sample) |
+/// | counts | NaNs; infinities; NaNs, infinities and zeros together; subnormals (optional) |
 ///
-/// The scale is the largest magnitude, so that no square is too large. Deviations are computed
-/// number by number: with the 32 bits that devices have, the difference of the mean of squares and
-/// the squared mean has no digit where numbers vary little. Of a [`Reduction::NotFinite`] there are
-/// no floats, and the first two counts.
+/// The scale is the largest magnitude, so that squares do not overflow. Deviations are computed per
+/// value. The mean of squares minus the squared mean would lose all precision in 32-bit arithmetic
+/// if the values vary little. A [`Reduction::NotFinite`] has no floats and only the first two
+/// counts.
 pub trait DeviceReduction: Send + 'static {
-    /// What tells devices apart.
+    /// Type that identifies a device.
     type Device: PartialEq;
 
-    /// The device that the numbers are on.
+    /// Returns the device that holds the results.
     fn device(&self) -> Self::Device;
 
-    /// Reads all of these, which are on one device, with as few transfers as possible, and waits for them: the floats and the counts of
-    /// each, in this order. `None` if the device has failed.
+    /// Reads the results of `all`, which are on one device, with as few transfers as possible. It
+    /// waits for the transfers and returns the floats and counts of each reduction, in the given
+    /// order. Returns `None` if the device has failed.
     fn read(all: &[&Self]) -> Option<Vec<(Vec<f64>, Vec<u64>)>>;
 }
 
-/// All reductions of a framework that have begun and may not have been read. The first that is asked for has all of its device read
-/// at once.
+/// Unread reductions of a framework. Reading one of them reads all reductions of every device at
+/// once.
 ///
-/// *Cost*: a lock and two small allocations per tensor.
+/// *Cost*: one lock and two small allocations per tensor.
 #[derive(Debug, Default)]
 pub struct DeviceReductions<R> {
     unread: Mutex<Vec<Weak<Slot<R>>>>,
-    /// Held while a device is waited for: who comes second finds everything read.
+    /// Serialises waiting for a device. A second thread finds its results already read.
     turn: Mutex<()>,
 }
 
-/// Where the numbers of one tensor are.
+/// Slot with the results of one tensor.
 type Slot<R> = Mutex<State<R>>;
 
 #[derive(Debug)]
 enum State<R> {
     OnDevice(R),
     BeingRead,
-    /// `None` if the device has failed.
+    /// The result, or `None` if the device has failed.
     Read(Option<Reduced>),
 }
 
@@ -58,13 +60,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<R: DeviceReduction> DeviceReductions<R> {
-    /// None yet.
+    /// Creates an empty set.
     pub const fn new() -> Self {
         Self { unread: Mutex::new(Vec::new()), turn: Mutex::new(()) }
     }
 
-    /// Has a device begin one. `None` if `begin` has none, or panics: a device that has failed says so where the program reads its
-    /// tensors.
+    /// Begins a reduction on a device. Returns `None` if `begin` returns `None` or panics. A failed
+    /// device reports its error when the program itself reads its tensors.
     pub fn begin(
         &'static self,
         begin: impl FnOnce() -> Option<R>,
@@ -121,7 +123,7 @@ impl<R: DeviceReduction> ReducedNumbers for Reading<R> {
     }
 }
 
-/// What the lists of [`DeviceReduction`] say.
+/// Converts the lists of [`DeviceReduction`] into a [`Reduced`].
 fn reduced(floats: &[f64], counts: &[u64]) -> Option<Reduced> {
     if let ([], [nans, infinities]) = (floats, counts) {
         return Some(Reduced { nans: *nans, infinities: *infinities, ..Reduced::default() });
@@ -148,11 +150,12 @@ fn reduced(floats: &[f64], counts: &[u64]) -> Option<Reduced> {
     })
 }
 
-/// For the tests of plugins: what a reduction may get wrong, by a name, the type that the tensor is to be of, and its numbers.
+/// Returns difficult test inputs for the reductions of plugins: a name, the tensor's data type and
+/// its values.
 #[doc(hidden)]
 pub fn numbers_to_reduce() -> Vec<(&'static str, &'static str, Vec<f32>)> {
     let many: Vec<f32> = (0..1000).map(|place| (place as f32 * 0.37).sin() - 0.2).collect();
-    // Around 1, with the deviation that weights of a normalisation have.
+    // These values are near 1, with a deviation typical of normalisation weights.
     let near_one: Vec<f32> = many.iter().map(|number| 1.0 + number * 1e-4).collect();
     let mut spoilt = many.clone();
     spoilt[3..6].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
@@ -173,17 +176,18 @@ pub fn numbers_to_reduce() -> Vec<(&'static str, &'static str, Vec<f32>)> {
     ]
 }
 
-/// For the tests of plugins: that a device would make of a tensor what the host reads of it.
+/// Asserts that the reduction on a device gives the same results as reading the tensor on the host.
+/// For the tests of plugins.
 ///
 /// # Panics
 ///
-/// If it would not.
+/// Panics if the results differ.
 #[doc(hidden)]
 pub fn assert_reduces_as_read(tensor: &dyn TensorNumbers, what: &str) {
     let mut reader = StatisticsReader::of_shape(&tensor.shape());
     assert!(tensor.read(&mut reader), "{what}");
     let begin = |reduction| tensor.reduce(reduction).expect("it can");
-    // Both are read together.
+    // Both reductions are read in one batch.
     let (counted, all) = (begin(Reduction::NotFinite), begin(Reduction::Statistics));
     let reduced = all.read().expect("it has not failed");
     let counted = counted.read().expect("it has not failed");
@@ -207,7 +211,7 @@ pub fn assert_reduces_as_read(tensor: &dyn TensorNumbers, what: &str) {
     let deviations = (device.standard_deviation, read.standard_deviation);
     assert_eq!(deviations.0.is_some(), deviations.1.is_some(), "{what}");
     if let (Some(one), Some(other)) = deviations {
-        // A number is rounded when it is divided by the scale.
+        // Dividing by the scale rounds each value.
         let least = f64::from(f32::EPSILON) * read.root_mean_square();
         assert!((one - other).abs() <= 1e-3 * other + least, "{what}: {one} {other}");
     }
@@ -224,10 +228,11 @@ mod tests {
 
     use super::*;
 
-    /// Of a device with this number; device 9 panics, device 8 fails. Where the sum is negative only what is not finite was counted.
+    /// Sum on the device with this number. Device 9 panics, and device 8 fails. A negative sum
+    /// stands for a reduction that only counted non-finite values.
     struct Sum(u8, f64);
 
-    /// Of devices below 10.
+    /// Number of transfers from devices below 10.
     static TRANSFERS: AtomicUsize = AtomicUsize::new(0);
 
     impl DeviceReduction for Sum {

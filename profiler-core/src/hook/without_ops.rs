@@ -1,4 +1,4 @@
-//! Frameworks that give no hook for their ops, and whose ops become known all the same.
+//! Frameworks without hooks for their ops, and frameworks whose ops are recorded by other means.
 
 use std::sync::{Arc, PoisonError};
 
@@ -7,7 +7,7 @@ use crate::report::internals::Missing;
 use mlprof_events::Interest;
 use mlprof_events::forking::{Mutex, MutexGuard};
 
-/// Says in the report of a profiler that wants ops why there are none.
+/// Adds a note to the report of a profiler that wants ops, with the reason why they are missing.
 struct WithoutOps(&'static str);
 
 impl Instrumentation for WithoutOps {
@@ -18,8 +18,8 @@ impl Instrumentation for WithoutOps {
     }
 }
 
-/// The beginning of a hook's note that names a device whose ops it does not see, and says what to
-/// do: a report needs no other reason then.
+/// Prefix of a hook's note about a device whose ops it cannot record, followed by advice. A report
+/// with such a note needs no other reason.
 #[doc(hidden)]
 pub const WITHOUT_OPS_OF: &str = "no ops of ";
 
@@ -34,14 +34,14 @@ fn frameworks() -> MutexGuard<'static, Frameworks> {
     FRAMEWORKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The frameworks that give no hook, but for those whose ops become known otherwise.
+/// Returns the frameworks without hooks whose ops are not recorded by other means either.
 pub(crate) fn frameworks_without_ops() -> Vec<&'static str> {
     let named = frameworks().without_hook.clone();
     named.into_iter().filter(|framework| !has_ops_of(framework)).collect()
 }
 
-/// Has reports say that `framework` gives no hook for its tensor ops, so that nobody takes a table
-/// without ops for a program without ops. For plugins; the same framework may be named many times.
+/// Declares that `framework` has no hook for its tensor ops. Reports then explain that the op table
+/// is empty for this reason. Plugins call it, and may do so several times for one framework.
 pub fn announce_without_ops(framework: &'static str) {
     {
         let mut frameworks = frameworks();
@@ -53,8 +53,8 @@ pub fn announce_without_ops(framework: &'static str) {
     register(Arc::new(WithoutOps(framework))).forever();
 }
 
-/// The ops of `framework` become known though it gives no hook: as those that `mlprof run` has put hooks
-/// into.
+/// Declares that the ops of `framework` are recorded although it has no hook, for example by hooks
+/// that `mlprof run` has inserted.
 pub fn declare_ops_of(framework: &str) {
     let mut frameworks = frameworks();
     if !frameworks.with_ops.iter().any(|known| known == framework) {
@@ -62,13 +62,13 @@ pub fn declare_ops_of(framework: &str) {
     }
 }
 
-/// Whether somebody has [said so](declare_ops_of) of this framework.
+/// Returns `true` if the ops of this framework have been [declared](declare_ops_of).
 pub fn has_ops_of(framework: &str) -> bool {
     frameworks().with_ops.iter().any(|known| known == framework)
 }
 
-/// For what is recorded on demand: why there are no ops in it, and what to do, without the words
-/// that there are none.
+/// Returns the reason why an on-demand recording has no ops, and how to fix that. The text omits
+/// the introduction "there are no ops".
 #[doc(hidden)]
 pub fn reason_without_ops() -> String {
     let without = frameworks_without_ops();

@@ -1,4 +1,4 @@
-//! Hooks that can be turned on and off, and what they have under way.
+//! Hooks that can be turned on and off, and their pending work.
 
 mod patience;
 mod regions;
@@ -19,40 +19,42 @@ use mlprof_events::{Context, Interest};
 use mlprof_events::OrderExt;
 use patience::wait_for_devices;
 
-/// A hook that can be turned on and off, and may have work under way.
+/// A hook that can be turned on and off and may have pending work.
 ///
-/// Its methods are called with no lock of ours held but the one that keeps calls in order: they may
-/// use the framework and open scopes, but not [`register`](crate::hook::register) sources or change the active profiler.
+/// Its methods may use the framework and open scopes. They must not
+/// [`register`](crate::hook::register) sources or change the active profiler, because mlprof holds
+/// the registry lock to keep the calls in order. It holds no other lock.
 pub trait Instrumentation: Send + Sync {
-    /// The wishes of active profilers have changed to this, all together; [`Interest::NONE`] where
-    /// there is none. Also called once by [`register`](crate::hook::register). Called on the thread that begins or ends a step, or
-    /// activates a profiler.
+    /// Reports a change in the combined interest of all active profilers, or [`Interest::NONE`] if
+    /// there is none. [`register`](crate::hook::register) also calls it once. It runs on the thread
+    /// that begins or ends a step, or activates a profiler.
     fn interest_changed(&self, interest: Interest);
 
-    /// What the report must say of a profiler that begins to want this. Asked for each that wants ops, on
-    /// any thread. By default nothing.
+    /// Returns a note for the report of a profiler with this new interest. It is called for each
+    /// profiler that wants ops, on any thread. The default is `None`.
     fn note(&self, _interest: Interest) -> Option<String> {
         None
     }
 
-    /// A recording is about to begin or to end: deliver what is still under way, waiting for the
-    /// device if need be. By default there is nothing.
+    /// Delivers all pending work because a recording is about to begin or end. It waits for the
+    /// device if necessary. The default does nothing.
     fn flush(&self) {}
 
-    /// What it tells the ops of, such as `libtorch`, for reports in which there are none; `None` (the
-    /// default) for a source that tells of something else.
+    /// Returns the library whose ops this source records, such as `libtorch`. Reports without ops
+    /// name it. The default, `None`, is for sources that record other events.
     fn ops_of(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether [`context_changed`](Self::context_changed) is to be called. Asked at registration and
-    /// after each change of wishes.
+    /// Returns `true` if [`context_changed`](Self::context_changed) must be called. It is queried
+    /// at registration and after each change of interest.
     fn wants_context(&self) -> bool {
         false
     }
 
-    /// While ops are recorded: the calling thread opened or closed an action, so what it does from
-    /// here on belongs to `context`. For frameworks that do the work on another thread.
+    /// Reports that the calling thread opened or closed an action while ops are recorded. Its
+    /// further work belongs to `context`. This is for frameworks that do the work on another
+    /// thread.
     fn context_changed(&self, _context: Context) {}
 }
 
@@ -61,10 +63,13 @@ struct Registry {
     sources: Vec<(&'static Entry, Arc<dyn Instrumentation>)>,
 }
 
-/// A source as threads find it that take no lock, in the order of registration.
+/// List node of a source, for threads that iterate without a lock, in order of registration.
 ///
-/// *Invariant*: stays for the life of the process, also when the source is gone: somebody may be looking
-/// at it. There is one for each time that a source was registered. `next` is set under the lock.
+/// *Invariants*:
+///
+/// - Nodes are leaked, because a reader may hold a reference after the source is gone.
+/// - Each registration of a source has its own node.
+/// - Only the holder of the registry lock sets `next`.
 struct Entry {
     source: Weak<dyn Instrumentation>,
     is_registered: AtomicBool,
@@ -87,12 +92,12 @@ impl Registry {
     }
 }
 
-/// Keeps a source registered.
+/// Keeps a source registered until dropped.
 #[must_use = "the source is told of changes only until this is dropped"]
 pub struct InstrumentationHandle(&'static Entry);
 
 impl InstrumentationHandle {
-    /// Keeps the source registered for the life of the process.
+    /// Keeps the source registered until the process ends.
     pub fn forever(self) {
         std::mem::forget(self);
     }
@@ -113,7 +118,8 @@ impl Drop for InstrumentationHandle {
     }
 }
 
-/// From here on `source` is told what active profilers want, beginning with what they want now.
+/// Registers `source`. It is notified of the current interest of active profilers and of every
+/// later change.
 pub(crate) fn add(source: Arc<dyn Instrumentation>) -> InstrumentationHandle {
     let mut registry = Registry::lock();
     source.interest_changed(registry.interest);
@@ -130,7 +136,7 @@ pub(crate) fn add(source: Arc<dyn Instrumentation>) -> InstrumentationHandle {
     InstrumentationHandle(entry)
 }
 
-/// What sources have to say in the report of a profiler that begins to want this.
+/// Returns the notes of all sources for a profiler with this new interest.
 pub(crate) fn notes(interest: Interest) -> Vec<String> {
     if !interest.contains(Interest::OPS) {
         return Vec::new();
@@ -138,10 +144,11 @@ pub(crate) fn notes(interest: Interest) -> Vec<String> {
     sources().filter_map(|source| source.note(interest)).collect()
 }
 
-/// What active profilers want may have changed: `read` says what it is now.
+/// Notifies the sources if the interest of active profilers has changed. `read` returns the current
+/// interest.
 pub(crate) fn announce(read: impl FnOnce() -> Interest) {
     let mut registry = Registry::lock();
-    // Read under the lock: whoever comes last announces the latest.
+    // The interest is read under the lock, so the last caller always announces the latest value.
     let interest = read();
     if registry.interest != interest {
         registry.interest = interest;
@@ -152,7 +159,7 @@ pub(crate) fn announce(read: impl FnOnce() -> Interest) {
     }
 }
 
-/// Has all sources deliver what is under way, and regions of devices besides.
+/// Makes all sources deliver their pending work, and delivers all pending device regions.
 pub(crate) fn flush() {
     wait_for_devices(|| {
         regions::deliver_all();
@@ -160,14 +167,15 @@ pub(crate) fn flush() {
     });
 }
 
-/// Whether some source wants to know which actions are open.
+/// Returns `true` if any source wants context changes.
 #[cfg(any(test, feature = "tensor"))]
 #[inline(always)]
 pub(crate) fn wants_context() -> bool {
     WANTS_CONTEXT.load(Ordering::Relaxed)
 }
 
-/// The calling thread's open actions are now those of `context`.
+/// Reports to the interested sources that the open actions of this thread are now those of
+/// `context`.
 #[cfg(any(test, feature = "tensor"))]
 pub(crate) fn context_changed(context: Context) {
     for source in sources().filter(|source| source.wants_context()) {
@@ -175,7 +183,7 @@ pub(crate) fn context_changed(context: Context) {
     }
 }
 
-/// What the registered sources tell the ops of.
+/// Returns the sorted names of the libraries whose ops the registered sources record.
 pub(crate) fn sources_of_ops() -> Vec<&'static str> {
     let mut known: Vec<_> = sources().filter_map(|source| source.ops_of()).collect();
     known.order();
@@ -187,7 +195,8 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
     std::iter::successors(FIRST.get().copied(), |entry| entry.next.get().copied())
 }
 
-/// Takes no lock: they may open scopes themselves, and are told of each action while ops are recorded.
+/// Iterates over the registered sources without a lock. Sources may open scopes themselves, and
+/// they are notified of each action while ops are recorded.
 fn sources() -> impl Iterator<Item = Arc<dyn Instrumentation>> {
     let registered = entries().filter(|entry| entry.is_registered.load(Ordering::Relaxed));
     registered.filter_map(|entry| entry.source.upgrade())
@@ -219,7 +228,7 @@ mod tests {
         let (tell, told) = channel();
         let source = Arc::new(Telling(Mutex::new(tell)));
         let handle = add(source.clone());
-        // Unlike those that other tests have meanwhile.
+        // This context differs from the contexts of concurrent tests.
         let context = Context::from_number(u32::MAX - 7).expect("not 0");
         let teller = {
             let _locked = Registry::lock();

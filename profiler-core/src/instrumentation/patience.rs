@@ -1,4 +1,4 @@
-//! How long a device is waited for.
+//! Time limit for waiting on a device.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,17 +7,19 @@ use mlprof_events::own_thread;
 
 use mlprof_events::panics::contain;
 
-/// How long threads of mlprof's own wait for a device. `mlprof report` and `mlprof dump` give up after 10 s.
+/// Maximum time that mlprof's own threads wait for a device. `mlprof report` and `mlprof dump` give
+/// up after 10 s.
 const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 4000 });
 
-/// What a report says whose device times are not complete.
+/// Report note for incomplete device times.
 pub(crate) const STILL_AT_WORK: &str =
     "a device was still at work after 4 s: the device times of that work are missing";
 
-/// Calls `work`, which waits for devices, and returns whether it was over in time. A thread of the program
-/// waits as long as that takes: its stage is over when its work is. A thread of mlprof's own waits for 4 s at
-/// most: it answers somebody who asks about a training that may hang, or writes the last report before a
-/// signal ends the process.
+/// Calls `work`, which waits for devices, and returns `true` if it finished in time.
+///
+/// - A thread of the program waits without a limit, because its stage ends when its work ends.
+/// - An mlprof thread waits for at most 4 s. It may answer a query about a training that hangs, or
+///   write the last report before a signal ends the process.
 pub(super) fn wait_for_devices(work: fn()) -> bool {
     static WORKER: Worker = Worker::new();
     if own_thread::is_own() {
@@ -27,7 +29,7 @@ pub(super) fn wait_for_devices(work: fn()) -> bool {
     true
 }
 
-/// One thread that waits, for all that wait at the same time.
+/// Thread that waits for devices on behalf of all concurrent callers.
 struct Worker(Mutex<Option<Arc<Turn>>>);
 
 /// One piece of work on that thread.
@@ -45,13 +47,13 @@ impl Worker {
 
     fn is_over_within(&'static self, patience: Duration, work: fn()) -> bool {
         let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A forked child has no thread of its parent's.
+        // A forked child does not have the threads of its parent.
         let running = current.take_if(|turn| turn.process == std::process::id() && !turn.is_over());
         let turn = match running {
             Some(turn) => turn,
             None => match Turn::start(work) {
                 Ok(turn) => turn,
-                // The system has no further thread: nobody can wait for this one.
+                // The system cannot create a thread, so this call gives up.
                 Err(_) => return false,
             },
         };
@@ -71,7 +73,7 @@ impl Turn {
         });
         let works = turn.clone();
         own_thread::spawn("mlprof-device", move || {
-            // A device that has failed says so where the program uses it.
+            // A failed device reports its error when the program uses it.
             let _ = contain(work);
             *works.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
             works.ends.notify_all();
@@ -101,7 +103,7 @@ mod tests {
     static IS_BUSY: AtomicBool = AtomicBool::new(true);
     static CALLS: AtomicUsize = AtomicUsize::new(0);
 
-    /// A device that works until it is told not to.
+    /// Simulates a device that works until `IS_BUSY` is cleared.
     fn device() {
         CALLS.fetch_add(1, Ordering::Relaxed);
         while IS_BUSY.load(Ordering::Relaxed) {

@@ -1,20 +1,20 @@
-//! Regions of a device, on their way to those who listened when they were opened.
+//! Delivery of device regions to the sinks that were present when they were opened.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::patience::wait_for_devices;
 
-/// Hooks that measure regions: CUDA's events, burn's devices.
+/// Maximum number of hooks that measure regions, for example with CUDA events or burn devices.
 const HOOKS: usize = 4;
 
-/// Functions that bring regions to their sinks, one per hook.
+/// Delivery functions, one per hook.
 static DELIVERIES: [OnceLock<fn()>; HOOKS] = [const { OnceLock::new() }; HOOKS];
 
 static MAX_PENDING: AtomicUsize = AtomicUsize::new(4096);
 
-/// Calls `deliver` from here on when [all regions](deliver_regions) are to arrive. A hook calls this with
-/// one function, as often as it likes.
+/// Registers `deliver`, which is called when [all regions](deliver_regions) must arrive. A hook may
+/// register its function repeatedly.
 #[doc(hidden)]
 pub fn add_region_delivery(deliver: fn()) {
     for place in &DELIVERIES {
@@ -24,10 +24,10 @@ pub fn add_region_delivery(deliver: fn()) {
     }
 }
 
-/// Brings all regions to their sinks whose guards have been dropped. [Waits for the device](wait_for_devices),
-/// if any is under way; returns whether it was over with all of them.
+/// Delivers all closed regions to their sinks. If any are pending, it [waits for the
+/// device](wait_for_devices). Returns `true` if all regions arrived in time.
 pub(crate) fn deliver_regions() -> bool {
-    // Hooks take the places from the first on.
+    // Hooks fill the slots from the first one on.
     DELIVERIES[0].get().is_none() || wait_for_devices(deliver_all)
 }
 
@@ -35,15 +35,15 @@ pub(super) fn deliver_all() {
     DELIVERIES.iter().filter_map(OnceLock::get).for_each(|deliver| deliver());
 }
 
-/// Returns how many regions may be under way (open, or not read yet): in each of CUDA's contexts, and on
-/// all devices of burn together.
+/// Returns the maximum number of pending regions, which are open or not yet read. The limit applies
+/// per CUDA context, and to all burn devices together.
 pub fn max_pending_regions() -> usize {
     MAX_PENDING.load(Ordering::Relaxed)
 }
 
-/// Sets how many regions may be under way, 4096 by default. Further ones have no device time, and the
-/// report says so. *Memory*: two events or one small buffer of the device, and about 100 bytes, for each
-/// that ever was.
+/// Sets the maximum number of pending regions, 4096 by default. Further regions have no device
+/// time, and the report mentions them. *Memory*: two events or one small device buffer, and about
+/// 100 bytes, for each region at the peak.
 pub fn set_max_pending_regions(count: usize) {
     MAX_PENDING.store(count, Ordering::Relaxed);
 }

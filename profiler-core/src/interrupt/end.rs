@@ -1,18 +1,23 @@
-//! The end of a process by a signal.
+//! Ending the process by a signal.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-/// Whether the system drops signals whose action is the default one: those to the first process of
-/// a container (of a namespace of processes). May be called in a handler.
+/// Returns `true` if the system drops signals with the default action. Linux does this for the
+/// first process of a container (a PID namespace). Async-signal-safe.
 pub(crate) fn drops_signals() -> bool {
     std::process::id() == 1
 }
 
-/// Ends the process as `signal` does by itself, and where the system drops that signal with the
-/// exit code that a shell shows for it. May be called in a handler.
+/// Ends the process with the default action of `signal`. If the system drops that signal, it exits
+/// with the code that a shell shows for the signal. Async-signal-safe.
 pub(crate) fn end_by(signal: c_int) -> ! {
-    // SAFETY: the sets and the action are valid, and all functions may be called in a handler.
+    // SAFETY:
+    //
+    // - All pointers refer to initialised local values, and null is allowed for the previous action
+    //   and mask.
+    // - Zero is a valid bit pattern for `sigaction` and `sigset_t`.
+    // - All functions are async-signal-safe, so a signal handler may call them.
     unsafe {
         let mut default = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
         default.sa_sigaction = libc::SIG_DFL;

@@ -1,38 +1,42 @@
-//! What a signal does to a program that is measured: Ctrl-C (SIGINT), SIGTERM and SIGHUP.
+//! Effect of signals on a profiled program: Ctrl-C (SIGINT), SIGTERM and SIGHUP.
 //!
-//! **A profiler changes nothing about it, but for the report that comes first.** A signal that ends
-//! the process without a profiler ends it with one: every [`Session`](crate::Session) that is open
-//! delivers its report, at once and from a thread of ours, while the program goes on where it is;
-//! then the process ends by that same signal, so that a shell, `make` or a job scheduler sees what
-//! it would have seen. Nothing that comes after a training runs any more: a stage that is through
-//! meanwhile waits for the process's end. What the program's threads do at that moment does not
-//! matter: they may train several models, hang in a step, or, as a main thread may, wait for
-//! something that never comes. What was begun and is not over is in the report, too.
+//! **A profiler only adds a report before the signal takes its usual effect.** A signal that ends
+//! the process without a profiler also ends it with one:
 //!
-//! | the program | a signal |
+//! - Every open [`Session`](crate::Session) delivers its report at once, from an mlprof thread,
+//!   while the program continues.
+//! - The process then ends by that same signal, so a shell, `make` or job scheduler sees the usual
+//!   status.
+//! - Code after a training does not run any more. A stage that finishes meanwhile waits for the
+//!   process to end.
+//! - The state of the program's threads does not matter. They may train several models, hang in a
+//!   step, or wait forever.
+//! - The report includes actions that are still open.
+//!
+//! | state of the program | effect of a signal |
 //! |---|---|
-//! | leaves signals alone | the report, then the process ends by the signal |
-//! | has a handler of its own, from whenever | only that handler; the report comes when the stage ends |
-//! | ignores it, as under `nohup` or in the background of a shell | nothing happens |
-//! | asked for [`Interrupt::Return`] | the stage ends after its batch, says so, and the program goes on |
-//! | has no session open, or one without a profiler | as ever |
-//! | is number 1 of its container | as ever: nothing happens, for the system drops the signal; standard error says so |
+//! | has no signal handler | the report is delivered, then the signal ends the process |
+//! | has its own handler, installed at any time | only that handler runs; the report follows at the end of the stage |
+//! | ignores the signal, for example under `nohup` or as a background job | no effect |
+//! | uses [`Interrupt::Return`] | the stage ends after its batch and prints a message; the program continues |
+//! | has no open session, or only sessions without a profiler | the usual effect |
+//! | is process 1 of a container | no effect, because the system drops the signal; a note on standard error explains it |
 //!
-//! A second signal ends the process at once, whatever the first one led to. Two within a tenth of a
-//! second are one: `timeout` sends its signal twice, and so does a terminal that is closed. A report
-//! that cannot be delivered within a minute (nobody reads standard output, or a thread has locked it
-//! for good) is given up, and the process ends.
+//! A second signal ends the process at once, regardless of the first one's effect. Two signals
+//! within a tenth of a second count as one: `timeout` and a closing terminal both send their signal
+//! twice. A report that takes longer than a minute is abandoned, and the process ends. This happens
+//! if standard output is not read, or if a thread holds its lock forever.
 //!
-//! Handlers of ours are there only while somebody needs them; then the one that was there before
-//! comes back. A child process that is forked meanwhile ends by a signal as it would without us,
-//! and delivers no report of its parent's, whatever way it ends.
+//! mlprof installs its handlers only while they are needed, and then restores the previous ones. A
+//! child process forked meanwhile responds to signals as it would without mlprof. It never delivers
+//! a report of its parent.
 //!
-//! *Process 1 of a container* (`docker run` without `--init`): the system drops a signal that has no handler
-//! there, so no handler of ours is installed for the report's sake, and a training goes on as it does without
-//! a profiler. A [`watch`] and [`Interrupt::Return`] work as everywhere: the first signal sets the flag,
-//! the second one ends the process, with the exit code 128 + its number.
+//! *Process 1 of a container* (`docker run` without `--init`): the system drops signals without a
+//! handler there. mlprof therefore installs no handler for the report, and a training continues as
+//! it does without a profiler. A [`watch`] and [`Interrupt::Return`] work as usual. The first
+//! signal sets the flag, and the second one ends the process with exit code 128 + signal number.
 //!
-//! Who wants to end politely in a loop of their own [watches](watch):
+//! A program with its own loop can end cleanly by using a [watch]:
 //!
 //! ```
 //! let watch = mlprof_core::interrupt::watch();
@@ -42,11 +46,12 @@
 //!     }
 //!     // … train …
 //! }
-//! drop(watch); // from here on Ctrl-C ends the process again
+//! drop(watch); // Ctrl-C ends the process again
 //! ```
 //!
-//! *On Windows* there are only watches, for Ctrl-C, and [`Interrupt::Return`]; otherwise the process
-//! ends without a report. *On WebAssembly* there are no signals, and a watch never sees a request.
+//! *On Windows* only watches for Ctrl-C and [`Interrupt::Return`] are supported. Otherwise the
+//! process ends without a report. *On WebAssembly* there are no signals, so a watch never sees a
+//! request.
 
 #[cfg(unix)]
 mod end;
@@ -80,54 +85,55 @@ pub(crate) use signals::{handler, is_default};
 #[cfg(target_os = "linux")]
 pub(crate) use wakeup::{Waiter, Wakeup};
 
-/// What a signal that would end the process does to a training.
+/// Effect on a training of a signal that would end the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum Interrupt {
-    /// It ends the process, as it does without a profiler. The report comes first.
+    /// The signal ends the process, as it does without a profiler, after the report has been
+    /// delivered.
     #[default]
     Terminate,
-    /// The first one ends the stage after the running batch, with its report; the stage says that it
-    /// was interrupted, and the program goes on. The second one ends the process at once.
+    /// The first signal ends the stage after the running batch and delivers the report. The stage
+    /// reports the interruption, and the program continues. A second signal ends the process at
+    /// once.
     Return,
 }
 
-/// How many signals have asked for an end.
+/// Number of signals that have requested an end.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
-/// How many watches there are. Above 0, the first signal is theirs.
+/// Number of watches. While it is above 0, the first signal only sets the flag of the watches.
 static WATCHES: AtomicUsize = AtomicUsize::new(0);
 
-/// Asks that the first SIGINT, SIGTERM or SIGHUP from here on sets a flag instead of ending the
-/// process.
+/// Makes the next SIGINT, SIGTERM or SIGHUP set a flag instead of ending the process.
 ///
-/// Watches may overlap, on one thread or on several: a signal reaches all that are alive, and after
-/// it the next one ends the process until the last of them is dropped. While a watch is alive
-/// sessions beside it that did not ask for [`Interrupt::Return`] go on, too.
+/// Watches may overlap, on one thread or several. A signal reaches all existing watches. Until the
+/// last of them is dropped, a further signal ends the process. Concurrent sessions without
+/// [`Interrupt::Return`] also continue after the first signal while a watch exists.
 ///
-/// A handler that the program installed before is still called, first, and then decides alone what
-/// a second signal does; one that it installs later takes our place, unless it hands on. Ignored
-/// signals stay ignored.
+/// A handler that the program installed earlier is still called, before mlprof's handler, and alone
+/// decides the effect of a second signal. A handler that the program installs later replaces
+/// mlprof's handler, unless it forwards the signal. Ignored signals stay ignored.
 ///
-/// *Cost*: a few system calls, and the first time a thread that waits. Where the system refuses
-/// them, that is said on standard error, and signals do what they did before.
+/// *Cost*: a few system calls, and one waiting thread after the first call. If the system refuses
+/// them, an error is printed on standard error, and signals keep their previous effect.
 pub fn watch() -> Watch {
     WATCHES.fetch_add(1, Ordering::SeqCst);
     let seen = REQUESTS.load(Ordering::SeqCst);
     Watch { seen, _part: signals::Part::take(true) }
 }
 
-/// Turns the first signal into a flag while it is alive; see [`watch`].
+/// Turns the first signal into a flag until dropped: see [`watch`].
 #[must_use = "signals are watched for only until this is dropped"]
 #[derive(Debug)]
 pub struct Watch {
-    /// How many requests there were before it began.
+    /// Number of requests before this watch began.
     seen: u64,
     _part: signals::Part,
 }
 
 impl Watch {
-    /// Whether a signal has come since this watch began. The first one to see it says so on
-    /// standard error.
+    /// Returns `true` if a signal has arrived since this watch began. The first watch that sees it
+    /// prints a message on standard error.
     ///
     /// *Cost*: one relaxed load.
     #[inline]
@@ -149,7 +155,7 @@ impl Drop for Watch {
     }
 }
 
-/// The part of a session that reports before a signal ends the process.
+/// Guard of a session that delivers a report before a signal ends the process.
 #[derive(Debug)]
 pub(crate) struct Terminating {
     _part: signals::Part,
@@ -161,15 +167,16 @@ impl Terminating {
     }
 }
 
-/// The end of a stage, which a signal that came during it does not let the program go beyond.
+/// Waits forever at the end of a stage if a signal that ends the process arrived during the stage.
 pub(crate) fn end_of_stage() {
     signals::wait_for_the_end();
 }
 
-/// Says once for each request that it was heard. Not in the signal handler, which may not write.
+/// Prints one message per request. The signal handler cannot do this, because it must not write.
 #[cold]
 fn announce(request: u64) {
-    // Held while it writes: whoever has seen a request goes on when the note is there.
+    // The lock is held during the write, so that other threads continue only after the message is
+    // printed.
     static ANNOUNCED: Mutex<u64> = Mutex::new(0);
     let mut announced = ANNOUNCED.lock().unwrap_or_else(PoisonError::into_inner);
     if *announced < request {

@@ -1,4 +1,4 @@
-//! Platforms without signals, such as WebAssembly: a watch never sees a request.
+//! Stub for platforms without signals, such as WebAssembly. A watch never sees a request.
 
 #[derive(Debug)]
 pub(super) struct Part(());

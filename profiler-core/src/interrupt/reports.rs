@@ -1,4 +1,5 @@
-//! Reports that are delivered once: at the end of their stage, or before a signal ends the process.
+//! Reports that are delivered exactly once: at the end of their stage, or before a signal ends the
+//! process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,14 +8,14 @@ use crate::Profiler;
 use mlprof_events::forking::{apart_from_forks, this_process};
 use mlprof_events::panics::contain;
 
-/// In the order in which their stages began.
+/// Pending reports, in the order in which their stages began.
 static PENDING: Mutex<Vec<Arc<PendingReport>>> = Mutex::new(Vec::new());
-/// What comes after all reports.
+/// Functions that are called after all reports.
 static LAST: Mutex<Vec<fn(i32)>> = Mutex::new(Vec::new());
 
-/// The report of a stage that is not over.
+/// Report of a running stage.
 pub(crate) struct PendingReport {
-    /// [The process](this_process) that delivers it. A forked child has it in its memory, too.
+    /// [The process](this_process) that delivers it. A forked child has a copy in its memory.
     process: u64,
     report: Mutex<Option<Undelivered>>,
 }
@@ -30,21 +31,21 @@ impl PendingReport {
         Arc::new(Self { process: this_process(), report: Mutex::new(Some(report)) })
     }
 
-    /// Has `around` called with what delivers.
+    /// Sets a wrapper around the delivery. It receives the delivery as a function and must call it.
     pub(crate) fn set_around(&self, around: fn(&dyn Fn())) {
         if let Some(report) = lock(&self.report).as_mut() {
             report.around = around;
         }
     }
 
-    /// Has `profiler` asked for the report, if it is not delivered yet.
+    /// Changes the profiler that makes the report, if the report has not been delivered yet.
     pub(crate) fn set_profiler(&self, profiler: Arc<dyn Profiler>) {
         if let Some(report) = lock(&self.report).as_mut() {
             report.profiler = profiler;
         }
     }
 
-    /// From here on a signal that ends the process delivers it first.
+    /// Registers the report for delivery before a signal ends the process.
     pub(crate) fn enlist(self: &Arc<Self>) {
         apart_from_forks(|| lock(&PENDING).push(self.clone()));
     }
@@ -53,22 +54,23 @@ impl PendingReport {
         apart_from_forks(|| lock(&PENDING).retain(|other| !Arc::ptr_eq(self, other)));
     }
 
-    /// Whether this process delivers it: not in a forked child of the one whose stage it is.
+    /// Returns `true` if this process must deliver the report. A forked child does not deliver it.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.process == this_process()
     }
 
-    /// Delivers it, unless somebody did, or this is a forked child. If another thread is just about
-    /// it, waits until it is through.
+    /// Delivers the report once, and not in a forked child. If another thread is delivering it,
+    /// waits until that thread has finished.
     pub(crate) fn deliver(&self) {
-        // First: a thread that the child does not have may hold the lock there.
+        // This check comes first. In a forked child, the lock may be held by a thread that does not
+        // exist there.
         if !self.is_of_this_process() {
             return;
         }
         let mut report = lock(&self.report);
         let Some(Undelivered { profiler, around }) = report.take() else { return };
-        // A second panic while one unwinds would abort the program: a profiler of the user's own
-        // that panics costs its report, not the run.
+        // A second panic during unwinding would abort the program. A panic in a user's profiler
+        // must only lose its report.
         let delivered = || around(&|| profiler.describe());
         if let Err(message) = contain(delivered) {
             super::say(&format!("the profiler panicked while it made its report: {message}"));
@@ -76,7 +78,8 @@ impl PendingReport {
     }
 }
 
-/// While it lives, `last` is called with a signal before that ends the process, after all reports.
+/// Registers `last` until dropped. Before a signal ends the process, `last` is called with that
+/// signal after all reports.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "`mlprof run` is Linux only"))]
 pub(crate) struct AtTheEnd {
     last: fn(i32),
@@ -98,7 +101,7 @@ impl Drop for AtTheEnd {
     }
 }
 
-/// Delivers what is not delivered yet.
+/// Delivers all pending reports, then calls the functions in [`LAST`].
 #[cfg_attr(not(unix), expect(dead_code, reason = "only Unix has the thread that calls it"))]
 pub(super) fn deliver_all(signal: i32) {
     let pending = apart_from_forks(|| lock(&PENDING).clone());

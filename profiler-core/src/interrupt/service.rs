@@ -1,4 +1,4 @@
-//! The thread that does what a signal handler may not: it waits to be woken.
+//! Thread for work that a signal handler must not do. The handler wakes it.
 
 use std::io;
 use std::os::raw::c_int;
@@ -13,25 +13,25 @@ use mlprof_events::forking::this_process;
 use mlprof_events::own_thread;
 use mlprof_events::panics::contain;
 
-/// A report that is not delivered by then keeps nobody any longer.
+/// Time limit for delivering a report before the process ends anyway.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// [The process](this_process) that the thread belongs to; 0 if there is none. A forked child has
-/// no thread.
+/// [The process](this_process) that owns the thread, or 0 if there is no thread. A forked child
+/// does not have the thread.
 static PROCESS: AtomicU64 = AtomicU64::new(0);
 
 static WAKEUP: Wakeup = Wakeup::new();
 
-/// A task of the thread, as one number.
+/// Task for the thread, encoded as a number.
 #[derive(Clone, Copy)]
 pub(super) enum Task {
-    /// Say that a request was heard.
+    /// Prints that a request was received.
     Announce,
-    /// Deliver all reports, and end the process by this signal.
+    /// Delivers all reports and ends the process by this signal.
     End(c_int),
 }
 
-/// Makes sure that there is a thread in this process.
+/// Starts the thread unless it already runs in this process.
 pub(super) fn start() -> io::Result<()> {
     static STARTING: Mutex<()> = Mutex::new(());
     let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,13 +44,13 @@ pub(super) fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the thread belongs to this process, and not to the one that this is a forked child of.
-/// May be called in a handler.
+/// Returns `true` if the thread belongs to this process and not to its parent before a fork.
+/// Async-signal-safe.
 pub(super) fn is_of_this_process() -> bool {
     PROCESS.load(Ordering::SeqCst) == this_process()
 }
 
-/// Wakes the thread for a task; false if it cannot be reached. May be called in a handler.
+/// Wakes the thread for a task. Returns `false` if the thread cannot be reached. Async-signal-safe.
 pub(super) fn wake(task: Task) -> bool {
     WAKEUP.ring(match task {
         Task::Announce => 0,
@@ -80,8 +80,8 @@ fn end(signal: c_int) {
     end_by(signal);
 }
 
-/// Whether `work` was over in time. It goes on, on a thread of its own, if it was not. Where the
-/// system has no further thread it is done here, however long it takes.
+/// Returns `true` if `work` finished in time. Otherwise the work continues on its own thread. If
+/// the system cannot create a thread, the work runs here without a time limit.
 fn is_over_within(patience: Duration, work: impl FnOnce() + Send + 'static) -> bool {
     let work = Arc::new(Mutex::new(Some(work)));
     let (sender, receiver) = mpsc::channel::<()>();
@@ -94,11 +94,12 @@ fn is_over_within(patience: Duration, work: impl FnOnce() + Send + 'static) -> b
         take_and_do(&work);
         return true;
     }
-    // Nothing is sent: the channel closes when the work is over.
+    // The worker sends no message. The channel closes when the work has finished.
     receiver.recv_timeout(patience) != Err(mpsc::RecvTimeoutError::Timeout)
 }
 
-/// Does the work if nobody has taken it. A panic costs the report, and not the end of the process.
+/// Does the work unless another thread has taken it. A panic loses the report but does not keep the
+/// process from ending.
 fn take_and_do(work: &Mutex<Option<impl FnOnce()>>) {
     let taken = work.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Err(message) = contain(|| taken.into_iter().for_each(|work| work())) {

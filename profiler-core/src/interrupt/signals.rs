@@ -1,4 +1,4 @@
-//! Our handler: when it is there, and what it does.
+//! Installation and behaviour of mlprof's signal handler.
 
 use std::mem::MaybeUninit;
 use std::os::raw::{c_int, c_void};
@@ -12,48 +12,48 @@ use super::{REQUESTS, WATCHES, say};
 use mlprof_events::errno::keeping_errno;
 use mlprof_events::forking::apart_from_forks;
 
-/// What asks a process to end.
+/// Signals that request the end of a process.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// Signals that come closer to each other than this, in milliseconds, are one request.
+/// Signals at most this many milliseconds apart count as one request.
 const ONE_REQUEST: u64 = 100;
 
-/// When the request came that is not answered yet, in milliseconds of [`now`]; 0 if there is none.
+/// Time of the unanswered request in milliseconds of [`now`], or 0 if there is none.
 static REQUESTED_AT: AtomicU64 = AtomicU64::new(0);
 
-/// The signal that is about to end the process; 0: none is.
+/// Signal that is about to end the process, or 0 if there is none.
 static ENDING: AtomicI32 = AtomicI32::new(0);
 
-/// A thread that waits for the end waits this much longer than the report may take, and then ends
-/// the process itself.
+/// Extra waiting time after the limit for reports. A thread that waits for the end then ends the
+/// process itself.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// What the handler has to know of a signal.
+/// Data that the handler needs for one signal.
 struct Slot {
     signal: c_int,
-    /// Address of the program's own handler, which ours stands in front of; 0 if the signal ended
-    /// the process. Written only while ours is not installed.
+    /// Address of the program's own handler, which mlprof's handler calls first, or 0 if the signal
+    /// ended the process. It is written only while mlprof's handler is not installed.
     program: AtomicUsize,
-    /// Whether that handler takes three arguments.
+    /// Set if the program's handler takes three arguments (`SA_SIGINFO`).
     takes_information: AtomicBool,
 }
 
 static SLOTS: [Slot; SIGNALS.len()] =
     [Slot::new(SIGNALS[0]), Slot::new(SIGNALS[1]), Slot::new(SIGNALS[2])];
 
-/// Who needs the handler, and where it is.
+/// Number of users of the handler, and its state for each signal.
 struct Handlers {
     parts: usize,
     places: [Place; SIGNALS.len()],
 }
 
 enum Place {
-    /// Not ours.
+    /// mlprof's handler is not installed.
     Free,
-    /// Ours, in front of what was there.
+    /// mlprof's handler is installed in front of the previous action.
     Installed(libc::sigaction),
-    /// The program has put a handler in our place, which may or may not hand on to ours. It wins,
-    /// for good: with ours in front of it the two could call each other for ever.
+    /// The program has replaced mlprof's handler. Its handler may or may not call mlprof's. mlprof
+    /// never installs in front of it again, because the two could then call each other forever.
     Taken,
 }
 
@@ -66,12 +66,13 @@ impl Handlers {
     }
 }
 
-/// While it lives, our handler is where it has something to do.
+/// Keeps mlprof's handler installed where needed, until dropped.
 #[derive(Debug)]
 pub(super) struct Part(());
 
 impl Part {
-    /// In front of the program's own handlers only `in_front`.
+    /// Installs the handler. It goes in front of the program's own handlers only if `in_front` is
+    /// `true`.
     pub(super) fn take(in_front: bool) -> Self {
         apart_from_forks(|| {
             let mut handlers = Handlers::lock();
@@ -106,13 +107,13 @@ impl Drop for Part {
     }
 }
 
-/// The last watch is over: the next signal is a first one again.
+/// Makes the next signal a first request again, because the last watch is gone.
 pub(super) fn forget_request() {
     REQUESTED_AT.store(0, Ordering::SeqCst);
 }
 
-/// Comes back only if no signal is about to end the process: what comes after would not have run
-/// without us.
+/// Returns only if no signal is about to end the process. Without mlprof, the code after this call
+/// would not have run either.
 pub(super) fn wait_for_the_end() {
     let start = Instant::now();
     loop {
@@ -120,7 +121,7 @@ pub(super) fn wait_for_the_end() {
         if signal == 0 || !service::is_of_this_process() {
             return;
         }
-        // The thread that was to end the process is stuck, or was never reached.
+        // The thread that should end the process is stuck, or the handler could not wake it.
         if start.elapsed() > service::PATIENCE + MARGIN {
             end_by(signal);
         }
@@ -128,7 +129,8 @@ pub(super) fn wait_for_the_end() {
     }
 }
 
-/// Says once why no signal brings a report in this process, if one would have ended it elsewhere.
+/// Prints one note for the process if a signal would deliver a report and end it, but the system
+/// drops signals here.
 fn note_dropped() {
     static NOTED: Once = Once::new();
     if SIGNALS.iter().any(|signal| disposition(*signal).sa_sigaction == libc::SIG_DFL) {
@@ -159,7 +161,8 @@ impl Slot {
                 self.program.store(0, Ordering::SeqCst);
             }
             _ if !matches!(place, Place::Free) => return *place = Place::Taken,
-            // One that is meant to be called once would have to be gone afterwards.
+            // A handler with `SA_RESETHAND` is meant to run once and would have to be removed
+            // afterwards.
             _ if !in_front || current.sa_flags & libc::SA_RESETHAND != 0 => return,
             program => {
                 let takes_information = current.sa_flags & libc::SA_SIGINFO != 0;
@@ -169,8 +172,9 @@ impl Slot {
         }
         own.sa_flags |= libc::SA_SIGINFO;
         own.sa_sigaction = own_handler();
-        // SAFETY: the handler keeps to what may be done in one, and the rest of the action is what
-        // the system gave, or asks for nothing.
+        // SAFETY: both pointers are valid. `own` contains only flags and a mask from the system or
+        // zeros, and a handler with the signature that `SA_SIGINFO` requires. That handler is
+        // async-signal-safe.
         if unsafe { libc::sigaction(self.signal, &raw const own, std::ptr::null_mut()) } == 0 {
             *place = Place::Installed(current);
         } else {
@@ -182,7 +186,7 @@ impl Slot {
     fn restore(&self, place: &mut Place) {
         let Place::Installed(before) = place else { return };
         if is_ours(&disposition(self.signal)) {
-            // SAFETY: what was there before, as the system gave it.
+            // SAFETY: `before` is the previous action as returned by the system.
             unsafe { libc::sigaction(self.signal, &raw const *before, std::ptr::null_mut()) };
             *place = Place::Free;
         } else {
@@ -190,11 +194,11 @@ impl Slot {
         }
     }
 
-    /// Calls the program's own handler. False if there is none.
+    /// Calls the program's own handler. Returns `false` if there is none.
     ///
     /// # Safety
     ///
-    /// Only in our handler, with what that was given.
+    /// It may only be called inside mlprof's handler, with the arguments of that handler.
     unsafe fn call_program(&self, information: *mut libc::siginfo_t, context: *mut c_void) -> bool {
         type WithInformation = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
         let program = self.program.load(Ordering::SeqCst);
@@ -202,11 +206,13 @@ impl Slot {
             return false;
         }
         if self.takes_information.load(Ordering::SeqCst) {
-            // SAFETY: the address of a handler with three arguments, by the flags it came with.
+            // SAFETY: `program` is the non-null address of a handler that was installed with
+            // `SA_SIGINFO`, so it takes three arguments.
             let program: WithInformation = unsafe { std::mem::transmute(program) };
             program(self.signal, information, context);
         } else {
-            // SAFETY: the address of a handler, as above.
+            // SAFETY: `program` is the non-null address of a handler that was installed without
+            // `SA_SIGINFO`, so it takes one argument.
             let program: extern "C" fn(c_int) = unsafe { std::mem::transmute(program) };
             program(self.signal);
         }
@@ -222,36 +228,37 @@ fn is_ours(action: &libc::sigaction) -> bool {
     action.sa_sigaction == own_handler()
 }
 
-/// What the system does now when the signal comes.
+/// Returns the current action of a signal.
 fn disposition(signal: c_int) -> libc::sigaction {
     let mut current = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: without a new action `sigaction` changes nothing; it fills `current`, which outlives
-    // the call. All-zero is a valid `sigaction`, so it may be read even if the call fails.
+    // SAFETY: without a new action, `sigaction` only fills `current`, which outlives the call.
+    // All-zero is a valid `sigaction`, so it may be read even if the call fails.
     unsafe {
         libc::sigaction(signal, std::ptr::null(), current.as_mut_ptr());
         current.assume_init()
     }
 }
 
-/// Whether a signal does what the system does with it.
+/// Returns `true` if a signal has its default action.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_default(signal: c_int) -> bool {
     handler(signal) == libc::SIG_DFL
 }
 
-/// The address of what handles a signal now.
+/// Returns the address of a signal's current handler.
 #[cfg(target_os = "linux")]
 pub(crate) fn handler(signal: c_int) -> usize {
     disposition(signal).sa_sigaction
 }
 
-/// What the system calls. Does nothing but what may be done in a handler.
+/// Handles a signal on behalf of the system. It only calls async-signal-safe functions.
 extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
     keeping_errno(|| {
         if let Some(slot) = Slot::of(signal) {
-            // SAFETY: this is our handler, and these are its arguments.
+            // SAFETY: this is mlprof's handler, and these are its arguments.
             let program_decides = unsafe { slot.call_program(information, context) };
-            // A handler that came after ours has handed on to it, and decides, too.
+            // A handler that was installed after mlprof's may have forwarded the signal, and then
+            // decides as well.
             answer(signal, program_decides || !is_ours(&disposition(signal)));
         }
     });
@@ -259,12 +266,14 @@ extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, context: 
 
 fn answer(signal: c_int, program_decides: bool) {
     let is_watched = WATCHES.load(Ordering::SeqCst) > 0;
-    // Without a watch the signal does what it does without us: nothing, where the system drops it.
+    // Without a watch, mlprof does not respond if the program's handler decides, or if the system
+    // drops the signal anyway.
     if !is_watched && (program_decides || drops_signals()) {
         return;
     }
     if !service::is_of_this_process() {
-        // A forked child has neither loop nor thread that would do something about it.
+        // A forked child has neither a training loop nor a thread that would respond to the
+        // request.
         if !program_decides {
             end_by(signal);
         }
@@ -288,10 +297,11 @@ fn answer(signal: c_int, program_decides: bool) {
     }
 }
 
-/// Milliseconds of a clock that nobody sets; never 0.
+/// Returns the monotonic time in milliseconds, which is never 0.
 fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: fills the time. May be called in a handler.
+    // SAFETY: `time` is a valid local `timespec` that the call fills. The function is
+    // async-signal-safe.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     (time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000).max(1)
 }

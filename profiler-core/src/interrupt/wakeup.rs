@@ -1,16 +1,16 @@
-//! Wakes a thread of ours from a signal handler.
+//! Wakes an mlprof thread from a signal handler.
 //!
-//! On Linux no descriptor takes part: a program that closes whatever is open, as daemons do, would
-//! close it, and a number that is used again would be the program's own file.
+//! The Linux version uses no file descriptor. A daemon that closes all open descriptors would close
+//! it, and the program might then reuse its number.
 
 use std::io;
 use std::time::Duration;
 
-/// What a handler rings, and one thread waits for: numbers below 32, each of which is kept until
-/// the thread has taken it.
+/// Channel from signal handlers to one waiting thread. It transmits numbers below 32, and each is
+/// kept until the thread takes it.
 pub(crate) struct Wakeup(system::Bell);
 
-/// The thread's end of a [`Wakeup`].
+/// Receiving side of a [`Wakeup`].
 pub(crate) struct Waiter(system::Ear);
 
 impl Wakeup {
@@ -18,21 +18,21 @@ impl Wakeup {
         Self(system::Bell::new())
     }
 
-    /// Forgets what was rung, and makes the thread's end. To be called once for each process,
+    /// Discards unread numbers and creates the receiving side. It must be called once per process,
     /// before the first handler is installed.
     pub(crate) fn prepare(&'static self) -> io::Result<Waiter> {
         self.0.prepare().map(Waiter)
     }
 
-    /// Has the thread take `number`; false if it cannot be reached. May be called in a signal
-    /// handler.
+    /// Sends `number` to the thread. Returns `false` if the thread cannot be reached.
+    /// Async-signal-safe.
     pub(crate) fn ring(&self, number: u32) -> bool {
         self.0.ring(number)
     }
 }
 
 impl Waiter {
-    /// The smallest number that was rung and not taken yet; `None` if there is none in time.
+    /// Returns the smallest unread number, or `None` if none arrives in time.
     pub(crate) fn wait(&mut self, time: Option<Duration>) -> io::Result<Option<u32>> {
         self.0.wait(time)
     }
@@ -45,11 +45,14 @@ mod system {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::{Duration, Instant};
 
-    /// A bit for each number that was rung and not taken.
+    /// Bit set of unread numbers.
     ///
-    /// *Invariant*: handlers set bits with `Release`, and the one thread that waits takes them with `Acquire`, so it sees what the
-    /// handler stored before it rang. It sleeps only while the system finds the word 0, and whoever sets a bit wakes it
-    /// afterwards: no ring is missed.
+    /// *Invariants*:
+    ///
+    /// - Handlers set bits with `Release`. The only waiting thread takes them with `Acquire`, so it
+    ///   sees everything that a handler stored before setting the bit.
+    /// - The thread sleeps only while the kernel finds the word 0. A handler wakes it after setting
+    ///   a bit, so no wake-up is lost.
     pub(super) struct Bell(AtomicU32);
 
     pub(super) struct Ear(&'static Bell);
@@ -67,8 +70,8 @@ mod system {
 
         pub(super) fn ring(&self, number: u32) -> bool {
             self.0.fetch_or(1 << (number & 31), Ordering::Release);
-            // SAFETY: the word is there as long as `self`; waking reads no more than its address,
-            // and is a system call, which may be made in a handler.
+            // SAFETY: `FUTEX_WAKE` only uses the word's address, and `self` outlives the call. A
+            // system call is async-signal-safe.
             unsafe {
                 let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
                 libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation, 1);
@@ -79,7 +82,7 @@ mod system {
 
     impl Ear {
         pub(super) fn wait(&mut self, time: Option<Duration>) -> io::Result<Option<u32>> {
-            // No deadline where it lies beyond what the clock can say.
+            // A deadline beyond the range of the clock is the same as none.
             let deadline = time.and_then(|time| Instant::now().checked_add(time));
             loop {
                 let rung = self.0.0.load(Ordering::Acquire);
@@ -97,15 +100,15 @@ mod system {
             }
         }
 
-        /// Until the word is not 0, or `time` is over, or for no reason.
+        /// Sleeps until the word is not 0, `time` is over, or a spurious wake-up occurs.
         fn sleep(&self, time: Option<Duration>) {
             let time = time.map(|time| libc::timespec {
                 tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
                 tv_nsec: time.subsec_nanos().into(),
             });
             let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
-            // SAFETY: the word lives as long as `self`, and the time, if there is one, during the
-            // call.
+            // SAFETY: the word lives as long as `self`. The timeout is null, or points to a
+            // `timespec` that outlives the call.
             unsafe {
                 let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
                 libc::syscall(libc::SYS_futex, self.0.0.as_ptr(), operation, 0, time);
@@ -114,8 +117,8 @@ mod system {
     }
 }
 
-/// By a pair of sockets, which are looked at before each use: the numbers may be somebody else's by
-/// then.
+/// Implementation with a pair of sockets. Each use checks them first, because the program may have
+/// closed and reused their descriptors.
 #[cfg(all(unix, not(target_os = "linux")))]
 mod system {
     use std::io::{self, Read};
@@ -127,12 +130,12 @@ mod system {
 
     pub(super) struct Bell {
         descriptor: AtomicI32,
-        /// What the system calls the socket, by which it is known.
+        /// Inode of the socket, which identifies it.
         inode: AtomicU64,
     }
 
     pub(super) struct Ear {
-        /// Never closed: the number may be the program's by then.
+        /// Never closed, because the descriptor may belong to the program by then.
         socket: ManuallyDrop<UnixStream>,
         inode: u64,
     }
@@ -144,7 +147,7 @@ mod system {
 
         pub(super) fn prepare(&'static self) -> io::Result<Ear> {
             let (socket, teller) = UnixStream::pair()?;
-            // A handler never waits.
+            // A handler must never wait.
             teller.set_nonblocking(true)?;
             let inode = inode(socket.as_raw_fd()).ok_or_else(io::Error::last_os_error)?;
             let own = teller.into_raw_fd();
@@ -159,7 +162,8 @@ mod system {
                 return false;
             }
             let byte = number as u8;
-            // SAFETY: writes one byte that is there. May be called in a handler.
+            // SAFETY: the pointer refers to one initialised local byte. `write` is
+            // async-signal-safe.
             unsafe { libc::write(descriptor, (&raw const byte).cast(), 1) == 1 }
         }
     }
@@ -178,10 +182,11 @@ mod system {
         }
     }
 
-    /// Of a socket. May be called in a handler.
+    /// Returns the inode of a socket. Async-signal-safe.
     fn inode(descriptor: RawFd) -> Option<u64> {
         let mut of_it = MaybeUninit::<libc::stat>::zeroed();
-        // SAFETY: all-zero is a valid `stat`, which the call fills.
+        // SAFETY: the pointer refers to a local `stat` that the call fills. All-zero is a valid
+        // `stat`.
         let of_it = unsafe {
             if libc::fstat(descriptor, of_it.as_mut_ptr()) != 0 {
                 return None;
@@ -208,7 +213,7 @@ mod tests {
         taken.sort_unstable();
         assert_eq!(taken, [Some(2), Some(15)]);
         assert_eq!(waiter.wait(short).expect("it can wait"), None);
-        // One that sleeps already.
+        // The second case is a thread that already sleeps.
         let ringing = std::thread::spawn(|| {
             std::thread::sleep(Duration::from_millis(20));
             WAKEUP.ring(0)

@@ -1,4 +1,4 @@
-//! Windows: watches for Ctrl-C.
+//! Watches for Ctrl-C on Windows.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +14,14 @@ static IS_REQUESTED: AtomicBool = AtomicBool::new(false);
 pub(super) struct Part(());
 
 impl Part {
-    /// The handler stays for the life of the process; without a watch it does what the system does.
+    /// Installs the handler, which stays until the process ends. Without a watch, it performs the
+    /// system's default action.
     pub(super) fn take(is_watching: bool) -> Self {
         static INSTALLED: Once = Once::new();
         if is_watching {
             INSTALLED.call_once(|| {
-                // SAFETY: the handler adds to atomics, or ends the process.
+                // SAFETY: the handler only changes atomics or performs the default action, both of
+                // which a signal handler may do.
                 if let Err(error) = unsafe { low_level::register(SIGINT, answer) } {
                     say(&format!("cannot watch for Ctrl-C: {error}"));
                 }

@@ -1,21 +1,21 @@
-//! What spliced code calls, and the data that it shares with this crate.
+//! C functions that instrumented code calls, and the data that it shares with this crate.
 //!
-//! A function whose lines are profiled has a static [`LineSite`] and, for every call, a
-//! [`LineFrame`] on its stack. Places that can be *running* are its *points*: one per line. The text
-//! that is put into spliced crates has the same two types.
+//! A function with line profiling has a static [`LineSite`]. Every call of it has a [`LineFrame`]
+//! on its stack. A *point* is a line that can be *running*. The code template for instrumented
+//! crates defines the same two types.
 //!
-//! | when | what is called |
+//! | event | function |
 //! |---|---|
-//! | the program, or the library that the function is in, is loaded | [`declare`] |
-//! | the function, or a closure or an async block in it, begins | [`enter`] |
+//! | the program or library with the function is loaded | [`declare`] |
+//! | the function, or a closure or async block in it, begins | [`enter`] |
 //! | a line begins | [`at`] |
-//! | something goes on that began before another line | [`back`] |
-//! | the function ends, in whatever way | [`leave`] |
-//! | a future in it is polled, and was not ready | [`resume`], [`suspend`] |
+//! | an earlier line continues after another one | [`back`] |
+//! | the function returns or unwinds | [`leave`] |
+//! | a future in it is polled again, or returns `Pending` | [`resume`], [`suspend`] |
 //!
-//! All of them may be called on any thread at any time, also before `main` and while a thread is
-//! torn down (what runs then is counted as lost), and none unwinds or blocks but for the first call
-//! of a function on a thread.
+//! All of them may be called on any thread at any time, including before `main`. Calls while a
+//! thread is torn down are counted as lost. No function unwinds. Only the first call of a function
+//! on a thread may block.
 
 use std::panic::catch_unwind;
 use std::sync::atomic::{
@@ -29,52 +29,53 @@ use super::registry::Function;
 use super::thread;
 use mlprof_events::Text;
 
-// The text in spliced crates has no other way of knowing.
+// The code template in instrumented crates uses the same layout, but cannot refer to these types.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     assert!(std::mem::offset_of!(LineFrame, thread) == 16 && size_of::<LineFrame>() == 32);
     assert!(std::mem::offset_of!(LineSite, points) == 56 && size_of::<LineSite>() == 72);
 };
 
-/// What kind of frame [`enter`] opens. An async one may go on on another thread.
+/// Kinds of frames that [`enter`] opens. An async frame may continue on another thread.
 pub mod frame_kind {
-    /// A call of the function.
+    /// Call of the function.
     pub const CALL: u32 = 0;
-    /// A closure in it: no call of its own.
+    /// Closure in the function, which does not count as a call.
     pub const CLOSURE: u32 = 1;
-    /// A call of an async function.
+    /// Call of an async function.
     pub const ASYNC_CALL: u32 = 2;
-    /// An async block in it: no call of its own.
+    /// Async block in the function, which does not count as a call.
     pub const ASYNC_BLOCK: u32 = 3;
 }
 
-/// A function whose lines are profiled: a static of its crate, laid out as C does.
+/// Static of an instrumented crate that describes a function with line profiling, in C layout.
 #[derive(Debug)]
 #[repr(C)]
 pub struct LineSite {
-    /// What this crate knows of it; null before the first call.
+    /// Registered function of this crate, or null before the first call.
     function: AtomicPtr<()>,
     first_line: u32,
     last_line: u32,
-    /// [`source_hash`](super::source_hash) of these lines.
+    /// [`source_hash`](super::source_hash) of the function's lines.
     source_hash: u64,
     name: Text,
-    /// The absolute path of the file that the user wrote.
+    /// Absolute path of the original source file.
     file: Text,
-    /// The line of every point.
+    /// Line number of each point.
     points: *const u32,
     point_count: usize,
 }
 
-// SAFETY: what the pointers point to lives for ever and is never written to.
+// SAFETY: the pointers refer to static data that is never written. `function` is an atomic.
 unsafe impl Sync for LineSite {}
 
 impl LineSite {
-    /// What is known of the function. *Cost*: a load but for the first call.
+    /// Returns the registered function. *Cost*: one load, except for the first call.
     #[inline]
     fn function(&self) -> Option<&'static Function> {
         let known = self.function.load(Acquire).cast::<Function>();
-        // SAFETY: null, or what `register` has stored.
+        // SAFETY: the pointer is null or was stored by `register`. It then refers to a leaked
+        // `Function`.
         unsafe { known.as_ref() }.or_else(|| self.register())
     }
 
@@ -84,8 +85,9 @@ impl LineSite {
     }
 
     fn declared(&self) -> DeclaredFunction {
-        // SAFETY: sites are made by spliced code from literals and a static array; all is copied, for
-        // the library that the site is in may be unloaded.
+        // SAFETY: instrumented code builds each site from string literals and a static array, so
+        // all pointers and lengths are valid. Everything is copied, because the library with the
+        // site may be unloaded later.
         let (name, file, points) = unsafe {
             let points = std::slice::from_raw_parts(self.points, self.point_count);
             (self.name.read(), self.file.read(), points.to_vec())
@@ -129,30 +131,30 @@ impl LineFrame {
     }
 }
 
-/// One call. Nobody but the call itself has its address; atomic only so that the future of an async
-/// function may go from thread to thread.
+/// State of one call. Only the call itself has its address. The fields are atomic so that the
+/// future of an async function may move between threads.
 #[repr(C)]
 #[derive(Debug)]
 pub struct LineFrame {
-    /// Null while nothing is recorded.
+    /// Null while recording is off.
     block: AtomicPtr<Block>,
     site: AtomicPtr<LineSite>,
-    /// The thread that the block belongs to, of an async frame; else 0.
+    /// Number of the thread that owns the block, for async frames. 0 for other frames.
     thread: AtomicU64,
-    /// The point that was running when it began, or went on.
+    /// Point that was running when this frame began or resumed.
     outer: AtomicU32,
-    /// The point that goes on when it does.
+    /// Point at which an async frame resumes.
     point: AtomicU32,
 }
 
 impl LineFrame {
     #[inline(always)]
     fn block(&self) -> Option<&'static Block> {
-        // SAFETY: null, or one of a thread's blocks, which are never freed.
+        // SAFETY: the pointer is null or refers to a block, and blocks are never freed.
         unsafe { self.block.load(Relaxed).as_ref() }
     }
 
-    /// The block, of the thread that calls.
+    /// Returns the block of the calling thread.
     #[inline(always)]
     fn block_here(&self) -> Option<&'static Block> {
         match self.thread.load(Relaxed) {
@@ -161,8 +163,8 @@ impl LineFrame {
         }
     }
 
-    /// Of an async frame that may have been moved to another thread without [`suspend`]: inside of a
-    /// macro, whose text has no hooks.
+    /// Returns the block of an async frame that may have moved to another thread without
+    /// [`suspend`]. This happens inside a macro, whose tokens are not instrumented.
     #[cold]
     fn moved_block(&self, before: u64) -> Option<&'static Block> {
         if thread::number() == Some(before) {
@@ -171,9 +173,9 @@ impl LineFrame {
         self.attach(self.point.load(Relaxed))
     }
 
-    /// Goes on with `point` on this thread.
+    /// Resumes at `point` on the calling thread.
     fn attach(&self, point: u32) -> Option<&'static Block> {
-        // SAFETY: `enter` stored a site that lives for ever.
+        // SAFETY: `enter` stored a pointer to a site with static lifetime.
         let site = unsafe { self.site.load(Relaxed).as_ref() }?;
         let thread = thread::number()?;
         let block = thread::block(site.function()?)?;
@@ -184,28 +186,30 @@ impl LineFrame {
     }
 }
 
-/// There is a function whose lines are profiled: reports show it also if it never runs.
+/// Declares a function with line profiling, so that reports show it even if it never runs.
 ///
 /// # Safety
 ///
-/// `site` points to a site that lives for ever.
+/// `site` must point to a site with static lifetime.
 pub unsafe extern "C" fn declare(site: *const LineSite) {
-    // No panic may leave a function that C calls.
+    // A panic must not unwind out of a function that is called from C.
     let _ = catch_unwind(|| {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller guarantees that `site` points to a site with static lifetime.
         super::registry::declare(|| unsafe { &*site }.declared());
     });
 }
 
-/// A call begins.
+/// Begins a call.
 ///
 /// # Safety
 ///
-/// `site` points to a site that lives for ever, `frame` to a frame, which may hold anything.
+/// `site` must point to a site with static lifetime. `frame` must point to a valid frame, whose
+/// contents do not matter.
 pub unsafe extern "C" fn enter(site: *const LineSite, frame: *const LineFrame, kind: u32) {
-    // No panic may leave a function that C calls.
+    // A panic must not unwind out of a function that is called from C.
     let _ = catch_unwind(|| {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller guarantees that `site` is static and that `frame` is valid during this
+        // call.
         let (site, frame) = unsafe { (&*site, &*frame) };
         frame.block.store(std::ptr::null_mut(), Relaxed);
         let is_async = kind >= frame_kind::ASYNC_CALL;
@@ -225,14 +229,14 @@ pub unsafe extern "C" fn enter(site: *const LineSite, frame: *const LineFrame, k
     });
 }
 
-/// The line of `point` begins: one hit.
+/// Begins the line of `point` and counts one hit.
 ///
 /// # Safety
 ///
-/// `frame` points to a frame that was [entered](enter).
+/// `frame` must point to a frame that was [entered](enter).
 #[inline]
 pub unsafe extern "C" fn at(frame: *const LineFrame, point: u32) {
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees that `frame` points to an entered frame.
     let frame = unsafe { &*frame };
     if let Some(block) = frame.block_here() {
         if frame.thread.load(Relaxed) != 0 {
@@ -242,14 +246,14 @@ pub unsafe extern "C" fn at(frame: *const LineFrame, point: u32) {
     }
 }
 
-/// The line of `point` goes on.
+/// Continues the line of `point` without counting a hit.
 ///
 /// # Safety
 ///
-/// As of [`at`].
+/// `frame` must point to a frame that was [entered](enter).
 #[inline]
 pub unsafe extern "C" fn back(frame: *const LineFrame, point: u32) {
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees that `frame` points to an entered frame.
     let frame = unsafe { &*frame };
     if let Some(block) = frame.block_here() {
         if frame.thread.load(Relaxed) != 0 {
@@ -259,17 +263,18 @@ pub unsafe extern "C" fn back(frame: *const LineFrame, point: u32) {
     }
 }
 
-/// A call ends.
+/// Ends a call.
 ///
 /// # Safety
 ///
-/// As of [`at`].
+/// `frame` must point to a frame that was [entered](enter).
 #[inline]
 pub unsafe extern "C" fn leave(frame: *const LineFrame) {
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees that `frame` points to an entered frame.
     let frame = unsafe { &*frame };
     let thread = frame.thread.load(Relaxed);
-    // One that ends on another thread than it ran on last left nothing open on this one.
+    // A frame that ends on another thread than the one it last ran on has nothing open on this
+    // thread.
     if let Some(block) = frame.block()
         && (thread == 0 || thread::number() == Some(thread))
     {
@@ -278,24 +283,25 @@ pub unsafe extern "C" fn leave(frame: *const LineFrame) {
     frame.block.store(std::ptr::null_mut(), Relaxed);
 }
 
-/// The future of an async frame returns to whoever polled it: until [`resume`] nothing is running.
+/// Suspends an async frame when its future returns to the executor. Nothing runs in it until
+/// [`resume`].
 ///
 /// # Safety
 ///
-/// As of [`at`], and the frame is async.
+/// `frame` must point to an async frame that was [entered](enter).
 pub unsafe extern "C" fn suspend(frame: *const LineFrame) {
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees that `frame` points to an entered frame.
     unsafe { leave(frame) };
 }
 
-/// An async frame goes on, on any thread, where it was suspended.
+/// Resumes a suspended async frame on any thread.
 ///
 /// # Safety
 ///
-/// As of [`suspend`].
+/// `frame` must point to an async frame that was [entered](enter).
 pub unsafe extern "C" fn resume(frame: *const LineFrame) {
     let _ = catch_unwind(|| {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller guarantees that `frame` points to an entered frame.
         let frame = unsafe { &*frame };
         if frame.attach(frame.point.load(Relaxed)).is_none() {
             super::registry::count_lost();

@@ -1,4 +1,4 @@
-//! What one thread records of one function.
+//! Line profile data of one function on one thread.
 
 use std::sync::OnceLock;
 
@@ -7,20 +7,21 @@ use mlprof_events::clock::Clock;
 use mlprof_events::forking::made_once;
 use mlprof_events::sync::Tally;
 
-/// No point: nothing of the function is running.
+/// Marks that no point of the function is running.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// The tallies of one function on one thread. Times in ticks.
+/// Tallies of one function on one thread. Times are in clock ticks.
 ///
-/// *Invariant*: one thread at a time writes. Whoever stores that a line ended stores first since when
-/// the next one runs; a reader that reads in the other order never finds the same time twice, and
-/// what it misses is as short as the writing.
+/// *Invariant*: one thread at a time writes. When a line ends, the writer first stores `since` and
+/// `running` of the next line, and then adds the time of the ended line. A reader loads the times
+/// first, and `running` and `since` afterwards. It therefore never counts an interval twice. It may
+/// miss the ended line's time while the writer is between these stores.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Block {
-    /// Since when `running` runs.
+    /// Clock ticks at which `running` began.
     since: Tally,
-    /// A point or [`NOWHERE`].
+    /// The running point, or [`NOWHERE`].
     running: Tally,
     calls: Tally,
     memory: memory::State,
@@ -34,7 +35,7 @@ struct Line {
     memory: memory::Line,
 }
 
-/// A copy of one point's tallies.
+/// Copy of one point's tallies.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LineSnapshot {
     pub hits: u64,
@@ -62,7 +63,7 @@ impl Block {
         }
     }
 
-    /// Ends what runs; `next` runs from now on. Returns what ran.
+    /// Ends the running point and starts `next`. Returns the point that was running.
     #[inline(always)]
     fn change(&self, next: u32) -> u32 {
         let now = now();
@@ -71,7 +72,7 @@ impl Block {
         self.running.publish(u64::from(next));
         let line = self.lines.get(before as usize);
         if let Some(line) = line {
-            // A counter that goes back, on another core, makes no time of it.
+            // The clock may be behind on another core. The difference then counts as 0.
             line.ticks.publish(line.ticks.get() + now.saturating_sub(since));
         }
         if memory::is_wanted() {
@@ -80,7 +81,7 @@ impl Block {
         before as u32
     }
 
-    /// A call begins, or a part of one. Returns what ran.
+    /// Begins a call, or a part of one. Returns the point that was running.
     pub fn enter(&self, is_call: bool) -> u32 {
         if is_call {
             self.calls.add(1);
@@ -105,12 +106,13 @@ impl Block {
         self.change(point);
     }
 
-    /// As [`back`](Self::back), of a frame that was not running. Returns what ran.
+    /// Continues `point`, like [`back`](Self::back), in a frame that was not running. Returns the
+    /// point that was running.
     pub fn begin(&self, point: u32) -> u32 {
         self.change(point)
     }
 
-    /// A frame ends, or stops for a while; `outer` goes on.
+    /// Ends or suspends a frame and continues the point `outer`.
     #[inline(always)]
     pub fn end(&self, outer: u32) {
         self.change(outer);
@@ -119,13 +121,13 @@ impl Block {
         }
     }
 
-    /// The thread is gone, and what it had open is not running any more.
+    /// Stops the running point because its thread has ended.
     pub fn abandon(&self) {
         self.running.publish(u64::from(NOWHERE));
     }
 
-    /// Nothing was recorded yet; what runs goes on only if `goes_on`. In a forked child, before
-    /// anything writes or reads there.
+    /// Resets all tallies in a forked child, before any other access. The running point continues
+    /// only if `goes_on` is `true`.
     pub fn restart(&self, goes_on: bool) {
         self.calls.set(0);
         self.memory.restart();
@@ -148,12 +150,12 @@ impl Block {
         self.calls.get()
     }
 
-    /// What the calls found when they began.
+    /// Returns the memory statistics at the beginning of calls.
     pub fn entry(&self) -> memory::Snapshot {
         self.memory.entry()
     }
 
-    /// All points; what runs has run until `now`.
+    /// Returns a copy of all points. The running point is counted up to `now`.
     pub fn snapshot(&self, now: u64) -> Vec<LineSnapshot> {
         let copy = |line: &Line| LineSnapshot {
             hits: line.hits.get(),

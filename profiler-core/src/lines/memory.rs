@@ -1,4 +1,4 @@
-//! Memory at the ends of lines.
+//! Memory measurements at line boundaries.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,19 +17,18 @@ pub(super) fn want(is_wanted: bool) {
     IS_WANTED.store(is_wanted, Ordering::Relaxed);
 }
 
-/// What is known of the memory of one thread in one function. Signed numbers are kept in two's
-/// complement.
+/// Memory state of one thread in one function. Signed numbers are stored in two's complement.
 #[derive(Debug)]
 pub(super) struct State {
-    /// What the thread had allocated and not freed when the line that runs began, if `has_net`.
+    /// Net bytes allocated by the thread when the running line began. Valid if `has_net` is 1.
     net: Tally,
     has_net: Tally,
-    /// What the process had when the last call ended.
+    /// Live bytes of the process when the last call ended.
     left: Tally,
     entry: Line,
 }
 
-/// Of one line, or of the beginning of the function.
+/// Memory tallies of one line, or of the beginning of the function.
 #[derive(Debug)]
 pub(super) struct Line {
     highest: Tally,
@@ -43,7 +42,7 @@ impl State {
         Self { net: zero(), has_net: zero(), left: zero(), entry: Line::new() }
     }
 
-    /// A line ends, if one ran; another one begins.
+    /// Ends the measurement of a line, if one was running, and begins the next measurement.
     pub fn change(&self, ended: Option<&Line>) {
         let net = allocation::thread_tallies().net_bytes();
         if let Some(line) = ended
@@ -55,19 +54,19 @@ impl State {
         self.has_net.set(1);
     }
 
-    /// An outermost frame has begun.
+    /// Records the memory at the start of an outermost frame.
     pub fn enter(&self) {
         let live = allocation::live_bytes();
         self.entry.add(live.wrapping_sub(self.left.get().cast_signed()), live);
     }
 
-    /// An outermost frame has ended.
+    /// Records the memory at the end of an outermost frame.
     pub fn leave(&self) {
         self.left.set(allocation::live_bytes().cast_unsigned());
     }
 
-    /// See [`Block::restart`](super::block::Block::restart). What the thread has allocated is as
-    /// before.
+    /// Resets the tallies for [`Block::restart`](super::block::Block::restart). The thread's
+    /// allocations are unchanged.
     pub fn restart(&self) {
         self.entry.restart();
     }
@@ -106,7 +105,7 @@ impl Line {
     }
 }
 
-/// A copy, or a sum of copies.
+/// Copy of tallies, or a sum of copies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Snapshot(LineMemory);
 
@@ -123,7 +122,7 @@ impl Snapshot {
         self.0.occurrences += other.0.occurrences;
     }
 
-    /// `None` if there was nothing to see.
+    /// Returns the statistics, or `None` if no measurement was taken.
     pub fn get(&self) -> Option<LineMemory> {
         (self.0.occurrences > 0).then_some(self.0)
     }

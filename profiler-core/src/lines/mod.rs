@@ -1,24 +1,28 @@
-//! Lines: how often each line of a function ran, how long, and what it did to memory.
+//! Line profiles: hits, time and memory changes for each line of a function.
 //!
-//! As Python's `line_profiler` and `memory_profiler` see a program. The lines are told by code that
-//! `mlprof run --lines` has put into functions, through the C functions of the module `abi`; a
-//! [`LineProfiler`] reports what they found, as a [`LinesReport`] that
-//! [`report::lines::text`](crate::report::lines::text) prints as `line_profiler` does and
-//! [`report::lines::memory`](crate::report::lines::memory) as `memory_profiler` does.
+//! The reports follow Python's `line_profiler` and `memory_profiler`. `mlprof run --lines`
+//! instruments functions with calls of the C functions in the module `abi`. A [`LineProfiler`]
+//! reports the results as a [`LinesReport`]. [`report::lines::text`](crate::report::lines::text)
+//! prints it like `line_profiler`, and [`report::lines::memory`](crate::report::lines::memory) like
+//! `memory_profiler`.
 //!
-//! *What is measured*: a hit when a line begins, and wall time on the thread from there until another
-//! line of the function begins or the function ends. What other functions do that a line calls is
-//! time of the line. What the same function does that a line calls (it calls itself, or a closure of
-//! its own whose body has lines) is time of the lines inside and not of the line outside, so that
-//! the lines of a function add up to its total. Time that a future is suspended is nobody's; but
-//! inside the arguments of a macro, as of `tokio::select!`, it counts for the line of the macro.
+//! *Measurements*:
 //!
-//! *Cost*: with lines on about a reading of the clock and two calls per line; see the header of the
-//! report for how much on this machine. Off, one relaxed load per call of a function and a test per
-//! line. Memory: 40 bytes per line, function and thread that runs at once.
+//! - A hit is counted when a line begins. Its wall time lasts until another line of the function
+//!   begins or the function ends.
+//! - The time of other functions that a line calls belongs to that line.
+//! - A line may call the same function recursively, or a closure in it that has lines. That time
+//!   belongs to the inner lines only, so the lines of a function add up to its total.
+//! - The time in which a future is suspended is not counted. An exception is a macro argument, as
+//!   in `tokio::select!`, where it counts for the line of the macro.
 //!
-//! *How it fails*: calls that are made while their thread is torn down are not recorded, and
-//! counted; a source file that is gone or was changed is said in the report's notes.
+//! *Cost*: with line profiling on, about one clock reading and two calls per line. The header of
+//! the report shows the value measured on this machine. Off, it is one relaxed load per function
+//! call and one test per line. *Memory*: 40 bytes per line, function and concurrently running
+//! thread.
+//!
+//! *Limitations*: calls during the teardown of their thread are counted as lost. The report's notes
+//! name source files that are missing or have changed.
 
 #[doc(hidden)]
 pub mod abi;
@@ -40,42 +44,42 @@ pub use writer::PeriodicWriter;
 use crate::allocation::Counting;
 use crate::report::LinesReport;
 
-/// In a forked child, which has the thread that forked and no other: what has been recorded so far
-/// is the parent's, and each function's next call on this thread takes the slow path once. For a
-/// fork handler: takes no memory.
+/// Resets the recordings in a forked child, which contains only the thread that forked. The
+/// recordings belong to the parent. The next call of each function on this thread takes the slow
+/// path once. This function does not allocate, so a fork handler may call it.
 pub(crate) fn begin_in_child() {
     if registry::begin_in_child(thread::is_own) {
         thread::set_aside();
     }
 }
 
-/// Whether anything was recorded.
+/// Returns `true` if any line was recorded.
 pub(crate) fn has_run() -> bool {
     registry::all().iter().any(|function| function.blocks().iter().any(|block| block.has_run()))
 }
 
-/// A function that lines can be reported of.
+/// A function with line profiling.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredFunction {
-    /// Its path: `my_model::net::Net::forward`.
+    /// Path of the function: `my_model::net::Net::forward`.
     pub name: String,
-    /// The absolute path of its file.
+    /// Absolute path of its source file.
     pub file: String,
-    /// The line that it begins on, from 1.
+    /// First line, counted from 1.
     pub first_line: u32,
-    /// The line that it ends on.
+    /// Last line.
     pub last_line: u32,
-    /// [`source_hash`] of these lines when the program was built.
+    /// [`source_hash`] of these lines at build time.
     pub source_hash: u64,
-    /// The lines that can be hit.
+    /// Lines that can be hit.
     pub points: Vec<u32>,
 }
 
 /// Reports the lines that ran in this process.
 ///
-/// There is one set of tallies per process, since before `main`; profilers that are made later
-/// report the same ones. Whether spliced code records at all says the word that it looks at
-/// (`spliced::wanted::LINES`).
+/// Each process has one set of tallies, which exists before `main`. A profiler that is created
+/// later reports the same tallies. The flag `spliced::wanted::LINES` controls whether instrumented
+/// code records.
 #[derive(Debug)]
 pub struct LineProfiler {
     started: u64,
@@ -89,16 +93,16 @@ impl Default for LineProfiler {
 }
 
 impl LineProfiler {
-    /// Hits and times.
+    /// Creates a profiler for hits and times.
     pub fn new() -> Self {
         Self { started: block::now(), counting: None }
     }
 
-    /// Hits, times and memory, as long as this profiler lives. Memory is what a
-    /// [`TrackingAllocator`](crate::allocation::TrackingAllocator) counts: where none is installed,
-    /// the report has a note and no memory.
+    /// Creates a profiler for hits, times and memory, which it measures until dropped. A
+    /// [`TrackingAllocator`](crate::allocation::TrackingAllocator) counts the memory. Without one,
+    /// the report has a note instead of memory values.
     ///
-    /// *Cost*: about as much again per line.
+    /// *Cost*: about twice the time per line.
     pub fn with_memory() -> Self {
         let mut profiler = Self::new();
         profiler.counting = Some(Counting::start());
@@ -106,8 +110,8 @@ impl LineProfiler {
         profiler
     }
 
-    /// What was recorded so far, by all threads, also while they run. On Linux functions that never
-    /// ran are in it without lines.
+    /// Returns the lines recorded so far by all threads, including running ones. On Linux,
+    /// functions that never ran are listed without lines.
     pub fn report(&self) -> LinesReport {
         summarize::report(self.started, self.counting.is_some())
     }

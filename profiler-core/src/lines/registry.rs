@@ -1,4 +1,4 @@
-//! All functions whose lines were ever run, with what threads recorded of them.
+//! Registry of all functions with executed lines, and of their data on each thread.
 
 use std::cell::Cell;
 use std::sync::PoisonError;
@@ -9,11 +9,11 @@ use super::block::Block;
 use mlprof_events::forking::{Mutex, MutexGuard};
 use mlprof_events::uncounted;
 
-/// A function as this crate knows it; lives for ever, as its site does.
+/// Registered function. It is never freed, like its site.
 #[derive(Debug)]
 pub(super) struct Function {
     pub declared: DeclaredFunction,
-    /// Its place in the tables of threads.
+    /// Index in the tables of threads.
     pub number: usize,
     blocks: Mutex<Blocks>,
 }
@@ -21,13 +21,13 @@ pub(super) struct Function {
 #[derive(Debug, Default)]
 struct Blocks {
     all: Vec<&'static Block>,
-    /// Of threads that have ended: the next thread goes on with their tallies, so that there are
-    /// never more blocks than threads were running at once.
+    /// Blocks of threads that have ended. The next thread continues with their tallies, so there
+    /// are never more blocks than concurrent threads.
     free: Vec<&'static Block>,
 }
 
 static FUNCTIONS: Mutex<Vec<&'static Function>> = Mutex::new(Vec::new());
-/// Functions that are shown even if they never ran.
+/// Functions that reports show even if they never run.
 static DECLARED: Mutex<Vec<DeclaredFunction>> = Mutex::new(Vec::new());
 static LOST: AtomicU64 = AtomicU64::new(0);
 
@@ -39,8 +39,8 @@ thread_local! {
     static IS_REGISTERING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Stores in `place` what is known of a function from here on. `None` if it is a function of the
-/// allocator that this has asked for space.
+/// Registers a function once and stores the result in `place`. Returns `None` for a function of the
+/// allocator that is called during the registration itself.
 pub(super) fn register(
     place: &AtomicPtr<()>,
     declared: impl FnOnce() -> DeclaredFunction,
@@ -49,9 +49,10 @@ pub(super) fn register(
         return None;
     }
     let function = uncounted(|| {
-        super::block::now(); // prepares the clock, which may ask for space, too
+        super::block::now(); // prepares the clock, which may also allocate
         let mut functions = lock(&FUNCTIONS);
-        // SAFETY: null, or what another thread has stored below.
+        // SAFETY: the pointer is null or refers to a leaked `Function` that another thread stored
+        // with `Release` below.
         let known = unsafe { place.load(Ordering::Acquire).cast::<Function>().as_ref() };
         if let Some(function) = known {
             return function;
@@ -80,7 +81,7 @@ pub(super) fn all() -> Vec<&'static Function> {
 }
 
 impl Function {
-    /// A block that no thread has.
+    /// Returns a block that is not used by any thread.
     pub fn take_block(&self) -> &'static Block {
         let mut blocks = lock(&self.blocks);
         if let Some(block) = blocks.free.pop() {
@@ -91,7 +92,7 @@ impl Function {
         block
     }
 
-    /// The thread that had `block` ends.
+    /// Frees `block` for other threads because its thread has ended.
     pub fn give_back(&self, block: &'static Block) {
         block.abandon();
         lock(&self.blocks).free.push(block);
@@ -102,11 +103,11 @@ impl Function {
     }
 }
 
-/// In a forked child: nothing was recorded yet, and nothing runs but what `is_own` of the thread
-/// that is there. Whether any function was ever called.
+/// Resets all blocks in a forked child. Only blocks for which `is_own` returns `true` continue to
+/// run. Returns `true` if any function was ever called.
 pub(super) fn begin_in_child(is_own: impl Fn(&Block) -> bool) -> bool {
     LOST.store(0, Ordering::Relaxed);
-    // Both locks are free: no fork comes while somebody has them.
+    // Both locks are free, because a fork waits until their holders release them.
     let Ok(functions) = FUNCTIONS.try_lock() else { return false };
     for function in functions.iter() {
         let Ok(blocks) = function.blocks.try_lock() else { continue };
@@ -115,7 +116,7 @@ pub(super) fn begin_in_child(is_own: impl Fn(&Block) -> bool) -> bool {
     !functions.is_empty()
 }
 
-/// A call could not be recorded: its thread is being torn down.
+/// Counts a call that could not be recorded because its thread is being torn down.
 pub(super) fn count_lost() {
     LOST.fetch_add(1, Ordering::Relaxed);
 }

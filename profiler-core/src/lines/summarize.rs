@@ -1,4 +1,4 @@
-//! From tallies to a report.
+//! Conversion of tallies into a report.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::{RunContext, allocation};
 use mlprof_events::clock::{self, Rate, Stopwatch};
 use mlprof_events::files::read;
 
-/// What makes two functions one: a generic one may have been built several times.
+/// Key of a function: file, first line and name. Instances of a generic function share it.
 type Key = (String, u32, String);
 
 #[derive(Default)]
@@ -139,10 +139,10 @@ fn function(
     }
 }
 
-/// Bytes of the longest source file that is read.
+/// Maximum size in bytes of a source file.
 const LONGEST_SOURCE: u64 = 64 << 20;
 
-/// The source files, read when they are needed, each once.
+/// Cache of source files, each read once on first use.
 #[derive(Default)]
 struct Sources {
     files: HashMap<String, Option<Vec<String>>>,
@@ -150,7 +150,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// The text of a function; `None` if its file is not there any more.
+    /// Returns the source lines of a function, or `None` if its file cannot be read.
     fn lines_of(&mut self, function: &DeclaredFunction) -> Option<Vec<String>> {
         let file = &function.file;
         let notes = &mut self.notes;
@@ -180,7 +180,7 @@ impl Sources {
     }
 }
 
-/// What it costs to tell of a line, on this machine.
+/// Measures the cost of one line in seconds on this machine.
 fn seconds_per_line() -> f64 {
     const LINES: u32 = 1000;
     let block = Block::new(2);

@@ -1,4 +1,4 @@
-//! Tallies of real calls, on real threads.
+//! Tests of line tallies with real calls on real threads.
 
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -8,36 +8,36 @@ use super::*;
 use crate::report::Report;
 use crate::report::lines::FunctionLines;
 
-/// A function of its own for a test: four lines, from 10 on.
+/// Creates a test function with four lines, from line 10.
 fn site(name: &str) -> &'static LineSite {
     LineSite::for_tests(name, "/nowhere/at/all.rs", &[10, 11, 12, 13])
 }
 
-/// A call as spliced code makes it.
+/// Simulates a call from instrumented code.
 struct Call(LineFrame);
 
 impl Call {
     fn of(site: &'static LineSite, kind: u32) -> Self {
         let call = Self(LineFrame::for_tests());
-        // SAFETY: a site that lives for ever and a frame.
+        // SAFETY: `site` has static lifetime, and the frame is valid.
         unsafe { abi::enter(site, &raw const call.0, kind) };
         call
     }
 
     fn at(&self, point: u32) {
-        // SAFETY: the frame was entered.
+        // SAFETY: `of` has entered the frame.
         unsafe { abi::at(&raw const self.0, point) };
     }
 
     fn back(&self, point: u32) {
-        // SAFETY: the frame was entered.
+        // SAFETY: `of` has entered the frame.
         unsafe { abi::back(&raw const self.0, point) };
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        // SAFETY: the frame was entered.
+        // SAFETY: `of` has entered the frame.
         unsafe { abi::leave(&raw const self.0) };
     }
 }
@@ -75,7 +75,7 @@ fn time_inside_of_a_call_of_itself_is_counted_once() {
     assert_eq!(hits("recursive"), [(10, 1), (11, 1), (12, 1), (13, 1)]);
     let seconds: Vec<_> = function.lines.iter().map(|line| line.seconds).collect();
     assert!(seconds[1] >= 0.04, "{seconds:?}");
-    // Not 40 ms once more: the line outside has only what it did itself.
+    // The inner 40 ms must not count twice: the outer line only has its own time.
     assert!(function.total_seconds < wall * 1.1, "{seconds:?} in {wall}");
     assert!((seconds.iter().sum::<f64>() - function.total_seconds).abs() < 1e-12);
 }
@@ -107,7 +107,7 @@ fn a_report_can_be_made_while_a_line_runs() {
     assert!(find("running").total_seconds - ended < 0.005, "it has ended");
 }
 
-/// Blocks are handed on: as many as threads were alive at once.
+/// Blocks are reused, so there are only as many as concurrent threads.
 #[test]
 fn threads_that_end_leave_their_numbers_and_no_more() {
     let site = site("short-lived");
@@ -121,7 +121,8 @@ fn threads_that_end_leave_their_numbers_and_no_more() {
     assert_eq!(function.expect("registered").blocks().len(), 1);
 }
 
-/// A thread ends in the middle of a line: by a panic, and with a frame that is never left.
+/// Covers two threads that end inside a line: one by a panic, and one with a frame that is never
+/// left.
 #[test]
 fn threads_that_die_in_a_line_do_not_run_on() {
     let site = site("dying");
@@ -140,14 +141,15 @@ fn threads_that_die_in_a_line_do_not_run_on() {
     let before = find("dying").total_seconds;
     std::thread::sleep(Duration::from_millis(10));
     assert!(find("dying").total_seconds - before < 0.005, "nothing runs");
-    // The next thread gets the block, and nothing of what ran on it.
+    // The next thread reuses the block. The time since the first thread ended must not count.
     std::thread::spawn(move || Call::of(site, frame_kind::CALL).at(2)).join().expect("ended");
     assert_eq!(hits("dying"), [(10, 1), (11, 1), (12, 1)]);
     let of_the_dead: f64 = find("dying").lines[..2].iter().map(|line| line.seconds).sum();
     assert!(of_the_dead - before < 0.005, "the gap is nobody's");
 }
 
-/// Thread-local values that call profiled functions when they are dropped, after ours.
+/// Covers thread-local values whose destructors call profiled functions after mlprof's
+/// thread-locals are destroyed.
 #[test]
 fn calls_while_a_thread_is_torn_down_are_counted_as_lost() {
     struct Late(&'static LineSite);
@@ -163,12 +165,12 @@ fn calls_while_a_thread_is_torn_down_are_counted_as_lost() {
     let lost = registry::lost();
     std::thread::spawn(move || {
         LATE.with(|late| *late.borrow_mut() = Some(Late(site)));
-        Call::of(site, frame_kind::CALL).at(1); // ours is destroyed first
+        Call::of(site, frame_kind::CALL).at(1); // mlprof's thread-local is destroyed first
     })
     .join()
     .expect("no panic");
     let late: u64 = hits("late").iter().map(|(_, hits)| hits).sum();
-    // The order in which a system destroys the two is its own.
+    // The order in which the two thread-locals are destroyed depends on the system.
     assert_eq!(late - 1 + registry::lost() - lost, 1);
     if registry::lost() > lost {
         let notes = LineProfiler::new().report().header.notes;
@@ -181,16 +183,16 @@ fn a_future_goes_from_thread_to_thread() {
     let site = site("moving");
     let call = Call::of(site, frame_kind::ASYNC_CALL);
     call.at(0);
-    // SAFETY: the frame was entered.
+    // SAFETY: the frame is async and was entered.
     unsafe { abi::suspend(&raw const call.0) };
     let before = find("moving").total_seconds;
     std::thread::sleep(Duration::from_millis(10));
     assert!(find("moving").total_seconds - before < 0.005, "suspended");
     let call = std::thread::spawn(move || {
-        // SAFETY: the frame was entered and suspended.
+        // SAFETY: the frame is async, and was entered and suspended.
         unsafe { abi::resume(&raw const call.0) };
         call.at(1);
-        call // without having been suspended
+        call // moved without a call of `suspend`
     })
     .join()
     .expect("no panic");
@@ -279,7 +281,7 @@ fn the_report_is_written_while_the_program_runs() {
     let writer = PeriodicWriter::start(profiler, &path, interval).expect("a thread");
     let read = || -> Option<u64> {
         let json = std::fs::read_to_string(&path).ok()?;
-        // Always whole.
+        // The file always contains a complete report.
         let Ok(Report::Lines(report)) = Report::from_json(&json) else { panic!("{json}") };
         let function = report.functions.iter().find(|function| function.name == "written")?;
         Some(function.lines.iter().map(|line| line.hits).sum())

@@ -1,4 +1,4 @@
-//! Which blocks a thread writes to.
+//! Blocks to which a thread writes.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,14 +8,13 @@ use super::registry::Function;
 use crate::forked_child;
 use mlprof_events::uncounted;
 
-/// The blocks of one thread, by the number of their function.
+/// Blocks of one thread, indexed by function number.
 #[derive(Debug)]
 struct Thread {
-    /// Never used twice in a process, and not 0.
+    /// Thread number, unique in the process and never 0.
     number: u64,
     blocks: RefCell<Blocks>,
-    /// In a forked child those that were in use before the fork, until their functions are called
-    /// again.
+    /// In a forked child, the blocks from before the fork, until their functions are called again.
     aside: RefCell<Blocks>,
 }
 
@@ -32,7 +31,8 @@ impl Thread {
     fn attach(&self, function: &'static Function) -> Option<&'static Block> {
         uncounted(|| {
             forked_child::catch_up();
-            // Borrowed already: called by the allocator that is asked for the space, below.
+            // `blocks` is already borrowed if this call comes from the program's allocator, during
+            // the allocation below.
             let mut blocks = self.blocks.try_borrow_mut().ok()?;
             let kept =
                 self.aside.try_borrow_mut().ok()?.get_mut(function.number).and_then(Option::take);
@@ -62,12 +62,12 @@ thread_local! {
     static THREAD: Thread = Thread::new();
 }
 
-/// This thread's number; `None` while it is being torn down.
+/// Returns the number of the calling thread, or `None` while it is torn down.
 pub(super) fn number() -> Option<u64> {
     THREAD.try_with(|thread| thread.number).ok()
 }
 
-/// Whether `block` is one of this thread's.
+/// Returns `true` if `block` belongs to the calling thread.
 pub(super) fn is_own(block: &Block) -> bool {
     let is_in = |thread: &Thread| {
         let blocks = thread.blocks.try_borrow().ok()?;
@@ -76,8 +76,8 @@ pub(super) fn is_own(block: &Block) -> bool {
     THREAD.try_with(is_in).ok().flatten().unwrap_or(false)
 }
 
-/// Has the next call of each function on this thread take the slow path once. In a forked child;
-/// takes no memory.
+/// Makes the next call of each function on this thread take the slow path once. It runs in a forked
+/// child and does not allocate.
 pub(super) fn set_aside() {
     let set = |thread: &Thread| {
         if let (Ok(mut blocks), Ok(mut aside)) =
@@ -87,11 +87,11 @@ pub(super) fn set_aside() {
             std::mem::swap(&mut *blocks, &mut *aside);
         }
     };
-    // A thread that ends has none.
+    // A thread that is ending has no blocks.
     let _ = THREAD.try_with(set);
 }
 
-/// This thread's block of `function`; `None` while it is being torn down.
+/// Returns the calling thread's block of `function`, or `None` while the thread is torn down.
 #[inline]
 pub(super) fn block(function: &'static Function) -> Option<&'static Block> {
     let found = THREAD.try_with(|thread| {

@@ -1,4 +1,4 @@
-//! Writing the report again and again while the program runs.
+//! Periodic writing of the report during the run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,26 +12,26 @@ use crate::output::{say, write_file};
 use crate::report::Report;
 use mlprof_events::own_thread;
 
-/// Writes the report of a [`LineProfiler`] until it is dropped. A reader of the file finds the last
-/// whole report, also after the process was killed.
+/// Writes the report of a [`LineProfiler`] periodically until dropped. The file always holds the
+/// last complete report, even after the process was killed.
 #[derive(Debug)]
 #[must_use = "the file is written only until this is dropped"]
 pub struct PeriodicWriter {
-    /// Its end is the thread's.
+    /// Dropping the sender stops the thread.
     until: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl PeriodicWriter {
-    /// Writes `path` every `interval` (at least a millisecond), as JSON, beginning after the first
-    /// one. Directories are made if need be. A file that cannot be written is said once on standard
-    /// error, and tried again.
+    /// Writes `path` as JSON every `interval`, which is at least one millisecond. The first write
+    /// happens after the first interval. Missing directories are created. A write error is printed
+    /// once on standard error, and later writes are still attempted.
     ///
-    /// *Cost*: a thread of its own, which reads the source files and the tallies every time.
+    /// *Cost*: one thread, which reads the source files and the tallies for each write.
     ///
     /// # Errors
     ///
-    /// If no thread can be started.
+    /// Returns an error if the thread cannot be started.
     pub fn start(
         profiler: Arc<LineProfiler>,
         path: impl Into<PathBuf>,
@@ -62,11 +62,11 @@ fn write(profiler: &LineProfiler, path: &Path) -> io::Result<()> {
 }
 
 impl Drop for PeriodicWriter {
-    /// Waits until the thread has ended: nothing is written from here on.
+    /// Stops the thread and waits for it, so that no write happens afterwards.
     fn drop(&mut self) {
         drop(self.until.take());
         if let Some(thread) = self.thread.take() {
-            // If it has panicked, that was said where it did.
+            // A panic of the thread was already reported when it happened.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Several profilers as one.
+//! Combination of several profilers into one.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::{
 };
 use mlprof_events::{Observation, OpStart, interest_changes};
 
-/// Hands everything on to several profilers, to each what it is interested in. Each one's report comes
-/// once, and what is asked of all is answered by the first that can: [`report`](Profiler::report) and
-/// [`output`](Profiler::output) are its own, those of the others are had through
-/// [`parts`](ProfilerExt::parts).
+/// Forwards events to several profilers, each according to its interest.
+/// [`describe`](Profiler::describe) delivers every part's report. Methods with a single result,
+/// such as [`report`](Profiler::report) and [`output`](Profiler::output), return that of the first
+/// part that has one. Use [`parts`](ProfilerExt::parts) for the other results.
 ///
-/// Whatever takes a profiler takes several: `"simple+nvtx"`, `["simple", "tensor"]`, a tuple of profilers
-/// of several types. By hand:
+/// Every function that takes a profiler also takes several: `"simple+nvtx"`, `["simple", "tensor"]`
+/// or a tuple of different profiler types. They can also be combined by hand:
 ///
 /// ```
 /// use mlprof_core::{AdvancedProfiler, MultiProfiler, Profiler, ProfilerExt, SimpleProfiler};
@@ -33,31 +33,31 @@ use mlprof_events::{Observation, OpStart, interest_changes};
 /// assert!(both.parts()[1].summary().contains("Profile stats for: load_data"));
 /// ```
 ///
-/// *Files*: profilers that were given the same [`filename`](crate::Output::filename) and directory each
-/// have their word in the names of all their files, which would be the same otherwise:
-/// `fit-run-simple.txt`, `fit-run-advanced.txt`. Those of one kind are told apart by a number, too:
-/// `fit-run-simple-2.txt`.
+/// *Files*: profilers with the same [`filename`](crate::Output::filename) and directory add their
+/// kind to their file names, which would otherwise be equal: `fit-run-simple.txt`,
+/// `fit-run-advanced.txt`. Profilers of the same kind also add a number: `fit-run-simple-2.txt`.
 ///
-/// *Cost*: what the parts cost, and for each start and stop a look at the action's kind (a few ns). Parts are
-/// asked for their [`interest`](Profiler::interest) only when some profiler said that its own
-/// [changed](mlprof_events::note_interest_change), and at steps and stages.
+/// *Cost*: the cost of the parts, plus a lookup of the action's kind for each start and stop (a few
+/// ns). A part's [`interest`](Profiler::interest) is queried again only after a profiler has
+/// [changed](mlprof_events::note_interest_change) its interest, and at steps and stages.
 pub struct MultiProfiler {
     parts: Vec<Arc<dyn Profiler>>,
-    /// The parts if there are two, as nearly everybody has.
+    /// The parts if there are exactly two, which is the common case.
     pair: Option<Pair>,
-    /// Whether the last part is told of everything, whoever else is active.
+    /// Set if the last part receives all events, even if another profiler is active.
     last_is_beside: bool,
-    /// Which of the first parts want to hear of actions, functions and ops, a [group](group_of) of bits each, and above
-    /// them how often interests had [changed](interest_changes) when they were asked; 0 if they are to be asked.
+    /// Cached interests of the first parts: one [group](group_of) of bits each for actions,
+    /// functions and ops. The upper 32 bits hold the value of [`interest_changes`] at the time of
+    /// the query. 0 means that the interests must be queried.
     wanted: AtomicU64,
 }
 
-/// Two profilers without the way through `Arc`, which looks up in each one's table of methods where its value
-/// begins.
+/// Direct pointers to two profilers. They avoid the indirection through `Arc`, which computes each
+/// value's address from its vtable.
 struct Pair([NonNull<dyn Profiler>; 2]);
 
 impl Pair {
-    /// The pair of these parts, for whoever keeps them as long as it.
+    /// Returns the pair of two parts. The caller must keep the parts alive as long as the pair.
     fn of(parts: &[Arc<dyn Profiler>]) -> Option<Self> {
         let [first, second] = parts else { return None };
         Some(Self([first, second].map(|part| NonNull::from(&**part))))
@@ -65,21 +65,23 @@ impl Pair {
 
     #[inline(always)]
     fn parts(&self) -> [&dyn Profiler; 2] {
-        // SAFETY: `MultiProfiler` keeps both in its `parts`, which it neither changes nor hands out
-        // to be changed, until it is dropped together with this; an `Arc` never moves what it
-        // holds. Profilers are only ever called through shared references.
+        // SAFETY: `MultiProfiler` owns both `Arc`s in `parts`, and drops them together with this
+        // pair. The value in an `Arc` never moves. Profilers are only used through shared
+        // references, so no mutable alias exists.
         self.0.map(|part| unsafe { part.as_ref() })
     }
 }
 
-// SAFETY: a `Profiler` is `Send + Sync`, and shared references to profilers are all that is had from this.
+// SAFETY: the pair only gives shared references to profilers, and `Profiler` requires `Send +
+// Sync`.
 unsafe impl Send for Pair {}
-// SAFETY: as above.
+// SAFETY: the pair only gives shared references to profilers, and `Profiler` requires `Send +
+// Sync`.
 unsafe impl Sync for Pair {}
 
 impl MultiProfiler {
-    /// All of `parts`. What comes first hears first of starts and last of stops. Parts that are several
-    /// themselves are taken apart, and one that is there twice is told once.
+    /// Combines all `parts`. The first part receives starts first and stops last. Nested
+    /// combinations are flattened, and duplicate parts are removed.
     pub fn new(parts: impl IntoIterator<Item = Arc<dyn Profiler>>) -> Self {
         let mut all = Vec::new();
         parts.into_iter().for_each(|part| add(part, &mut all));
@@ -87,7 +89,8 @@ impl MultiProfiler {
         Self::of_parts(all, false)
     }
 
-    /// `None` for no profiler, and the profiler itself if there is only one.
+    /// Combines the profilers. Returns `None` for an empty list, and the profiler itself if there
+    /// is only one.
     pub(crate) fn of(mut parts: Vec<Arc<dyn Profiler>>) -> Option<Arc<dyn Profiler>> {
         match parts.len() {
             0 | 1 => parts.pop(),
@@ -95,23 +98,25 @@ impl MultiProfiler {
         }
     }
 
-    /// A profiler, and one that is told of everything, whoever else is active.
+    /// Combines a profiler with an attached one, which receives all events even if another profiler
+    /// is active.
     pub(crate) fn beside(own: Arc<dyn Profiler>, beside: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
         Arc::new(Self::of_parts(vec![own, beside], true))
     }
 
     fn of_parts(parts: Vec<Arc<dyn Profiler>>, last_is_beside: bool) -> Self {
-        // Each by itself: a panic of one part costs that part.
+        // Each part has its own guard, so a panic only disables that part.
         let parts: Vec<_> = parts.into_iter().map(guarded).collect();
         Self { pair: Pair::of(&parts), parts, last_is_beside, wanted: AtomicU64::new(0) }
     }
 
-    /// Without the one that is told of everything.
+    /// Returns the parts without an attached one that receives all events.
     fn own_parts(&self) -> &[Arc<dyn Profiler>] {
         &self.parts[..self.parts.len() - usize::from(self.last_is_beside)]
     }
 
-    /// Which of the first parts are interested in actions of this kind, a bit each.
+    /// Returns a bit mask of the first [`PARTS_OF_A_GROUP`] parts. A bit is set if the part is
+    /// interested in actions of this kind.
     #[inline(always)]
     fn who_is_interested(&self, kind: ActionKind) -> u32 {
         let known = self.wanted.load(Ordering::Relaxed);
@@ -122,7 +127,7 @@ impl MultiProfiler {
 
     #[cold]
     fn ask_all(&self) -> u32 {
-        // Before they are asked: who changes its mind meanwhile is asked again.
+        // The counter is read first. A change during the queries therefore causes another query.
         let changes = interest_changes();
         let mut wanted = 0;
         for (place, part) in self.parts.iter().take(PARTS_OF_A_GROUP).enumerate() {
@@ -136,25 +141,27 @@ impl MultiProfiler {
         wanted
     }
 
-    /// Those of more than two parts that hear of actions of this kind.
+    /// Returns the parts that are interested in actions of this kind. It is used if there are not
+    /// exactly two parts.
     fn told(&self, kind: ActionKind) -> impl DoubleEndedIterator<Item = &Arc<dyn Profiler>> {
         let wanted = self.who_is_interested(kind);
         let is_told = move |(place, part): &(usize, &Arc<dyn Profiler>)| match *place {
             ..PARTS_OF_A_GROUP => (wanted >> place) & 1 == 1,
-            // Nobody has so many.
+            // Parts beyond the first `PARTS_OF_A_GROUP` have no bit, so their interest is queried.
+            // Such long lists are rare.
             _ => part.interest().contains(interest_in(kind)),
         };
         self.parts.iter().enumerate().filter(is_told).map(|(_, part)| part)
     }
 
-    /// Returns the parts that `stage` is a stage for: a sanity check is one only for those that
-    /// separate it.
+    /// Returns the parts for which `stage` counts as a stage. A sanity check only counts for parts
+    /// that separate it.
     fn parts_with(&self, stage: Option<Stage>) -> impl Iterator<Item = &Arc<dyn Profiler>> {
         let is_for_all = stage != Some(Stage::SanityCheck);
         self.parts.iter().filter(move |part| is_for_all || part.separates_sanity_check())
     }
 
-    /// Has the parts say again what they are interested in.
+    /// Clears the cached interests of the parts.
     fn forget_interests(&self) {
         self.wanted.store(0, Ordering::Relaxed);
     }
@@ -167,7 +174,7 @@ impl MultiProfiler {
     }
 }
 
-/// Adds a profiler, or those that it consists of.
+/// Adds a profiler, or its parts if it is a combination.
 fn add(part: Arc<dyn Profiler>, all: &mut Vec<Arc<dyn Profiler>>) {
     if !part.parts().is_empty() {
         part.parts().iter().for_each(|inner| add(inner.clone(), all));
@@ -179,7 +186,7 @@ fn add(part: Arc<dyn Profiler>, all: &mut Vec<Arc<dyn Profiler>>) {
     }
 }
 
-/// Fails if none has started it.
+/// Stops `action` in all parts. Returns an error only if none of them had started it.
 fn stop_all<'parts>(
     parts: impl Iterator<Item = &'parts Arc<dyn Profiler>>,
     action: Action,
@@ -195,17 +202,17 @@ fn stop_all<'parts>(
     if is_stopped { Ok(()) } else { stopped }
 }
 
-/// So many parts have a bit in each group.
+/// Number of parts with a bit in each group.
 const PARTS_OF_A_GROUP: usize = 10;
 
-/// The bits of a pair's parts.
+/// Bits of the two parts of a pair.
 const FIRST: u32 = 1;
 const SECOND: u32 = 1 << 1;
 
-/// Where the bits begin of those that want to hear of actions of this kind.
+/// Returns the first bit of the group for actions of this kind.
 #[inline(always)]
 const fn group_of(kind: ActionKind) -> u32 {
-    // A table in a number: one shift.
+    // The table is packed into one integer, so a lookup needs only one shift.
     const GROUPS: u64 = {
         let (mut groups, mut number) = (0, 0);
         while number < ActionKind::ALL.len() {
@@ -223,7 +230,7 @@ const fn group_of(kind: ActionKind) -> u32 {
     (GROUPS >> (kind as u32 * 8)) as u32 & 0xff
 }
 
-/// What a profiler must be interested in to hear of an action of this kind.
+/// Returns the interest required for receiving actions of this kind.
 const fn interest_in(kind: ActionKind) -> Interest {
     match kind {
         ActionKind::Function | ActionKind::Span => Interest::FUNCTIONS,
@@ -248,9 +255,10 @@ impl Profiler for MultiProfiler {
         }
     }
 
-    /// Fails if no part has started it.
+    /// Stops `action` in the interested parts. Returns an error only if none of them had started
+    /// it.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
-        // The last one to hear of the start is the first one to hear of the end.
+        // The last part to receive the start is the first to receive the stop.
         let kind = action.kind();
         let Some(pair) = &self.pair else { return stop_all(self.told(kind).rev(), action) };
         let wanted = self.who_is_interested(kind);
@@ -280,7 +288,8 @@ impl Profiler for MultiProfiler {
 
     fn observe(&self, observation: &Observation<'_>) {
         match (observation, observation.interest()) {
-            // The one beside the others belongs to no training.
+            // The attached last part does not belong to any training, so it does not need this
+            // observation.
             (Observation::Unattributed(_), _) => {
                 self.own_parts().iter().for_each(|part| part.observe(observation));
             }
@@ -317,7 +326,8 @@ impl Profiler for MultiProfiler {
         self.parts.iter().find_map(|part| part.output())
     }
 
-    /// Each to an output of its own; what more than one of them found is said once on the console.
+    /// Delivers the report of each part to its own output. Findings shared by several reports
+    /// appear once on the console.
     fn describe(&self) {
         deliver_together(|| self.parts.iter().for_each(|part| part.describe()));
     }
@@ -340,7 +350,7 @@ impl crate::profiler::Internals for MultiProfiler {
         self.parts.iter().any(|part| part.is_enabled())
     }
 
-    /// Whether any part has it open.
+    /// Returns `true` if the action is open in any part.
     fn is_open(&self, action: Action) -> bool {
         self.interested(interest_in(action.kind())).any(|part| is_open(&**part, action))
     }

@@ -1,4 +1,4 @@
-//! Who hears what of several profilers.
+//! Tests of event forwarding to several profilers.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
@@ -32,7 +32,7 @@ fn each_part_hears_what_it_is_interested_in() {
     assert!(both.summary().contains("Num calls") && both.summary().contains("a_function"));
 }
 
-/// Counts what it is told and how often it is asked, and is interested in what it is made to be.
+/// Counts starts and interest queries. Its interest can be changed.
 struct Choosy {
     interest: Mutex<Interest>,
     asked: AtomicUsize,
@@ -61,7 +61,7 @@ impl Profiler for Choosy {
     }
 }
 
-/// Neither a scope asks anybody, nor does one go to whom no longer wants it.
+/// Scopes do not query interests, and do not reach a part that is no longer interested.
 #[test]
 fn parts_are_asked_again_when_they_say_so_and_not_before() {
     let (simple, choosy) = (Arc::new(SimpleProfiler::new()), Choosy::new());
@@ -71,7 +71,7 @@ fn parts_are_asked_again_when_they_say_so_and_not_before() {
     let started = || choosy.started.load(Ordering::Relaxed);
     let asked = || choosy.asked.load(Ordering::Relaxed);
     scopes(100);
-    // Tests beside this one have profilers that change their minds.
+    // Concurrent tests may change the interest of their profilers.
     assert!(started() == 100 && asked() < 100, "asked {} times", asked());
     *choosy.interest.lock().expect("no panic") = Interest::NONE;
     mlprof_events::note_interest_change();
@@ -83,7 +83,7 @@ fn parts_are_asked_again_when_they_say_so_and_not_before() {
     assert_eq!((started(), simple.snapshot().actions[0].calls), (101, 111));
 }
 
-/// More than have a bit of their own, and each on its own.
+/// Covers more parts than there are bits in a group, each with its own interest.
 #[test]
 fn many_parts_are_told_of_what_each_wants() {
     let parts: Vec<_> = (0..PARTS_OF_A_GROUP + 3).map(|_| Choosy::new()).collect();
@@ -101,7 +101,7 @@ fn many_parts_are_told_of_what_each_wants() {
     assert_eq!(started, [1, 10, 100].repeat(5)[..parts.len()]);
 }
 
-/// Who only watches costs the others nothing, and the other way round.
+/// A part without interest causes no calls, whether it comes first or second.
 #[test]
 fn one_of_a_pair_is_told_alone() {
     for simple_is_first in [true, false] {
@@ -119,7 +119,7 @@ fn one_of_a_pair_is_told_alone() {
     }
 }
 
-/// Each has its table at hand, however often they take turns.
+/// Each profiler finds its thread-local table without a lookup, even if the two alternate.
 #[test]
 fn profilers_that_take_turns_look_for_their_tables_once() {
     let both = MultiProfiler::new([
@@ -162,7 +162,7 @@ fn one_is_itself_and_none_is_none() {
     assert!(Arc::ptr_eq(&one, &same));
 }
 
-/// Of the program's own.
+/// A profiler of the program that panics.
 struct Panics;
 
 impl Profiler for Panics {

@@ -1,4 +1,4 @@
-//! The first tensor that is not finite: where its numbers stopped being so.
+//! Detection of the first non-finite tensor and of the place where values became non-finite.
 
 use super::location;
 use super::running::{Candidate, Running, op_remedy};
@@ -7,35 +7,35 @@ use crate::output::say;
 use crate::report::numerics::{FaultInterval, RecordedTensor, Rerun};
 use mlprof_events::TensorRole;
 
-/// Where a tensor is in its step.
+/// Position of a tensor in its step.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment {
-    /// Its position in the order of the step.
+    /// Position in the order of the step.
     pub(super) position: u64,
-    /// Whether it is reported where it was made, so that the thread's stack leads to it. A device's
-    /// numbers come when the step ends.
+    /// Set if the tensor is reported where it was made, so the thread's stack shows its origin.
+    /// Results from a device only arrive at the end of the step.
     pub(super) is_now: bool,
 }
 
 impl Running {
-    /// Adds a tensor to the order of the step and returns its position. `is_finite`: `None` until a
-    /// device has returned its numbers.
+    /// Adds a tensor to the order of the step and returns its position. `is_finite` is `None` until
+    /// a device has returned its result.
     pub(super) fn add_to_order(
         &mut self,
         role: TensorRole,
         name: &str,
         is_finite: Option<bool>,
     ) -> u64 {
-        // A parameter is reported between gradients.
+        // Parameters are reported between gradients, so they do not end the sequence of gradients.
         if !matches!(role, TensorRole::Gradient | TensorRole::Parameter) {
             self.settle_gradients();
         }
         self.order.add(role, name, is_finite)
     }
 
-    /// Names the first tensor that is not finite, and has the next step recorded, with ops. Returns
-    /// whether this is the one so far. Outputs of ops count only if the op has made them so: its
-    /// inputs may well be infinite.
+    /// Records the first non-finite tensor, and schedules a recording of the next step with ops.
+    /// Returns `true` if `tensor` is the first one so far. An op's output only counts if the op
+    /// itself made it non-finite, because its inputs may be infinite on purpose.
     pub(super) fn see_not_finite(&mut self, tensor: &mut RecordedTensor, moment: Moment) -> bool {
         let is_of_op = tensor.role.is_of_op();
         if tensor.statistics.is_finite() || (is_of_op && !tensor.makes_not_finite()) {
@@ -50,7 +50,7 @@ impl Running {
         if !self.is_first(tensor) && !self.is_first_op(tensor) {
             return false;
         }
-        // Only now, since a backtrace takes a while.
+        // The location is determined last, because a backtrace is slow.
         tensor.location = moment.is_now.then(location::of_program).flatten();
         tensor.interval = self.interval(tensor, moment).map(Box::new);
         self.name(tensor.clone())
@@ -67,7 +67,7 @@ impl Running {
         }
     }
 
-    /// Whether a tensor that is not finite is the first one, or names the place better than the
+    /// Returns `true` if a non-finite tensor is the first one, or shows the origin better than the
     /// first one did.
     fn is_first(&self, tensor: &RecordedTensor) -> bool {
         if self.is_rerun {
@@ -76,28 +76,29 @@ impl Running {
         let makes_it = tensor.input.is_some() && tensor.makes_not_finite();
         match &self.first_not_finite {
             None => true,
-            // The first one was given it, from a place that is not known; this one has made it.
+            // The first tensor only passed on non-finite values from an unknown origin, but this
+            // module produced them.
             Some(first) => makes_it && !first.makes_not_finite() && first.interval.is_none(),
         }
     }
 
-    /// Whether it is of the first op that has made something that is not finite, after a tensor of
-    /// another role.
+    /// Returns `true` if the tensor belongs to the first op that produced non-finite values, after
+    /// a tensor of another role was found.
     fn is_first_op(&self, tensor: &RecordedTensor) -> bool {
         let known = self.first_op_not_finite.iter().chain(&self.first_not_finite);
         let is_known = known.into_iter().any(|known| known.role.is_of_op());
         !self.is_rerun && tensor.role.is_of_op() && !is_known
     }
 
-    /// Keeps a gradient that may be the first. Returns whether it is the first one so far, and of
-    /// the stage's own steps.
+    /// Keeps a gradient that may be the first non-finite one. Returns `true` if it is the first one
+    /// so far, and not part of a rerun.
     fn keep_gradient(&mut self, tensor: &mut RecordedTensor, moment: Moment) -> bool {
         let position = self.order.position_of(&tensor.name);
         let is_earlier = self.candidate.as_ref().is_none_or(|known| position > known.position);
         if !is_earlier || !self.is_first(tensor) {
             return false;
         }
-        // All of them are reported from one place.
+        // All gradients are reported from the same location.
         let known = self.candidate.take().map(|known| known.tensor.location);
         let find = || moment.is_now.then(location::of_program).flatten();
         tensor.location = known.unwrap_or_else(find);
@@ -105,7 +106,7 @@ impl Running {
         !self.is_rerun
     }
 
-    /// All gradients of the step have been reported: names the first one that is not finite.
+    /// Determines the first non-finite gradient after all gradients of the step have been reported.
     pub(super) fn settle_gradients(&mut self) {
         let Some(Candidate { mut tensor, .. }) = self.candidate.take() else { return };
         if self.is_first(&tensor) {
@@ -114,8 +115,8 @@ impl Running {
         }
     }
 
-    /// Prints what is known of it, and keeps it for the report. Returns whether it is the first one
-    /// of all.
+    /// Prints the tensor and keeps it for the report. Returns `true` if it is the first non-finite
+    /// tensor of all.
     fn name(&mut self, tensor: RecordedTensor) -> bool {
         if let Some(rerun) = self.rerun.as_mut().filter(|_| self.is_rerun) {
             rerun.first_not_finite = Some(tensor);
@@ -126,7 +127,7 @@ impl Running {
             self.first_op_not_finite = Some(tensor);
             return false;
         }
-        // Of a program whose framework is not known the report says more.
+        // If the framework is not known, the report gives more details instead.
         let is_known = !tensor.role.is_of_op() && !mlprof_events::frameworks().is_empty();
         let remedy = op_remedy().filter(|_| is_known);
         if let Some(remedy) = remedy.filter(|_| self.first_not_finite.is_none()) {
@@ -137,7 +138,8 @@ impl Running {
         true
     }
 
-    /// The step is over; if it was recorded because something was not finite: what it says of ops.
+    /// Ends the step. If it was recorded because of a non-finite tensor, adds a note when no op was
+    /// identified.
     pub(super) fn end_closer_look(&mut self, sees_ops: bool) {
         let was_one = self.is_closer_look;
         self.is_closer_look = std::mem::take(&mut self.is_recorded_next);
@@ -152,7 +154,7 @@ impl Running {
         }
     }
 
-    /// The batch of this step is to be run again.
+    /// Prepares a rerun of this step's batch.
     pub(super) fn begin_rerun(&mut self) {
         self.calls.clear();
         self.order.begin_pass();
@@ -161,7 +163,7 @@ impl Running {
         self.rerun = Some(Rerun { step, tensors: 0, first_not_finite: None, failure: None });
     }
 
-    /// It was, or has failed.
+    /// Ends the rerun, which may have failed.
     pub(super) fn end_rerun(&mut self, failure: Option<&str>) {
         self.settle_gradients();
         self.is_rerun = false;
@@ -185,7 +187,7 @@ impl Running {
         }
     }
 
-    /// Looks at a tensor that a device has reduced in this step, and that was reported at
+    /// Processes a tensor that a device has reduced in this step and that was reported at
     /// `position`.
     pub(super) fn see_reduced(
         &mut self,

@@ -6,8 +6,8 @@ use mlprof_events::ObservedTensor;
 
 const LAYERS: [&str; 3] = ["[module]Linear: l1", "[module]Linear: l2", "[module]Linear: l3"];
 
-/// A step through three layers whose gradients come in the order of their names, as candle reports
-/// them.
+/// Simulates a step through three layers. Their gradients arrive in alphabetical order, as with
+/// candle.
 fn step(gradients: &[(&str, f32)]) {
     for layer in LAYERS {
         tell(TensorRole::Output, layer, &[1.0]);
@@ -25,10 +25,10 @@ fn step(gradients: &[(&str, f32)]) {
 const MASKED: [(&str, f32); 4] =
     [("l1.bias", f32::NAN), ("l1.weight", f32::NAN), ("l2.bias", f32::NAN), ("l3.bias", 1.0)];
 
-/// A layer after it has masked what is not finite, so that all outputs and the loss are finite.
+/// A layer masks non-finite values, so all outputs and the loss are finite.
 #[test]
 fn of_gradients_that_are_not_finite_the_first_one_backwards_is_named() {
-    // In steps that are only watched, and in those that are recorded.
+    // The test covers steps that are only watched (0) and recorded steps (1).
     for every in [0, 1] {
         let report = with(NumericsProfiler::new().every(every).stop_on_nan(true), |profiler| {
             step(&[("l1.bias", 1.0), ("l1.weight", 1.0), ("l2.bias", 1.0), ("l3.bias", 1.0)]);
@@ -82,7 +82,7 @@ fn what_lies_between_two_layers_is_named_by_both() {
         tell_given(LAYERS[0], &[1.0], &[0.5]);
         tell_given(LAYERS[1], &[f32::NAN], &[f32::NAN]);
         tell_given(LAYERS[2], &[f32::NAN], &[f32::NAN]);
-        // Neither hides the place: what they were computed from is not known here, or was made
+        // Neither tensor hides the origin: the first has an unknown input, and the second comes
         // later.
         tell(TensorRole::Loss, "loss", &[f32::NAN]);
         tell_given("[module]Linear: other", &[0.0], &[f32::NEG_INFINITY]);
@@ -123,7 +123,7 @@ fn an_update_is_told_as_the_optimizers_where_the_gradient_was_finite() {
     assert_eq!(first.interval.as_deref(), Some(&FaultInterval::Update));
 }
 
-/// Numbers of devices come when the step ends, in the order in which they were reported.
+/// Device results arrive at the end of the step, in the order in which the tensors were reported.
 #[test]
 fn gradients_on_a_device_are_named_in_backward_order_and_without_a_line() {
     let report = with(NumericsProfiler::new().every(0), |profiler| {
@@ -149,7 +149,7 @@ fn gradients_on_a_device_are_named_in_backward_order_and_without_a_line() {
     );
 }
 
-/// The batch that is run again has an order of its own.
+/// A rerun of a batch has its own order of tensors.
 #[test]
 fn a_batch_that_is_run_again_names_the_interval_too() {
     let report = with(NumericsProfiler::new().every(0).rerun(true), |profiler| {

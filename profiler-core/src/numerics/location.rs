@@ -1,13 +1,13 @@
-//! Where in the program something was called.
+//! Source location of the program's code that led to a call.
 
 use std::backtrace::Backtrace;
 use std::path::Path;
 
-/// Folders of packages that come from elsewhere.
+/// Path parts of external packages.
 const ELSEWHERE: [&str; 4] = ["/registry/src/", "/git/checkouts/", "/rustc/", "/lib/rustlib/src/"];
 
-/// The folders of our packages, which are no place in a user's program: in this workspace, and by
-/// the names of the packages where they are vendored.
+/// Directories of mlprof's packages, which are never reported as the user's code. The list contains
+/// the directories of this workspace, and the package names for vendored copies.
 const PACKAGES: [&str; 14] = [
     "burn-plugin",
     "candle-plugin",
@@ -25,9 +25,9 @@ const PACKAGES: [&str; 14] = [
     "tch-plugin",
 ];
 
-/// The file and line that the program is at on the calling thread, below all libraries; `None` where it has no debug
-/// information, or there is not enough memory to read it. *Cost*: the first time up to a second,
-/// since all debug information is read.
+/// Returns the file and line of the innermost program code on the calling thread's stack, outside
+/// of libraries. Returns `None` without debug information, or if there is not enough memory to read
+/// it. *Cost*: up to a second for the first call, because it reads all debug information.
 pub(super) fn of_program() -> Option<String> {
     if !has_room() {
         return None;
@@ -36,23 +36,24 @@ pub(super) fn of_program() -> Option<String> {
     find(&format!("{:#}", Backtrace::force_capture()), &directory)
 }
 
-/// Whether the address space has room for the debug information of the program and its libraries.
-/// Without it (`ulimit -v`) the standard library, which reads all of it, would end the program or
-/// wait for a lock that its own thread holds.
+/// Returns `true` if the address space has room for the debug information of the program and its
+/// libraries. The standard library reads all of it. With too little room (`ulimit -v`), it would
+/// end the program or deadlock on its own lock.
 #[cfg(unix)]
 fn has_room() -> bool {
     const LIBRARIES: usize = 1 << 30;
     let program = std::env::current_exe().and_then(|path| path.metadata());
     let program = program.map_or(0, |it| usize::try_from(it.len()).unwrap_or(usize::MAX));
-    // Mapped once, and unpacked where it is compressed.
+    // The estimate covers one mapping of the file, plus its unpacked debug sections.
     let bytes = program.saturating_mul(4).saturating_add(LIBRARIES);
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: asks for new pages without access, which take addresses and no memory.
+    // SAFETY: the call maps new anonymous pages at an address of the kernel's choice, so no
+    // existing mapping changes. `PROT_NONE` pages use address space but no memory.
     let pages = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, kind, -1, 0) };
     if pages == libc::MAP_FAILED {
         return false;
     }
-    // SAFETY: mapped above with this length, and nobody else knows of it.
+    // SAFETY: the pages were mapped above with this length, and no other code has their address.
     unsafe { libc::munmap(pages, bytes) };
     true
 }
@@ -62,14 +63,14 @@ fn has_room() -> bool {
     true
 }
 
-/// The innermost place of the program in a backtrace, which has them below the names of functions.
+/// Returns the innermost program location in a backtrace, where locations follow function names.
 fn find(backtrace: &str, directory: &Path) -> Option<String> {
     let places = backtrace.lines().filter_map(|line| line.trim_start().strip_prefix("at "));
-    // Without the column.
+    // The location ends with a column number, which is removed.
     let mut places = places.filter_map(|place| place.rsplit_once(':')).map(|(place, _)| place);
     let place = places.find(|place| {
         let file = place.rsplit_once(':').map_or(*place, |(file, _)| file);
-        // Libraries of C may have debug information, too.
+        // Only Rust files count, because C libraries may also have debug information.
         file.ends_with(".rs")
             && !ELSEWHERE.iter().any(|folder| file.contains(folder))
             && !is_ours(file)
@@ -78,13 +79,13 @@ fn find(backtrace: &str, directory: &Path) -> Option<String> {
     Some(shown.display().to_string())
 }
 
-/// Whether a file is a source of one of our packages: known by its path alone, since a generic or
-/// inlined function of ours is compiled into the program, which may have debug information where
-/// our packages have none.
+/// Returns `true` if a file belongs to one of mlprof's packages, judging by its path alone. Debug
+/// information does not show this. Generic and inlined mlprof functions are compiled into the
+/// program, which may have debug information even if mlprof's packages do not.
 fn is_ours(file: &str) -> bool {
     let folders: Vec<&str> = file.split('/').collect();
     folders.windows(2).any(|pair| {
-        // With its version, where packages are vendored.
+        // The directory name of a vendored package may include its version.
         let is_package = |package: &&str| {
             let version = pair[0].strip_prefix(*package);
             version.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -112,13 +113,14 @@ mod tests {
         assert_eq!(find(&all, "/tmp").as_deref(), Some("/home/x/net/src/net.rs:42"));
         let threads = "  5: 0x6 - start_thread\n             at ./nptl/pthread_create.c:442:8\n";
         assert_eq!(find(&format!("{ours}{threads}"), "/tmp"), None, "there is nothing else");
-        // A test of ours, and an example, are programs.
+        // Tests and examples of mlprof count as programs.
         let test =
             "  7: 0x8 - test\n             at /home/x/mlprof/tch-plugin/tests/numerics.rs:3:5\n";
         let expected = Some("/home/x/mlprof/tch-plugin/tests/numerics.rs:3");
         assert_eq!(find(&format!("{ours}{test}"), "/tmp").as_deref(), expected);
         assert_eq!(find("  0: 0x1 - net::main\n", "/tmp"), None, "no debug information");
-        // What is compiled into the program has debug information, where our packages have none.
+        // Inlined mlprof code has the debug information of the program, even if mlprof's packages
+        // have none.
         for folder in ["/home/x/mlprof/", "", "./", "/home/x/net/vendor/"] {
             for file in
                 ["candle-plugin/src/optimizer.rs", "mlprof-candle-0.1.0/src/numerics/mod.rs"]
@@ -129,7 +131,7 @@ mod tests {
                 assert_eq!(find(&all, "/home/x/net").as_deref(), Some("src/net.rs:42"));
             }
         }
-        // Of this very test nothing is a program's.
+        // This test itself belongs to mlprof, so its stack contains no program code.
         assert_eq!(of_program(), None);
     }
 }

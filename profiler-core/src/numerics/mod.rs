@@ -1,5 +1,5 @@
-//! The numerics profiler: the numbers in what modules and ops return, in losses, gradients and parameters, and the first of them
-//! that is not finite.
+//! The numerics profiler. It records values of module and op outputs, losses, gradients and
+//! parameters, and finds the first non-finite tensor.
 
 mod fault;
 #[cfg(all(test, not(loom)))]
@@ -34,39 +34,51 @@ use mlprof_events::clock::{self, Rate};
 use mlprof_events::forking::{Mutex, MutexGuard};
 use mlprof_events::{Observation, OpStart, TensorRole, uncounted};
 
-/// Looks at the numbers of a training: in what modules return, in the loss, in gradients, parameters and their updates.
+/// Records the numeric values of a training: module outputs, the loss, gradients, parameters and
+/// their updates.
 ///
-/// Of some steps (every [tenth](Self::every)) it records smallest, largest, mean, standard deviation, norms, zeros, subnormals, NaN
-/// and infinities of each tensor. In all steps it [looks](Self::watch) whether every number is finite, and names the first tensor of
-/// which some are not, as it happens: on standard error, and in its report. Its report says besides what
-/// [comes before that](numerics::TroubleKind): gradients that vanish or explode, activations that are dead, updates that are too
-/// large or too small, and 16-bit numbers that lose digits.
+/// In some steps (every [tenth](Self::every)), it records statistics of each tensor: minimum,
+/// maximum, mean, standard deviation, norms, and the number of zeros, subnormals, NaNs and
+/// infinities. In all steps, it [checks](Self::watch) that every value is finite. It names the
+/// first non-finite tensor on standard error at once, and in its report. The report also lists
+/// [early signs of trouble](numerics::TroubleKind):
 ///
-/// *Where tensors come from*: all plugins tell of modules that are `.profile_layer(…)`, and their optimizers for the trainer, or burn's
-/// own trainer with a profiler, of losses, gradients and parameters.
+/// - vanishing or exploding gradients
+/// - dead activations
+/// - updates that are too large or too small
+/// - 16-bit values that lose precision
 ///
-/// *Ops*: what each op has returned is looked at [if asked for](Self::ops), forward and backward; and in any case in the step after
-/// something was not finite, and where a batch is run again, so that the report names the op, too. They are known of tch, and, in a
-/// program that `mlprof run --ops … --numerics` has built, of candle and of burn's flex device.
+/// *Sources of tensors*: all plugins report modules wrapped with `.profile_layer(…)`. Losses,
+/// gradients and parameters come from the plugins' optimizers for the trainer, or from burn's own
+/// trainer with a profiler.
 ///
-/// *What it reads*: tensors in the host's memory, as they are told of. Those on other devices are reduced where they are, in steps that
-/// are only watched to two counts, and what came of that is read when the step ends: so nothing waits in its middle, and what is not
-/// finite is known an optimizer's step late. What ops return on other devices is not read; the report says how many there were.
+/// *Ops*: outputs of ops, forward and backward, are checked [on request](Self::ops). They are
+/// always checked in the step after a non-finite value and in the rerun of a batch, so that the
+/// report also names the op. Op outputs are available for tch. With `mlprof run --ops …
+/// --numerics`, they are also available for candle and for burn's flex device.
 ///
-/// *The record*: with a [directory](Self::dirpath) each recorded step is written when it ends, as lines of JSON in
-/// `{stage}-{filename}[-{rank}].numerics.jsonl`: see [`RecordedTensor`](numerics::RecordedTensor),
-/// and [`RecordHeader`](numerics::RecordHeader) for what its first line says of the run. Of each
-/// recorded step it has the batch, with a hash: the tensors that the program has told of
-/// (`record_batch` of the plugins), or else what the first module of the step was given.
+/// *Reading*: tensors in host memory are read when they are reported. Tensors on other devices are
+/// reduced there, and the results are read at the end of the step. In steps without recording, the
+/// reduction only yields two counts. The step therefore never waits for a device, and a non-finite
+/// value is detected one optimizer step late. Op outputs on other devices are not read, and the
+/// report gives their number.
 ///
-/// *Cost*: reading each number once, some 0.5 ns, in each step; in recorded steps 1 to 2 ns, and 8 bytes of memory for each
-/// number of a parameter until the step ends. *Stages*: what is inside of another stage, as a validation in a fit, is not looked at.
+/// *Record*: with a [directory](Self::dirpath), each recorded step is written at its end, as JSON
+/// lines in `{stage}-{filename}[-{rank}].numerics.jsonl`. See
+/// [`RecordedTensor`](numerics::RecordedTensor) for the lines and
+/// [`RecordHeader`](numerics::RecordHeader) for the first line. Each recorded step contains its
+/// batch with a hash. The batch consists of the tensors that the program reported with
+/// `record_batch` of the plugins. Otherwise it is the input of the step's first module.
+///
+/// *Cost*: reading each value once takes about 0.5 ns in each step, and 1 to 2 ns in recorded
+/// steps. Each parameter value needs 8 bytes of memory until the recorded step ends. *Stages*: a
+/// stage inside another one, such as a validation in a fit, is not recorded.
 ///
 /// ```
 /// use mlprof_core::{NumericsProfiler, ProfilerExt};
 ///
 /// let profiler = NumericsProfiler::new().every(100).stop_on_nan(true);
-/// // … a training with it …
+/// // … train with this profiler …
 /// # profiler.step();
 /// let report = profiler.snapshot();
 /// assert_eq!(report.first_not_finite, None);
@@ -76,15 +88,16 @@ pub struct NumericsProfiler {
     output: Output,
     state: Mutex<Running>,
     modules: Modules,
-    /// Some op has told what it returns.
+    /// Set when an op has reported its output.
     sees_ops: AtomicBool,
-    /// What the running step wants, so that tensors are read outside of the lock.
+    /// Mode of the running step. It is atomic, so that tensors are read outside the lock.
     wish: AtomicU64,
-    /// Whether this step's batch has been seen.
+    /// Set when the batch of this step has been seen.
     knows_batch: AtomicBool,
 }
 
-/// How tensors are looked at: not at all, for what is not finite, or for all that is recorded. Those of ops by the upper bits.
+/// Modes for reading tensors: not at all, only a check for non-finite values, or full statistics.
+/// The bits from `OF_OPS` on hold the mode for tensors of ops.
 const NOTHING: u64 = 0;
 const FINITE: u64 = 1;
 const STATISTICS: u64 = 2;
@@ -97,7 +110,8 @@ impl Default for NumericsProfiler {
 }
 
 impl NumericsProfiler {
-    /// Records every tenth step, beginning with the first, and watches all of them.
+    /// Creates a profiler that records every tenth step, beginning with the first, and watches all
+    /// steps.
     pub fn new() -> Self {
         let profiler = Self {
             settings: Settings::default(),
@@ -118,7 +132,8 @@ impl NumericsProfiler {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the step wants that begins now; whether that changes what hooks are to tell.
+    /// Sets the mode of the step that begins. Returns `true` if hooks must be notified of the
+    /// change.
     fn begin_step(&self, running: &Running) -> bool {
         let every = self.settings.every;
         let is_due = every > 0 && running.step.is_multiple_of(every);
@@ -133,13 +148,14 @@ impl NumericsProfiler {
         self.look(wish, if looks_at_ops { wish } else { NOTHING })
     }
 
-    /// Looks so at tensors, and at those of ops; whether that changes what hooks are to tell.
+    /// Sets the modes for tensors and for tensors of ops. Returns `true` if hooks must be notified
+    /// of the change.
     fn look(&self, wish: u64, of_ops: u64) -> bool {
         let before = self.wish.swap(wish | of_ops << OF_OPS, Ordering::Relaxed);
         (before >> OF_OPS == NOTHING) != (of_ops == NOTHING)
     }
 
-    /// Begins a step, and tells hooks.
+    /// Begins a step and notifies the hooks.
     fn look_anew(&self, running: MutexGuard<'_, Running>) {
         let is_other = self.begin_step(&running);
         drop(running);
@@ -153,13 +169,13 @@ impl NumericsProfiler {
         }
     }
 
-    /// How a tensor is looked at in this step.
+    /// Returns the mode for tensors with this role in the current step.
     fn wish(&self, role: TensorRole) -> u64 {
         let wish = self.wish.load(Ordering::Relaxed);
         if role.is_of_op() { wish >> OF_OPS } else { wish & ((1 << OF_OPS) - 1) }
     }
 
-    /// What devices make of tensors is read, unless it is a validation's step.
+    /// Reads pending device reductions, except in a step of a validation.
     fn await_devices(&self) {
         if !self.state().is_paused() {
             self.read_reduced(self.wish(TensorRole::Output) == STATISTICS);
@@ -177,7 +193,7 @@ impl NumericsProfiler {
         self.modules.forget();
     }
 
-    /// The numbers so far, of the stage that runs or ended last.
+    /// Returns the results so far of the current stage, or of the last one that ended.
     pub fn snapshot(&self) -> NumericsReport {
         uncounted(|| {
             if self.state().stages.is_empty() {
@@ -186,7 +202,7 @@ impl NumericsProfiler {
             let mut running = self.state();
             running.settle_gradients();
             if running.stages.is_empty() {
-                // A loop of one's own may end in the middle of what it calls a step.
+                // A hand-written loop may end in the middle of a step.
                 running.write_record(&self.output, &self.settings);
                 running.sync_record(&self.output);
             }
@@ -216,7 +232,7 @@ impl NumericsProfiler {
         })
     }
 
-    /// Returns why the training should end.
+    /// Returns the reason for ending the training, if there is one.
     fn reason_to_stop(&self) -> Option<String> {
         let first = self.settings.stops.then(|| {
             let mut running = self.state();
@@ -226,14 +242,15 @@ impl NumericsProfiler {
         first.flatten().map(|first| first.what_is_not_finite())
     }
 
-    /// Begins a rerun of the batch if a number in it is the first that is not finite.
+    /// Begins a rerun of the batch if it contains the first non-finite value. Returns `true` if it
+    /// does.
     fn begin_rerun(&self) -> bool {
         uncounted(|| {
             let mut running = self.state();
             running.settle_gradients();
             let first = running.first_not_finite.as_ref();
             let is_of_this_step = first.is_some_and(|first| first.step == running.step);
-            // A recorded step has shown all already.
+            // A recorded step already has all details.
             let is_wanted = self.settings.runs_again()
                 && is_of_this_step
                 && running.rerun.is_none()
@@ -266,7 +283,7 @@ impl NumericsProfiler {
         });
     }
 
-    /// Ends a step and begins the next one, outside of pauses.
+    /// Ends a step and begins the next one, except during pauses.
     fn next_step(&self) {
         uncounted(|| {
             self.await_devices();
@@ -280,7 +297,7 @@ impl NumericsProfiler {
         });
     }
 
-    /// Changes the number of pauses that are inside one another.
+    /// Changes the nesting depth of pauses.
     fn change_pauses(&self, change: impl FnOnce(usize) -> usize) {
         uncounted(|| {
             let mut running = self.state();
@@ -304,7 +321,8 @@ impl Profiler for NumericsProfiler {
         uncounted(|| self.modules.start_op(op));
     }
 
-    /// Ops and modules are wanted where outputs of ops are: to know which module these are in.
+    /// Returns the wanted events. If op outputs are wanted, ops and modules are too, because they
+    /// give the module of each op.
     fn interest(&self) -> Interest {
         if self.wish(TensorRole::OpOutput) == NOTHING {
             return Interest::NUMERICS;

@@ -1,4 +1,4 @@
-//! Which module an op belongs to.
+//! Mapping from ops to their modules.
 
 use std::cell::RefCell;
 use std::sync::PoisonError;
@@ -9,26 +9,27 @@ use crate::{Action, ActionKind};
 use mlprof_events::forking::{Mutex, MutexGuard};
 use mlprof_events::{Direction, OpStart};
 
-/// Something that a thread has open.
+/// Open module or op of a thread.
 #[derive(Clone, Copy)]
 struct Open {
     action: Action,
-    /// The innermost module around it, or it itself.
+    /// Innermost enclosing module, or the action itself if it is a module.
     module: Option<Action>,
 }
 
 thread_local! {
-    /// The modules and ops that the thread has open, the innermost last.
+    /// Open modules and ops of the thread, the innermost last.
     static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
 }
 
-/// So many forward ops of a step are remembered.
+/// Maximum number of forward ops to remember per step.
 const MOST: usize = 100_000;
 
-/// The modules of forward ops, by which those are known of their gradients.
+/// Modules of forward ops. The backward ops of the same step inherit them.
 #[derive(Default)]
 pub(super) struct Modules {
-    /// By what the framework ties the two with: the forward op's thread and a number.
+    /// Modules by the key with which the framework links forward and backward ops: the forward op's
+    /// thread and sequence number.
     of_forward: Mutex<FxHashMap<(u32, u32), Action>>,
 }
 
@@ -61,7 +62,7 @@ impl Modules {
         with_open(|open| open.push(Open { action: op.action, module }));
     }
 
-    /// What was not started is not known here.
+    /// Closes `action` if it is the innermost open one. Unknown actions are ignored.
     pub(super) fn stop(action: Action) {
         with_open(|open| {
             if open.last().is_some_and(|last| last.action == action) {
@@ -70,24 +71,26 @@ impl Modules {
         });
     }
 
-    /// The step is over: its gradients have been computed.
+    /// Forgets the forward ops at the end of a step, after the gradients have been computed.
     pub(super) fn forget(&self) {
         self.of_forward().clear();
     }
 }
 
-/// The module that the calling thread is in, or whose gradient it computes.
+/// Returns the module in which the calling thread is, or whose gradient it computes.
 pub(super) fn innermost() -> Option<Action> {
     let last = OPEN.try_with(|open| open.try_borrow().ok()?.last().copied());
     last.ok().flatten().and_then(|open| open.module)
 }
 
-/// From here on the calling thread is told of what it opens, or is not any more: what it has open now would stay so.
+/// Clears the open modules and ops of the calling thread. It is called when reporting of actions
+/// starts or stops. Otherwise entries without a matching end would stay open.
 pub(super) fn leave_all() {
     with_open(Vec::clear);
 }
 
-/// Not while a thread is torn down, nor in a signal handler that interrupts this.
+/// Calls `work` with the thread's stack. It does nothing while the thread is torn down, or if a
+/// signal handler interrupts this function.
 fn with_open(work: impl FnOnce(&mut Vec<Open>)) {
     let _ = OPEN.try_with(|open| open.try_borrow_mut().map(|mut open| work(&mut open)));
 }

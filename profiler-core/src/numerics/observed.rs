@@ -1,4 +1,4 @@
-//! What becomes of a tensor that hooks tell of.
+//! Processing of tensors that hooks report.
 
 use std::sync::atomic::Ordering;
 
@@ -11,8 +11,8 @@ use super::{FINITE, NOTHING, NumericsProfiler, STATISTICS, modules};
 use crate::report::numerics::{self, RecordedTensor, StatisticsReader};
 
 impl NumericsProfiler {
-    /// What the first module of a step is given stands for its batch, unless the program has told of that: in a recorded step, and
-    /// where what that module returns is not finite.
+    /// Records the input of the step's first module as the batch, unless the program has reported a
+    /// batch. It does so in recorded steps, and if that module's output is not finite.
     fn know_batch(&self, told: &ObservedTensor<'_>, is_recorded: bool) {
         match (told.role, told.input) {
             (TensorRole::Batch, _) => self.knows_batch.store(true, Ordering::Relaxed),
@@ -53,7 +53,7 @@ impl NumericsProfiler {
         self.record(told, wish == STATISTICS);
     }
 
-    /// Of a recorded step, or a tensor that is not finite.
+    /// Records a tensor of a recorded step, or a non-finite tensor.
     fn record(&self, told: &ObservedTensor<'_>, is_recorded: bool) {
         self.know_batch(told, is_recorded);
         let mut shape = told.tensor.shape();
@@ -76,7 +76,7 @@ impl NumericsProfiler {
             true => HashReader::of(told.tensor),
             false => Fingerprint::default(),
         };
-        // All inputs of all ops would be more than all outputs.
+        // Reading the inputs of all ops would cost more than reading all outputs.
         let looks_at_input = !told.role.is_of_op() || !reader.statistics().is_finite();
         let input = told.input.filter(|_| looks_at_input).and_then(|input| {
             let mut reader = StatisticsReader::of_shape(&input.shape());
@@ -87,7 +87,7 @@ impl NumericsProfiler {
             copy.read_by(&mut reader);
             running.before_step.insert(told.name.to_owned(), copy.numbers());
         } else if told.role == TensorRole::Update {
-            // What the parameter was, is not known of a step that is not recorded.
+            // In a step without recording, the previous values of the parameter are not known.
             let before = running.before_step.remove(told.name).unwrap_or_default();
             let update = copy.less(&before);
             update.read_by(&mut reader);

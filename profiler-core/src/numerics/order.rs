@@ -1,26 +1,26 @@
-//! The order of a step's modules, and which of its tensors were finite.
+//! Execution order of a step's modules, and which of its tensors were finite.
 
 use rustc_hash::FxHashMap;
 
 use crate::report::numerics::{FaultInterval, IntervalEnd};
 use mlprof_events::TensorRole;
 
-/// Names that are kept of each role.
+/// Maximum number of names to keep per role.
 const MOST_NAMES: usize = 20_000;
 
-/// The last tensor of a name.
+/// The latest tensor with a given name.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
-    /// The pass that it belongs to: a step, or a step's batch run again.
+    /// Pass that it belongs to: a step, or a rerun of its batch.
     pass: u64,
-    /// Its place in the order of that pass.
+    /// Position in the order of that pass.
     position: u64,
-    /// `None` until a device has returned its numbers.
+    /// `None` until a device has returned the result.
     is_finite: Option<bool>,
 }
 
-/// What the running pass has shown so far. Entries of earlier passes stay, so that a pass allocates
-/// nothing for names that are known.
+/// Observations of the current pass. Entries of earlier passes are kept, so that a pass does not
+/// allocate for known names.
 #[derive(Debug, Default)]
 pub(super) struct StepOrder {
     pass: u64,
@@ -31,14 +31,13 @@ pub(super) struct StepOrder {
 }
 
 impl StepOrder {
-    /// Begins a step, or runs its batch again.
+    /// Begins a step or a rerun of its batch.
     pub(super) fn begin_pass(&mut self) {
         self.pass += 1;
         self.position = 0;
     }
 
-    /// Notes that a tensor is there, and returns its position. Whether it is finite may be known
-    /// later.
+    /// Adds a tensor and returns its position. `is_finite` may be completed later.
     pub(super) fn add(&mut self, role: TensorRole, name: &str, is_finite: Option<bool>) -> u64 {
         self.position += 1;
         let seen = Reading { pass: self.pass, position: self.position, is_finite };
@@ -59,7 +58,7 @@ impl StepOrder {
         self.position
     }
 
-    /// A device has returned the numbers of the tensor at `position`.
+    /// Stores the device result of the tensor at `position`.
     pub(super) fn complete(
         &mut self,
         role: TensorRole,
@@ -74,19 +73,19 @@ impl StepOrder {
             _ => None,
         };
         let pass = self.pass;
-        // The name may have come once more since.
+        // A later tensor may have replaced the entry of this name.
         if let Some(entry) = entry.filter(|it| (it.pass, it.position) == (pass, position)) {
             entry.is_finite = Some(is_finite);
         }
     }
 
-    /// Returns the position of the module that has this parameter: a gradient is computed the
-    /// earlier, the larger it is. `None` where no hook has reported the module in this pass.
+    /// Returns the position of the module that contains this parameter. A larger position means an
+    /// earlier gradient. Returns `None` if no hook has reported the module in this pass.
     pub(super) fn position_of(&self, parameter: &str) -> Option<u64> {
         self.module_of(parameter).map(|(_, seen)| seen.position)
     }
 
-    /// Returns the innermost module whose place is the beginning of the parameter's name.
+    /// Returns the innermost module whose path is a prefix of the parameter's name.
     fn module_of(&self, parameter: &str) -> Option<(&str, Reading)> {
         let has_it = |name: &str| {
             let rest = parameter.strip_prefix(place(name));
@@ -104,8 +103,8 @@ impl StepOrder {
         all.iter().filter(move |(_, seen)| seen.pass == pass).map(|(name, seen)| (&**name, *seen))
     }
 
-    /// Returns the interval in which a tensor of the forward pass, at this position, stopped being
-    /// finite.
+    /// Returns the interval of the forward pass in which a tensor at this position became
+    /// non-finite.
     pub(super) fn forward(
         &self,
         role: TensorRole,
@@ -116,8 +115,8 @@ impl StepOrder {
         let is_before = |seen: &Reading| seen.is_finite == Some(true) && seen.position < position;
         let before = self.current(&self.outputs).filter(|(_, seen)| is_before(seen));
         let (after, _) = before.max_by_key(|(_, seen)| seen.position)?;
-        // A finite input says already that it began in this module; a module inside of it says
-        // where in it.
+        // A finite input already shows that this module is the origin. A nested module can still
+        // narrow it down.
         let is_inside = || {
             let rest = place(after).strip_prefix(place(name));
             rest.is_some_and(|rest| rest.starts_with('.'))
@@ -127,8 +126,8 @@ impl StepOrder {
         is_new.then(|| FaultInterval::Forward { after: end(after), until: end(until) })
     }
 
-    /// Returns the interval in which the gradients of this pass stopped being finite, where that of
-    /// `parameter` is the first that is not.
+    /// Returns the interval of the backward pass in which gradients became non-finite. `parameter`
+    /// has the first non-finite gradient.
     pub(super) fn backward(&self, parameter: &str) -> Option<FaultInterval> {
         let gradients = || self.current(&self.gradients);
         let Some((module, seen)) = self.module_of(parameter) else {
@@ -142,7 +141,7 @@ impl StepOrder {
             let is_only = finite.is_empty() && not_finite.len() < 2;
             return (!is_only).then_some(FaultInterval::Unordered { finite, not_finite });
         };
-        // By modules: all gradients of one must be finite.
+        // Gradients are grouped by module. A module counts as finite only if all its gradients are.
         let mut modules: FxHashMap<&str, (u64, bool)> = FxHashMap::default();
         for (name, gradient) in gradients() {
             let Some((owner, at)) = self.module_of(name) else { continue };
@@ -158,15 +157,15 @@ impl StepOrder {
         is_known.then(|| FaultInterval::Backward { after, until: end(module) })
     }
 
-    /// Returns the interval in which a parameter stopped being finite that the optimizer's step has
-    /// changed.
+    /// Returns the interval if the optimizer's step made a parameter non-finite. This is the case
+    /// if its gradient was finite.
     pub(super) fn update(&self, parameter: &str) -> Option<FaultInterval> {
         let gradient = self.gradients.get(parameter).filter(|seen| seen.pass == self.pass)?;
         (gradient.is_finite == Some(true)).then_some(FaultInterval::Update)
     }
 }
 
-/// Where a module is in the network: `encoder.head` of `[module]Linear: encoder.head`.
+/// Returns the path of a module: `encoder.head` for `[module]Linear: encoder.head`.
 fn place(module: &str) -> &str {
     module.split_once(": ").map_or(module, |(_, place)| place)
 }
@@ -190,7 +189,7 @@ mod tests {
         IntervalEnd { name: module(name), source: None }
     }
 
-    /// A forward pass through `l1` to `l3`, whose gradients come in the order of their names.
+    /// Simulates a forward pass through `l1` to `l3`. The gradients arrive in alphabetical order.
     fn pass(loss: bool, gradients: &[(&str, bool)]) -> StepOrder {
         let mut order = StepOrder::default();
         order.begin_pass();

@@ -1,17 +1,17 @@
-//! What is read of a tensor besides its statistics.
+//! Readers of tensor values for everything except statistics.
 
 use mlprof_events::{NumberReader, TensorNumbers};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::report::numerics::{SAMPLE, Sketcher, StatisticsReader};
 
-/// Whether all numbers are finite.
+/// Checks whether all values are finite.
 #[derive(Default)]
 pub(super) struct FiniteReader {
     is_not: bool,
 }
 
-/// So many numbers are looked at together.
+/// Number of values per chunk.
 const CHUNK: usize = 4096;
 
 impl FiniteReader {
@@ -20,7 +20,8 @@ impl FiniteReader {
     }
 }
 
-/// 0 times a number is NaN if that is NaN or infinite, and then so is any sum with it.
+/// Multiplies each value by 0. The result is NaN for NaN and infinite values, and any sum with it
+/// is also NaN.
 macro_rules! all_finite {
     ($numbers:expr, $zero:literal) => {
         $numbers.chunks(CHUNK).all(|chunk| {
@@ -53,7 +54,7 @@ impl NumberReader for FiniteReader {
     }
 }
 
-/// Keeps the numbers, to subtract them from later ones.
+/// Copies the values, so that they can be subtracted from later ones.
 #[derive(Default)]
 pub(super) struct CopyReader {
     numbers: Vec<f64>,
@@ -65,8 +66,8 @@ impl CopyReader {
         self.numbers
     }
 
-    /// Subtracts the former numbers, if all of them are known. A difference is not stored in the
-    /// tensor's type, so that no difference is subnormal in it.
+    /// Subtracts the values in `before`, if it has the same length. The difference is not stored in
+    /// the tensor's type, so it never counts as subnormal.
     pub(super) fn less(mut self, before: &[f64]) -> Self {
         if before.len() == self.numbers.len() {
             self.numbers.iter_mut().zip(before).for_each(|(now, before)| *now -= before);
@@ -75,7 +76,7 @@ impl CopyReader {
         self
     }
 
-    /// Returns the fingerprint of the numbers.
+    /// Returns the fingerprint of the copied values.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         let mut reader = HashReader::default();
         reader.take(self.numbers.iter().copied());
@@ -104,37 +105,37 @@ impl NumberReader for CopyReader {
     }
 }
 
-/// The parts of a record that stand for all numbers of a tensor.
+/// Fields of a record that represent all values of a tensor.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Fingerprint {
-    /// As [`RecordedTensor::hash`](crate::report::numerics::RecordedTensor::hash).
+    /// Value for [`RecordedTensor::hash`](crate::report::numerics::RecordedTensor::hash).
     pub(super) hash: Option<String>,
-    /// As
+    /// Value for
     /// [`RecordedTensor::not_finite_hash`](crate::report::numerics::RecordedTensor::not_finite_hash).
     pub(super) not_finite_hash: Option<String>,
-    /// As [`RecordedTensor::sketch`](crate::report::numerics::RecordedTensor::sketch).
+    /// Value for [`RecordedTensor::sketch`](crate::report::numerics::RecordedTensor::sketch).
     pub(super) sketch: Vec<f64>,
 }
 
-/// Numbers that are hashed together: whole blocks of a sketch.
+/// Number of values to hash together, a multiple of a sketch's block size.
 const HASHED: usize = 512;
 
-/// Makes the [`Fingerprint`] of numbers, in whatever pieces they come.
+/// Computes the [`Fingerprint`] of values that arrive in pieces of any size.
 #[derive(Default)]
 pub(super) struct HashReader {
     hasher: Xxh3Default,
-    /// Present once a number is not finite.
+    /// Hash of non-finite values. `Some` after the first such value.
     not_finite: Option<Box<Xxh3Default>>,
     sketcher: Sketcher,
-    /// Numbers that are not hashed yet, fewer than [`HASHED`].
+    /// Values that are not hashed yet, fewer than [`HASHED`].
     pending: Vec<f64>,
-    /// Count of the numbers that are hashed.
+    /// Number of hashed values.
     count: u64,
 }
 
 impl HashReader {
-    /// Returns the fingerprint of a tensor, which may have to be copied from its device; that of a
-    /// tensor that cannot be read has nothing.
+    /// Returns the fingerprint of a tensor, which may have to be copied from its device. The
+    /// fingerprint is empty if the tensor cannot be read.
     pub(super) fn of(tensor: &dyn TensorNumbers) -> Fingerprint {
         let mut reader = Self::default();
         match tensor.read_waiting(&mut reader) {
@@ -143,13 +144,14 @@ impl HashReader {
         }
     }
 
-    /// Returns the fingerprint of the numbers that were read. A sample of few numbers has them all,
-    /// and they need no sketch.
+    /// Returns the fingerprint of all values read. There is no sketch for a small tensor, because
+    /// its sample contains all values.
     pub(super) fn fingerprint(mut self) -> Fingerprint {
         self.flush();
         let sums = Some(self.sketcher.sums())
             .filter(|sums| self.count > SAMPLE as u64 && sums.iter().all(|sum| sum.is_finite()));
-        // In hexadecimal digits: many readers of JSON have no numbers of 64 bits.
+        // The hash is written in hexadecimal, because many JSON readers do not support 64-bit
+        // integers.
         let digits = |hasher: &Xxh3Default| format!("{:016x}", hasher.digest());
         Fingerprint {
             hash: Some(digits(&self.hasher)),
@@ -160,7 +162,7 @@ impl HashReader {
 
     fn take(&mut self, numbers: impl Iterator<Item = f64>) {
         for number in numbers {
-            // Which bits a NaN has is up to the processor.
+            // NaNs are normalised, because their bits depend on the processor.
             self.pending.push(if number.is_nan() { f64::NAN } else { number });
             if self.pending.len() == HASHED {
                 self.flush();
@@ -223,7 +225,8 @@ mod tests {
         reader.fingerprint().hash.expect("a hash")
     }
 
-    /// The numbers are those of XXH3's own definition, of these bytes: on no machine may they change.
+    /// Hashes must follow the definition of XXH3 on every machine, so the test compares them with
+    /// known values.
     #[test]
     fn hashes_are_those_of_the_definition() {
         assert_eq!(hash(|_| {}), "2d06800538d394c2");
@@ -233,7 +236,7 @@ mod tests {
         assert_eq!(hash(|reader| reader.read_f64(&numbers)), expected);
     }
 
-    /// Neighbours of these parameters are 2⁻²⁰ apart, which is a subnormal `f16`.
+    /// The values of these parameters are 2⁻²⁰ apart, which is a subnormal `f16`.
     #[test]
     fn an_update_is_a_difference_and_not_subnormal_in_the_type_of_its_parameter() {
         let read = |numbers: [f64; 2]| {

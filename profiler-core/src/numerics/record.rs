@@ -1,4 +1,4 @@
-//! The file of the record: written at the end of each recorded step, so that a run that is killed leaves what it had.
+//! Record file. It is written at the end of each recorded step, so that it survives a killed run.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,25 +10,26 @@ use mlprof_events::clock::Rate;
 use mlprof_events::files::GrowingFile;
 use mlprof_events::forking::this_process;
 
-/// Where the stage's record goes.
+/// Record file of a stage.
 pub(super) struct RecordFile {
     state: State,
     pub(super) path: PathBuf,
-    /// The process that the record belongs to.
+    /// Process that owns the record.
     process: u64,
 }
 
 enum State {
-    /// Nothing is written yet: an earlier run's record stays until this one has its first step.
+    /// The file is not written yet. The record of an earlier run is kept until this one has its
+    /// first step.
     New(Box<RecordHeader>),
     Growing(GrowingFile),
-    /// It could not be written, and is not tried again.
+    /// Writing has failed and is not tried again.
     Failed,
 }
 
 impl RecordFile {
-    /// The record of a stage that began at `started`, in ticks, and whose first recorded step has
-    /// these tensors; `None` where there is no directory for it.
+    /// Creates the record of a stage. `started` is its start in clock ticks, and `first` are the
+    /// tensors of its first recorded step. Returns `None` if no directory is set.
     pub(super) fn new(
         output: &Output,
         settings: &Settings,
@@ -52,8 +53,8 @@ impl RecordFile {
         Some(Self { state: State::New(Box::new(header)), path, process: this_process() })
     }
 
-    /// Adds the tensors of a step, at most so many bytes of them, and says how many there was no room for. After an error nothing more is
-    /// written.
+    /// Appends the tensors of a step, up to `most_bytes`. Returns the number of tensors that were
+    /// dropped. After an error, nothing more is written.
     pub(super) fn write(
         &mut self,
         tensors: &[RecordedTensor],
@@ -67,11 +68,12 @@ impl RecordFile {
     }
 
     fn try_write(&mut self, tensors: &[RecordedTensor], most_bytes: usize) -> io::Result<u64> {
-        // A forked child has its parent's file open, whose record is the parent's alone.
+        // A forked child shares its parent's open file, but the record belongs to the parent.
         if self.process != this_process() {
             return Ok(0);
         }
-        // In one piece: what is killed meanwhile has all of a step, or a last line that is cut off.
+        // The step is written in one piece. If the process is killed meanwhile, the file ends with
+        // a complete step or a truncated last line.
         match &mut self.state {
             State::New(header) => {
                 let (lines, dropped) = lines(tensors, most_bytes)?;
@@ -88,7 +90,7 @@ impl RecordFile {
         }
     }
 
-    /// Flushes it to the disk.
+    /// Flushes the file to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         match &self.state {
             State::Growing(file) => file.sync(),

@@ -1,4 +1,4 @@
-//! What records and files have besides statistics: seeds, batches, hashes, limits, the second run of a batch, saved tensors.
+//! Tests of records and files: seeds, batches, hashes, limits, reruns and saved tensors.
 
 use safetensors::{Dtype, SafeTensors};
 
@@ -8,14 +8,14 @@ use crate::report::numerics::{RecordHeader, RecordedTensor};
 use crate::{ProfilerExt, hook};
 use mlprof_events::ObservedTensor;
 
-/// A module's output and its input.
+/// Reports a module's output and its input.
 fn tell_output(name: &str, input: &[f32], output: &[f32]) {
     let [input, tensor] = [input, output].map(Numbers::there);
     let role = TensorRole::Output;
     hook::tensor(&ObservedTensor { role, name, tensor: &tensor, input: Some(&input) });
 }
 
-/// The record of a run, line by line.
+/// Returns the header and tensors of a run's record.
 fn recorded(report: &NumericsReport) -> (RecordHeader, Vec<RecordedTensor>) {
     let text = std::fs::read_to_string(&report.files[0]).expect("a record");
     let (header, rows) = text.split_once('\n').expect("a header");
@@ -104,7 +104,7 @@ fn of_a_step_with_too_much_the_rest_is_counted() {
     assert_eq!(dropped(5, two - 1).1, 4);
 }
 
-/// A step that is watched and not recorded, in which the second layer makes a NaN.
+/// Simulates a watched step without recording, in which the second layer produces a NaN.
 fn bad_step(again: impl FnOnce(&NumericsProfiler), profiler: NumericsProfiler) -> NumericsReport {
     with(profiler.every(0), |profiler| {
         profiler.step();
@@ -133,7 +133,7 @@ fn a_batch_in_which_something_is_not_finite_is_looked_at_once_more() {
     for wants in [profiler().stop_on_nan(true), profiler().rerun(true)] {
         let report = bad_step(forward, wants);
         let rerun = report.rerun.as_ref().expect("it was run again");
-        // Two outputs, and what the first one was given: the batch.
+        // The rerun records two outputs and the batch, which is the input of the first module.
         assert_eq!((rerun.step, rerun.tensors), (1, 3));
         assert_eq!(rerun.first_not_finite.as_ref().map(|first| &*first.name), Some("second"));
         assert_eq!(report.not_finite, 1, "counted once");
@@ -180,7 +180,7 @@ fn the_first_tensor_that_is_not_finite_is_saved_with_its_input() {
     assert!(notes.iter().any(|note| note.starts_with("no tensor was saved")), "{notes:?}");
 }
 
-/// The child has its parent's record open, and goes through the same code.
+/// The child shares its parent's open record and runs the same code.
 #[cfg(unix)]
 #[test]
 fn a_forked_child_adds_nothing_to_its_parents_record() {
@@ -191,15 +191,16 @@ fn a_forked_child_adds_nothing_to_its_parents_record() {
             profiler.step();
         };
         step(0.5);
-        // SAFETY: the child uses what this crate keeps free for it, and ends.
+        // SAFETY: `fork` has no memory-safety preconditions. The child only runs one step, for
+        // which mlprof's fork handlers keep its locks free, and then exits.
         let child = unsafe { libc::fork() };
         if child == 0 {
             step(100.0);
-            // SAFETY: without the parent's exit handlers.
+            // SAFETY: `_exit` only ends the process, without running the parent's exit handlers.
             unsafe { libc::_exit(0) };
         }
         let mut status = 1;
-        // SAFETY: room for the status of a child of this process.
+        // SAFETY: `status` is a valid local integer, and `child` is a child of this process.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0, "the child has ended well");
         step(0.25);

@@ -1,4 +1,5 @@
-//! Tensors on devices: reduced where they are, and read together when the step ends.
+//! Tensors on devices. They are reduced there, and all results are read together at the end of the
+//! step.
 
 use super::NumericsProfiler;
 use super::readers::{Fingerprint, HashReader};
@@ -8,10 +9,10 @@ use mlprof_events::{
     ObservedTensor, ReducedNumbers, Reduction, TensorNumbers, TensorRole, ThreadName,
 };
 
-/// So many reductions of a step are kept until it ends. Each keeps some hundred bytes on its device.
+/// Maximum number of pending reductions per step. Each uses some hundred bytes on its device.
 const MOST_REDUCED: usize = 20_000;
 
-/// Numbers that a device is working on.
+/// Pending reduction on a device.
 struct Reducing {
     count: u64,
     reduction: Reduction,
@@ -24,7 +25,7 @@ impl Reducing {
         Some(Self { count: tensor.shape().iter().product(), reduction, numbers })
     }
 
-    /// What is known of it, and the sample.
+    /// Waits for the reduction and returns the statistics and the sample.
     fn read(self) -> Option<(TensorStatistics, Vec<f64>)> {
         let reduced = self.numbers.read()?;
         let statistics = match self.reduction {
@@ -40,11 +41,11 @@ impl Reducing {
     }
 }
 
-/// A tensor of the running step whose numbers come when that ends.
+/// Tensor of the current step whose device results arrive at the end of the step.
 pub(super) struct Awaited {
-    /// All that is known of it before.
+    /// Known properties of the tensor, without statistics.
     tensor: RecordedTensor,
-    /// Its position in the order of the step.
+    /// Position in the order of the step.
     position: u64,
     numbers: Reducing,
     input: Option<Reducing>,
@@ -61,8 +62,8 @@ impl Awaited {
 }
 
 impl NumericsProfiler {
-    /// Has the device reduce a tensor that the host cannot read: in a step that is only watched, to as little as tells whether it is
-    /// finite.
+    /// Starts the reduction of a tensor that the host cannot read. In a step without recording, it
+    /// only counts non-finite values.
     pub(super) fn reduce(&self, told: &ObservedTensor<'_>, is_recorded: bool) {
         let reduction = if is_recorded { Reduction::Statistics } else { Reduction::NotFinite };
         let is_full = self.state().awaited.len() >= MOST_REDUCED;
@@ -77,7 +78,8 @@ impl NumericsProfiler {
             TensorRole::Loss => Vec::new(),
             _ => told.tensor.shape(),
         };
-        // A hook returns the parameter where the update would have to be hashed.
+        // For an update, the hook passes the parameter itself. Its hash would not be the hash of
+        // the change.
         let is_hashed =
             is_recorded && self.settings.hashes == Hashes::All && told.role != TensorRole::Update;
         let fingerprint = match is_hashed {
@@ -108,8 +110,9 @@ impl NumericsProfiler {
         running.awaited.push(Awaited { tensor, position, numbers, input });
     }
 
-    /// Reads what was reduced in the running step, in the order in which it was told of. Waits for devices outside of the lock:
-    /// what they wait for may have to tell something first.
+    /// Reads the reductions of the current step, in the order in which the tensors were reported.
+    /// It waits for devices outside the lock, because their work may have to report other events
+    /// first.
     pub(super) fn read_reduced(&self, is_recorded: bool) {
         let awaited = std::mem::take(&mut self.state().awaited);
         if awaited.is_empty() {

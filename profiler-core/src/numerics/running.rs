@@ -1,4 +1,4 @@
-//! What is known of the stage that runs.
+//! State of the current stage.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -17,17 +17,18 @@ use crate::{Output, Stage};
 use mlprof_events::clock::Clock;
 use mlprof_events::{Stages, TensorRole};
 
-/// So many places have a row.
+/// Maximum number of table rows, one per role and name.
 const MOST_ROWS: usize = 20_000;
-/// So many bytes the parameters have that are kept until the optimizer's step has changed them.
+/// Maximum number of bytes for copies of parameters, which are kept until the optimizer's step has
+/// changed them.
 const MOST_COPIED: u64 = 1 << 30;
 
-/// A gradient that is not finite. An optimizer reports all of them at once, in the order of their
-/// names or of the model's fields: which one was computed first is known when it has reported them
-/// all.
+/// A non-finite gradient. An optimizer reports all gradients at once, in alphabetical or field
+/// order. The first one in computation order is known only after all of them have been reported.
 pub(super) struct Candidate {
     pub(super) tensor: RecordedTensor,
-    /// The position of its module in the forward pass: the last of these comes first backwards.
+    /// Position of its module in the forward pass. The module with the largest position comes first
+    /// in the backward pass.
     pub(super) position: Option<u64>,
 }
 
@@ -40,35 +41,35 @@ pub(super) struct Running {
     pub(super) ended: Option<u64>,
     pub(super) step: u64,
     pub(super) recorded_steps: u64,
-    /// Something was not finite: the next step is recorded whatever the schedule says, with ops.
+    /// Set after a non-finite tensor: the next step is recorded with ops, whatever the schedule.
     pub(super) is_recorded_next: bool,
-    /// The running step is that one.
+    /// Set while the current step is such an additional recording.
     pub(super) is_closer_look: bool,
-    /// How often each place was seen in this step.
+    /// Number of tensors in this step by role and name.
     pub(super) calls: HashMap<(TensorRole, String), u64>,
-    /// The parameters before the optimizer's step.
+    /// Values of the parameters before the optimizer's step.
     pub(super) before_step: HashMap<String, Vec<f64>>,
-    /// So many bytes those have.
+    /// Size of these copies in bytes.
     copied: u64,
-    /// Parameters that there was no room for.
+    /// Parameters without a copy because the size limit was reached.
     not_copied: HashSet<String>,
-    /// The same batch once more, in search of what was not finite in it.
+    /// Rerun of a batch in search of its first non-finite tensor.
     pub(super) rerun: Option<Rerun>,
-    /// Whether that is running.
+    /// Set while the rerun is in progress.
     pub(super) is_rerun: bool,
-    /// Of this step, what devices are working on.
+    /// Pending device reductions of this step.
     pub(super) awaited: Vec<Awaited>,
-    /// Of this step, to be written when it ends.
+    /// Tensors of this step that are written at its end.
     pub(super) pending: Vec<RecordedTensor>,
     pub(super) dropped: u64,
     pub(super) unread: u64,
     pub(super) first_not_finite: Option<RecordedTensor>,
-    /// Where the first one is none of an op.
+    /// First op with non-finite output, if `first_not_finite` is not of an op.
     pub(super) first_op_not_finite: Option<RecordedTensor>,
     pub(super) not_finite: u64,
-    /// What the step has shown so far, and in which order.
+    /// Execution order and observations of the current step.
     pub(super) order: StepOrder,
-    /// The gradient that is the first one not finite unless an earlier one comes.
+    /// First non-finite gradient so far. A gradient that was computed earlier may still replace it.
     pub(super) candidate: Option<Candidate>,
     rows: Vec<TensorRow>,
     places: FxHashMap<(TensorRole, String), usize>,
@@ -78,7 +79,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Whether what happens now belongs to no step of the stage.
+    /// Returns `true` if current events do not belong to a step of the stage.
     pub(super) fn is_paused(&self) -> bool {
         self.pauses > 0 || self.stages.len() > 1
     }
@@ -108,14 +109,16 @@ impl Running {
         !self.pending.is_empty()
     }
 
-    /// Which one of this place it is in the step.
+    /// Returns the index of a tensor among those with the same role and name in this step, and
+    /// counts it.
     pub(super) fn call(&mut self, role: TensorRole, name: &str) -> u64 {
         let calls = self.calls.entry((role, name.to_owned())).or_default();
         *calls += 1;
         *calls - 1
     }
 
-    /// Whether there is room to keep a parameter of so many numbers until it has changed.
+    /// Returns `true` if there is room for a copy of a parameter with `numbers` values, and
+    /// reserves it.
     pub(super) fn keeps_copy(&mut self, name: &str, numbers: u64) -> bool {
         let bytes = numbers.saturating_mul(8);
         if self.copied.saturating_add(bytes) > MOST_COPIED {
@@ -126,12 +129,12 @@ impl Running {
         true
     }
 
-    /// Whether what a step has changed of this parameter cannot be known.
+    /// Returns `true` if this parameter has no copy, so that its update cannot be computed.
     pub(super) fn lacks_copy(&self, name: &str) -> bool {
         self.not_copied.contains(name)
     }
 
-    /// Forgets what is of one step only.
+    /// Clears the state of a single step.
     pub(super) fn end_step(&mut self) {
         self.calls.clear();
         self.before_step.clear();
@@ -139,7 +142,7 @@ impl Running {
         self.order.begin_pass();
     }
 
-    /// Keeps a tensor of a recorded step.
+    /// Adds a tensor of a recorded step.
     pub(super) fn see(&mut self, tensor: RecordedTensor, settings: &Settings) {
         self.add_to_row(&tensor);
         if let Some(rerun) = self.rerun.as_mut().filter(|_| self.is_rerun) {
@@ -152,7 +155,7 @@ impl Running {
         }
     }
 
-    /// Writes what is pending of a step, if there is a directory for it.
+    /// Writes the pending tensors of a step, if a directory is set.
     pub(super) fn write_record(&mut self, output: &Output, settings: &Settings) {
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() {
@@ -177,8 +180,8 @@ impl Running {
         }
     }
 
-    /// Flushes the record of a stage that is over to the disk, where its end may turn out to have
-    /// no room.
+    /// Flushes the record of a finished stage to the disk. A lack of disk space may only be
+    /// reported at this point.
     pub(super) fn sync_record(&mut self, output: &Output) {
         if let Some(file) = &self.file
             && let Err(error) = file.sync()
@@ -280,8 +283,7 @@ impl Running {
     }
 }
 
-/// Returns how the op that makes something that is not finite becomes known, where no hook reports
-/// ops.
+/// Returns advice for recording ops, unless a hook already reports them.
 pub(super) fn op_remedy() -> Option<String> {
     let reports_ops = !crate::instrumentation::sources_of_ops().is_empty();
     (!reports_ops).then(|| ops_remedy(&mlprof_events::frameworks(), " --numerics"))

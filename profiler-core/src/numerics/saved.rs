@@ -1,4 +1,4 @@
-//! Tensors in a file that others read: the first that was not finite, and its input.
+//! Saves the first non-finite tensor and its input in a safetensors file.
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
@@ -13,10 +13,10 @@ use super::readers::HashReader;
 use crate::output::write_file;
 use crate::report::numerics::RecordedTensor;
 
-/// So many bytes a file has at most.
+/// Maximum size of a file in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// A tensor that is saved.
+/// Tensor to save.
 struct Part<'tensor> {
     name: &'static str,
     tensor: &'tensor dyn TensorNumbers,
@@ -25,11 +25,11 @@ struct Part<'tensor> {
     hash: String,
 }
 
-/// Writes numbers as they are read, so that the file needs no memory.
+/// Writes values as they are read, so that the file needs no buffer in memory.
 struct WritingReader<'out> {
     dtype: Dtype,
     out: &'out mut dyn Write,
-    /// Bytes for which there is a place in the file.
+    /// Remaining bytes reserved in the file.
     left: u64,
     failure: Option<io::Error>,
 }
@@ -71,7 +71,7 @@ impl NumberReader for WritingReader<'_> {
 }
 
 impl NumericsProfiler {
-    /// Saves the first tensor that is not finite.
+    /// Saves the first non-finite tensor.
     pub(super) fn save(&self, told: &ObservedTensor<'_>, recorded: &RecordedTensor) {
         let (stage, run) = (self.output.stage(), self.output.run());
         let Some(path) = self.output.part_path(stage, &run, "numerics.safetensors") else {
@@ -80,7 +80,8 @@ impl NumericsProfiler {
         let saved = write(&path, recorded, told.tensor, told.input);
         let mut running = self.state();
         match saved {
-            // An earlier gradient replaces one that was saved before.
+            // The file is already listed, because an earlier gradient replaces a tensor that was
+            // saved before.
             Ok(()) if running.files.contains(&path) => {}
             Ok(()) => running.files.push(path),
             Err(error) => {
@@ -94,7 +95,7 @@ impl NumericsProfiler {
     }
 }
 
-/// Writes a tensor, and what it was computed from where that is known.
+/// Writes a tensor, and its input if it is known.
 fn write(
     path: &Path,
     told: &RecordedTensor,
@@ -130,7 +131,7 @@ fn write(
     })
 }
 
-/// What a file of safetensors begins with: the length of its description, and that.
+/// Returns the header of a safetensors file: the length of its metadata, followed by the metadata.
 fn header(saved: &[Part<'_>], about: HashMap<String, String>) -> io::Result<Vec<u8>> {
     let mut end = 0;
     let infos = saved.iter().map(|part| {
@@ -142,7 +143,7 @@ fn header(saved: &[Part<'_>], about: HashMap<String, String>) -> io::Result<Vec<
     });
     let metadata = Metadata::new(Some(about), infos.collect()).map_err(io::Error::other)?;
     let mut text = serde_json::to_vec(&metadata)?;
-    // Numbers begin at a multiple of eight.
+    // The values must start at a multiple of eight bytes.
     text.resize(text.len().next_multiple_of(8), b' ');
     let mut header = (text.len() as u64).to_le_bytes().to_vec();
     header.append(&mut text);
@@ -173,7 +174,7 @@ fn bytes_of(tensor: &dyn TensorNumbers) -> u64 {
     tensor.shape().iter().product::<u64>().saturating_mul(each)
 }
 
-/// `None` where it cannot be read.
+/// Returns the part for `tensor`, or `None` if it cannot be read.
 fn part_of<'tensor>(
     name: &'static str,
     tensor: &'tensor dyn TensorNumbers,

@@ -1,9 +1,9 @@
-//! What a numerics profiler is told.
+//! Settings of the numerics profiler.
 
 use super::NumericsProfiler;
 use crate::report::Setting;
 
-/// What it was told.
+/// Current settings.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) every: u64,
@@ -14,20 +14,20 @@ pub(super) struct Settings {
     pub(super) hashes: Hashes,
     pub(super) saves: bool,
     pub(super) seed: Option<u64>,
-    /// So many tensors of a step are kept until it ends.
+    /// Maximum number of tensors to keep per step.
     pub(super) most_tensors: usize,
-    /// So many bytes of a step are written.
+    /// Maximum number of bytes to write per step.
     pub(super) most_bytes: usize,
 }
 
 /// Tensors of recorded steps that are hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hashes {
-    /// Batches only.
+    /// Only batches.
     Batches,
-    /// In addition all tensors that are in the host's memory.
+    /// Batches and all tensors in host memory.
     OnHost,
-    /// All tensors: those on devices are copied.
+    /// All tensors. Tensors on devices are copied for this.
     All,
 }
 
@@ -59,7 +59,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// As reports and records say them.
+    /// Returns the settings in the form used by reports and records.
     pub(super) fn told(&self) -> Vec<Setting> {
         let yes_or_no = |name, is| Setting::new(name, bool::to_string(&is));
         vec![
@@ -75,15 +75,15 @@ impl Settings {
         ]
     }
 
-    /// Whether a batch is run again in which something was not finite.
+    /// Returns `true` if a batch with a non-finite value is run again.
     pub(super) const fn runs_again(&self) -> bool {
         self.stops || self.reruns
     }
 }
 
 impl NumericsProfiler {
-    /// Of every so many steps one is recorded, beginning with the first; with 1 all are, with 0 none but those after something was
-    /// not finite.
+    /// Records one in `steps` steps, beginning with the first. 1 records all steps. 0 records only
+    /// the step after a non-finite value.
     #[must_use]
     pub fn every(mut self, steps: u64) -> Self {
         self.settings.every = steps;
@@ -91,8 +91,8 @@ impl NumericsProfiler {
         self
     }
 
-    /// Whether every tensor of every step is looked at for NaN and infinity. It is, unless this says `false`: then only those of
-    /// recorded steps.
+    /// Enables or disables the check of every tensor in every step for NaN and infinity. It is
+    /// enabled by default. Without it, only tensors of recorded steps are checked.
     #[must_use]
     pub fn watch(mut self, watches: bool) -> Self {
         self.settings.watches = watches;
@@ -100,14 +100,23 @@ impl NumericsProfiler {
         self
     }
 
-    /// Whether outputs of ops are looked at, too: recorded in recorded steps, with the module around the op, and watched in all
-    /// others. Without it they are only looked at in the step after something was not finite, which names the op if it happens
-    /// again, and where a batch is run again. Of ops only those count as not finite whose inputs are: a mask of infinities is none.
+    /// Enables or disables reading of op outputs. They are recorded in recorded steps, together
+    /// with the module around the op, and checked in all other steps. By default, op outputs are
+    /// only read in the step after a non-finite value and in the rerun of a batch. An op only
+    /// counts as producing non-finite values if its inputs are finite. A mask of infinities
+    /// therefore does not count.
     ///
-    /// What is not looked at: what an op returns of its inputs as it is (views), tensors that an op leaves empty on purpose, whole
-    /// numbers, and lists that are changed in place. An op that others are part of is told after them.
+    /// These outputs are not read:
     ///
-    /// *Cost*: each number that an op returns is read; those that it is given only where what it returns is not finite.
+    /// - views, which return their input unchanged
+    /// - tensors that an op deliberately leaves uninitialised
+    /// - integer tensors
+    /// - lists that are changed in place
+    ///
+    /// An op that contains other ops is reported after them.
+    ///
+    /// *Cost*: every output value of an op is read. Inputs are read only if the output is not
+    /// finite.
     #[must_use]
     pub fn ops(mut self, looks: bool) -> Self {
         self.settings.looks_at_ops = looks;
@@ -115,62 +124,67 @@ impl NumericsProfiler {
         self
     }
 
-    /// Whether the training is to end when a number is not finite, before it gets into the
-    /// parameters if it was seen by then. This project's trainer asks
-    /// [`reason_to_stop`](crate::ProfilerExt::reason_to_stop); a loop of one's own may. Before it
-    /// ends the trainer runs forward and backward on that batch again, from the same parameters,
-    /// with all of it recorded, unless the step was recorded already: the report says what that has
-    /// shown.
+    /// Enables or disables ending the training at the first non-finite value. If the value is
+    /// detected in time, the training ends before the optimizer changes the parameters. mlprof's
+    /// trainer checks [`reason_to_stop`](crate::ProfilerExt::reason_to_stop), and a hand-written
+    /// loop may also do so. Unless the step was recorded, the trainer first repeats forward and
+    /// backward on that batch, from the same parameters, and records everything. The report shows
+    /// the result.
     #[must_use]
     pub fn stop_on_nan(mut self, stops: bool) -> Self {
         self.settings.stops = stops;
         self
     }
 
-    /// Whether this project's trainer runs a batch forward again, with all of it recorded, in which something was not finite for the
-    /// first time, also where the training then goes on.
+    /// Enables or disables a recorded rerun of the first batch with a non-finite value, even if the
+    /// training continues afterwards. mlprof's trainer runs the batch forward again.
     ///
-    /// *This changes what is learned* where a forward pass changes something: random numbers, as for dropout, or the running means of a
-    /// batch normalisation. What the run logs is not changed, and gradients are those of the first pass.
+    /// *This changes the training result* if a forward pass has side effects, such as random
+    /// numbers for dropout or the running means of batch normalisation. The run's logs do not
+    /// change, and the gradients of the first pass are used.
     #[must_use]
     pub fn rerun(mut self, reruns: bool) -> Self {
         self.settings.reruns = reruns;
         self
     }
 
-    /// Sets which tensors of recorded steps have a
-    /// [hash](crate::report::numerics::RecordedTensor::hash) of all their numbers, by which `mlprof
-    /// compare-numerics` proves that two are equal. Without a call these are batches and all
-    /// tensors in the host's memory. With `true` tensors on devices have one, too; with `false`
-    /// only batches do.
+    /// Selects the tensors of recorded steps that have a
+    /// [hash](crate::report::numerics::RecordedTensor::hash) of all their values. `mlprof
+    /// compare-numerics` uses it to prove that two tensors are equal.
     ///
-    /// *Cost*: one to two nanoseconds per number; with `true` a copy of each tensor from its
-    /// device, which waits for the device.
+    /// - `true` hashes all tensors, including those on devices.
+    /// - `false` hashes only batches.
+    /// - By default, batches and all tensors in host memory are hashed.
+    ///
+    /// *Cost*: 1 to 2 ns per value. With `true`, each tensor on a device is also copied, which
+    /// waits for the device.
     #[must_use]
     pub fn hash(mut self, hashes: bool) -> Self {
         self.settings.hashes = if hashes { Hashes::All } else { Hashes::Batches };
         self
     }
 
-    /// Whether the first tensor that is not finite is saved, with what it was computed from where that is known, in
-    /// `{stage}-{filename}[-{rank}].numerics.safetensors` in the [directory](Self::dirpath): `output` (or `loss`, …) and `input`, with
-    /// role, name, step, thread, type and hash in the file's metadata. Numbers of 16 bits are saved as `F32`, which has all of them, and whole
-    /// numbers as `F64`. Of more than 1 GiB nothing is saved; the report says so.
+    /// Enables or disables saving the first non-finite tensor, and its input if known. The file is
+    /// `{stage}-{filename}[-{rank}].numerics.safetensors` in the [directory](Self::dirpath). It
+    /// contains `output` (or `loss`, …) and `input`, with role, name, step, thread, type and hash
+    /// in its metadata. 16-bit floats are saved as `F32`, without loss, and integers as `F64`.
+    /// Tensors of more than 1 GiB are not saved, which the report mentions.
     #[must_use]
     pub fn save_tensors(mut self, saves: bool) -> Self {
         self.settings.saves = saves;
         self
     }
 
-    /// What random numbers were seeded with, for the header of the record: where no trainer knows it, or another seed counts.
+    /// Sets the random seed for the header of the record, if no trainer provides it or a different
+    /// seed applies.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = Some(seed);
         self
     }
 
-    /// How much of a step the record has at most: 20,000 tensors and 32 MiB unless this says something else. What there is no room for is
-    /// counted, and the report says so. Rows of the report are of all tensors.
+    /// Limits the size of a step in the record. The default is 20,000 tensors and 32 MiB. Dropped
+    /// tensors are counted, and the report mentions them. The report's table covers all tensors.
     #[must_use]
     pub fn most_per_step(mut self, tensors: usize, bytes: usize) -> Self {
         (self.settings.most_tensors, self.settings.most_bytes) = (tensors, bytes);

@@ -8,7 +8,7 @@ use mlprof_events::{
     NumberReader, ObservedTensor, Reduced, ReducedNumbers, Reduction, TensorNumbers,
 };
 
-/// A tensor of the host's, or of a device.
+/// A tensor in host memory, or on a device.
 pub(super) struct Numbers {
     numbers: Vec<f32>,
     is_there: bool,
@@ -213,7 +213,7 @@ fn what_is_on_a_device_is_counted_and_said() {
     );
 }
 
-/// A tensor of a device that reduces it; counts how often that was waited for.
+/// A tensor on a device that reduces it. It counts how often the test waits for a result.
 pub(super) struct OnDevice {
     numbers: Vec<f32>,
     waits: Arc<AtomicU64>,
@@ -254,7 +254,7 @@ impl ReducedNumbers for Reading {
     fn read(self: Box<Self>) -> Option<Reduced> {
         self.waits.fetch_add(1, Ordering::Relaxed);
         let finite = || self.numbers.iter().map(|it| f64::from(*it)).filter(|it| it.is_finite());
-        // One that has no finite number stands for a device that has failed.
+        // A tensor without any finite value simulates a failed device.
         finite().next()?;
         let infinities = self.numbers.iter().filter(|number| number.is_infinite()).count() as u64;
         if self.reduction == Reduction::NotFinite {
@@ -290,7 +290,7 @@ fn what_a_device_reduces_is_waited_for_when_the_step_ends_and_in_the_order_of_th
         tell("first", &[1.0, 4.0]);
         tell("second", &[1.0]);
         let rows = profiler.snapshot().tensors.len();
-        // What the first layer of a recorded step is given stands for its batch.
+        // The input of the first layer in a recorded step counts as its batch.
         assert_eq!((waits(), rows), (5, 3), "a loop of one's own may end anywhere");
         profiler.step();
         tell("first", &[1.0, 1.0]);
@@ -300,7 +300,7 @@ fn what_a_device_reduces_is_waited_for_when_the_step_ends_and_in_the_order_of_th
         profiler.step();
         assert_eq!(waits(), 10, "a device that has failed is not asked for the input");
         let reason = profiler.reason_to_stop().expect("it is seen now");
-        // Of a step that is only watched a device counts what is not finite, and no more.
+        // In a step that is only watched, a device only counts the non-finite values.
         let said = "in step 1 what second returned is not finite: 1 infinite of 2 numbers. Its input was finite";
         assert_eq!(reason, said);
         tell("first", &[5.0, 5.0]);
@@ -348,7 +348,7 @@ fn nobody_else_is_told_of_tensors() {
     drop(active);
 }
 
-/// An op that has returned these numbers, of those.
+/// Reports the output and input of an op.
 fn tell_op(op: &str, given: &[f32], numbers: &[f32]) {
     let (tensor, input) = (
         Numbers { numbers: numbers.to_vec(), is_there: true },
@@ -409,7 +409,8 @@ fn an_op_counts_if_it_makes_what_is_not_finite_and_is_told_with_its_module() {
         (TensorRole::OpOutput, "[module]Linear: head > softmax")
     );
     assert_eq!((report.not_finite, report.first_op_not_finite), (1, None));
-    // Other tests have frameworks that tell of no ops.
+    // The test only checks this prefix, because frameworks declared by concurrent tests may add
+    // other notes.
     let notes = &report.header.notes;
     assert!(!notes.iter().any(|note| note.starts_with("no o")), "{notes:?}");
 }

@@ -1,4 +1,5 @@
-//! `cuProfilerStart` and `cuProfilerStop`: which part of a run a tool of NVIDIA's collects.
+//! Calls `cuProfilerStart` and `cuProfilerStop`, which select the part of a run that an NVIDIA tool
+//! collects.
 
 use std::ffi::CStr;
 
@@ -9,11 +10,12 @@ type Control = unsafe extern "C" fn() -> u32;
 fn control(name: &CStr) -> Result<(), String> {
     let library = driver_library::library()?;
     let said = name.to_string_lossy();
-    // SAFETY: both functions that this is called for have this type.
+    // SAFETY: this is only called for `cuProfilerStart` and `cuProfilerStop`, and both have the
+    // type `Control`.
     let function: Option<Control> = unsafe { driver_library::function(library, name) };
     let function = function
         .ok_or_else(|| format!("CUDA's driver cannot be asked: it has no function {said}"))?;
-    // SAFETY: it may be called at any time by any thread.
+    // SAFETY: the function takes no arguments and may be called at any time on any thread.
     match unsafe { function() } {
         0 => Ok(()),
         201 | 3 => Err(format!("{said}: there is no context of CUDA yet")),
@@ -21,20 +23,20 @@ fn control(name: &CStr) -> Result<(), String> {
     }
 }
 
-/// Tools collect from here on.
+/// Starts collection by tools.
 ///
 /// # Errors
 ///
-/// If there is no CUDA driver, or it refuses; in words.
+/// Returns an error message if there is no CUDA driver, or if the driver refuses.
 pub(super) fn start() -> Result<(), String> {
     control(c"cuProfilerStart")
 }
 
-/// Tools collect until here.
+/// Stops collection by tools.
 ///
 /// # Errors
 ///
-/// As [`start`].
+/// Returns an error message if there is no CUDA driver, or if the driver refuses.
 pub(super) fn stop() -> Result<(), String> {
     control(c"cuProfilerStop")
 }

@@ -1,4 +1,4 @@
-//! Ranges beside what another profiler measures.
+//! NVTX ranges in addition to the measurements of another profiler.
 
 use std::sync::Arc;
 
@@ -6,16 +6,18 @@ use super::NvtxProfiler;
 use crate::Profiler;
 use crate::multi::MultiProfiler;
 
-/// Ranges for tools such as Nsight Systems, beside what a profiler measures: for owned profilers, and
-/// for shared ones such as what [`into_profiler`](crate::IntoProfiler::into_profiler) returns.
+/// Adds NVTX ranges for tools such as Nsight Systems to a profiler. It works for owned profilers
+/// and for shared ones, such as the result of
+/// [`into_profiler`](crate::IntoProfiler::into_profiler).
 pub trait EmitNvtxExt: sealed::Sealed {
-    /// This profiler, and ranges besides: see the [module](super). The result is two profilers,
-    /// which have no settings of their own: call it after all settings.
+    /// Combines this profiler with NVTX ranges: see the [module](super). The result is a
+    /// combination of two profilers without settings of its own, so call this method after all
+    /// settings.
     ///
     /// ```
     /// use mlprof_core::prelude::*;
     ///
-    /// let profiler = SimpleProfiler::new().emit_nvtx(); // goes into .profiler(…) of a trainer
+    /// let profiler = SimpleProfiler::new().emit_nvtx(); // pass it to .profiler(…) of a trainer
     /// drop(profiler.profile("load_data"));
     /// assert!(profiler.summary().contains("load_data"));
     ///
@@ -25,11 +27,11 @@ pub trait EmitNvtxExt: sealed::Sealed {
     /// # Ok::<(), mlprof_core::Error>(())
     /// ```
     ///
-    /// *Cost*: that of this profiler, of [`NvtxProfiler`], and some 20 ns.
+    /// *Cost*: the costs of this profiler and of [`NvtxProfiler`], plus about 20 ns.
     fn emit_nvtx(self) -> Arc<dyn Profiler>;
 }
 
-/// Keeps other crates from implementing the extension trait.
+/// Prevents other crates from implementing the extension trait.
 mod sealed {
     use super::{Arc, Profiler};
 

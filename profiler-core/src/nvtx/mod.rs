@@ -1,8 +1,9 @@
-//! The NVTX profiler: what the program does, for tools such as Nsight Systems to show.
+//! The NVTX profiler, which shows the program's actions in tools such as Nsight Systems.
 //!
-//! [`NvtxProfiler`] measures nothing itself. It hands a range to the tool for each action, module,
-//! function and op, in the domain `mlprof`; the tool shows them beside the kernels and copies that
-//! they led to. As Lightning's `PyTorchProfiler(emit_nvtx=True)` and `torch.autograd.profiler.emit_nvtx`.
+//! [`NvtxProfiler`] takes no measurements itself. It emits a range in the domain `mlprof` for each
+//! action, module, function and op. The tool shows these ranges next to the kernels and copies that
+//! they launched. It corresponds to Lightning's `PyTorchProfiler(emit_nvtx=True)` and to
+//! `torch.autograd.profiler.emit_nvtx`.
 //!
 //! ```sh
 //! nsys profile --trace=cuda,nvtx target/release/train
@@ -11,15 +12,16 @@
 //!
 //! | category | ranges | payload |
 //! |---|---|---|
-//! | 1 `action` | actions of training loops and of users | – |
+//! | 1 `action` | actions of training loops and of user code | – |
 //! | 2 `module` | layers of a model | – |
-//! | 3 `op` | tensor ops | the number that ties a backward op to its forward op, if known |
+//! | 3 `op` | tensor ops | the sequence number that links a backward op to its forward op, if known |
 //! | 4 `function` | functions with `#[profiled]`, `tracing` spans | – |
 //! | 5 `step` | training steps, as ranges that may overlap others | the step's number, from 0 |
 //!
-//! *Cost*: without a tool nothing is wanted, so that hooks stay off. With one: a thread-local
-//! look-up, a few loads and the tool's own function; nothing is allocated for a name that was there
-//! before. *How it fails*: if no tool listens, or it cannot be loaded, the report says so.
+//! *Cost*: without a tool, the profiler wants no events, so hooks stay off. With a tool, each range
+//! costs a thread-local lookup, a few loads and the tool's own function. Only the first use of a
+//! name allocates. *Errors*: the report shows that no tool is attached, or that the tool cannot be
+//! loaded.
 
 mod capture;
 mod emit;
@@ -42,7 +44,7 @@ use mlprof_events::environment::Environment;
 use mlprof_events::forking::{Mutex, MutexGuard};
 use mlprof_events::{Ended, OfStage, Schedule, Stages, StepPhase};
 
-/// Hands ranges to a tool that listens to NVTX; see the [module](self).
+/// Emits ranges to an attached NVTX tool: see the [module](self).
 ///
 /// ```
 /// use mlprof_core::nvtx::NvtxProfiler;
@@ -52,31 +54,31 @@ use mlprof_events::{Ended, OfStage, Schedule, Stages, StepPhase};
 /// {
 ///     let _range = profiler.profile("load_data");
 /// }
-/// // Under no tool it does nothing, and says why.
+/// // Without a tool, the profiler is disabled and its summary gives the reason.
 /// assert!(!profiler.is_enabled() && profiler.summary().contains("nsys profile"));
 /// ```
 pub struct NvtxProfiler {
     number: u64,
     tool: Result<&'static Tool, NotAttached>,
     own_schedule: Option<Schedule>,
-    /// Of a schedule that cannot be followed, which took no effect.
+    /// Error of a schedule that was rejected.
     refused: Option<mlprof_events::ScheduleError>,
-    /// What the environment says of steps, from the first stage on.
+    /// Schedule from the environment, read at the first stage.
     said_schedule: OnceLock<Schedule>,
     captures: bool,
-    /// Whether ranges begin now.
+    /// Set while new ranges are emitted.
     is_active: AtomicBool,
-    /// How many ranges the tool knows of that have not ended; counted if there is a schedule, which
-    /// may turn ranges off meanwhile.
+    /// Number of open ranges in the tool. They are counted only with a schedule, which may turn
+    /// ranges off while some are open.
     open: AtomicU64,
     state: Mutex<State>,
 }
 
-/// Where the training is.
+/// Position in the training.
 #[derive(Default)]
 struct State {
     stages: Stages<Steps>,
-    /// Of what runs outside of any stage.
+    /// Steps outside any stage.
     outside: Steps,
     is_capturing: bool,
     notes: Vec<String>,
@@ -106,11 +108,12 @@ impl State {
 struct Open {
     profiler: u64,
     action: Action,
-    /// Whether the tool was told.
+    /// Set if the range was emitted to the tool.
     is_pushed: bool,
-    /// Whether it is one of those that are [counted](NvtxProfiler::open).
+    /// Set if the range is included in [`NvtxProfiler::open`].
     is_counted: bool,
-    /// It has ended while others inside it had not: the tool is told when they have.
+    /// Set if the range has ended before ranges inside it. The tool is notified after those have
+    /// ended.
     is_over: bool,
 }
 
@@ -124,7 +127,7 @@ impl Default for NvtxProfiler {
     }
 }
 
-/// Their numbers are those of [`names`].
+/// Category numbers and names. The numbers must match those of [`names`].
 const CATEGORIES: [(u32, &std::ffi::CStr); 5] =
     [(1, c"action"), (2, c"module"), (3, c"op"), (4, c"function"), (5, c"step")];
 
@@ -133,8 +136,8 @@ fn is_kept(schedule: &Schedule, step: u64) -> bool {
 }
 
 impl NvtxProfiler {
-    /// Ranges of everything, from beginning to end. Looks for the tool, once in a process: loads the
-    /// library that it names in `NVTX_INJECTION64_PATH`.
+    /// Creates a profiler that emits ranges for everything. It looks for the tool once per process
+    /// and loads the library in `NVTX_INJECTION64_PATH`.
     pub fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         static ARE_NAMED: AtomicBool = AtomicBool::new(false);
@@ -158,9 +161,9 @@ impl NvtxProfiler {
         }
     }
 
-    /// Sets the steps that have ranges; without a schedule all have.
+    /// Selects the steps with ranges. Without a schedule, all steps have ranges.
     ///
-    /// A schedule that would never keep a step has no effect, and trainers and sessions refuse the
+    /// A schedule that would never record a step is ignored. Trainers and sessions then reject the
     /// profiler with [`Error::Schedule`](crate::Error::Schedule).
     #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
@@ -175,22 +178,22 @@ impl NvtxProfiler {
         self
     }
 
-    /// Has CUDA's tools collect only while ranges begin: calls `cuProfilerStart` and
-    /// `cuProfilerStop`, for `nsys profile --capture-range=cudaProfilerApi`. Without a
-    /// [`schedule`](Self::schedule) from the beginning of the first stage to its end; with one of
-    /// several cycles, use `--capture-range-end=repeat` as well.
+    /// Limits collection by CUDA tools to the time in which ranges are emitted. It calls
+    /// `cuProfilerStart` and `cuProfilerStop`, for `nsys profile --capture-range=cudaProfilerApi`.
+    /// Without a [`schedule`](Self::schedule), collection lasts from the beginning of the first
+    /// stage to its end. For a schedule with several cycles, also use `--capture-range-end=repeat`.
     #[must_use]
     pub fn capture(mut self, captures: bool) -> Self {
         self.captures = captures;
         self
     }
 
-    /// Why no tool hears anything; `None` if one does.
+    /// Returns the reason why no tool is attached, or `None` if one is.
     pub fn not_attached(&self) -> Option<NotAttached> {
         self.tool.as_ref().err().cloned()
     }
 
-    /// The schedule that holds.
+    /// Returns the effective schedule.
     fn steps_kept(&self) -> Option<&Schedule> {
         self.said_schedule.get().or(self.own_schedule.as_ref())
     }
@@ -199,7 +202,7 @@ impl NvtxProfiler {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings ranges and capturing in line with where the training is.
+    /// Updates ranges and capturing for the current position in the training.
     fn update(&self, state: &mut State) {
         let steps = state.steps();
         let are_ranges_wanted = match self.steps_kept() {
@@ -207,8 +210,8 @@ impl NvtxProfiler {
             None => true,
         };
         self.is_active.store(are_ranges_wanted && self.tool.is_ok(), Ordering::Relaxed);
-        // A validation inside a training interrupts ranges, but not the capture: most tools end with
-        // the first one.
+        // A validation inside a training interrupts ranges but not the capture, because most tools
+        // exit after the first capture.
         let outermost = state.stages.first().unwrap_or(&state.outside);
         let has_begun = outermost.stage.is_some() || outermost.step > 0;
         let captures = self.captures
@@ -225,7 +228,7 @@ impl NvtxProfiler {
         }
     }
 
-    /// The schedule may have turned ranges on or off.
+    /// Notifies hooks, because the schedule may have turned ranges on or off.
     fn tell_hooks(&self) {
         if self.steps_kept().is_some() {
             hook::interest_changed();
@@ -250,7 +253,7 @@ impl NvtxProfiler {
     fn open(&self, action: Action, payload: Option<u64>) {
         let is_pushed = self.is_active.load(Ordering::Relaxed);
         let Ok(tool) = self.tool else { return };
-        // A thread that is being torn down has no ranges any more.
+        // A thread that is being torn down no longer has ranges.
         let _ = OPEN.try_with(|open| {
             let is_counted = is_pushed && self.steps_kept().is_some();
             open.borrow_mut().push(Open {
@@ -285,7 +288,7 @@ impl NvtxProfiler {
         Ok(())
     }
 
-    /// Ends a step and begins the next one, outside of pauses.
+    /// Ends a step and begins the next one, except during pauses.
     fn next_step(&self) {
         {
             let mut state = self.state();
@@ -300,7 +303,7 @@ impl NvtxProfiler {
         self.tell_hooks();
     }
 
-    /// Ends the running step, until [`resume_steps`](Self::resume_steps).
+    /// Ends the current step, until [`resume_steps`](Self::resume_steps).
     fn pause_steps(&self) {
         {
             let mut state = self.state();
@@ -311,7 +314,7 @@ impl NvtxProfiler {
         self.tell_hooks();
     }
 
-    /// Begins a step after the last pause.
+    /// Begins a step when the last open pause ends.
     fn resume_steps(&self) {
         {
             let mut state = self.state();
@@ -387,7 +390,7 @@ impl Profiler for NvtxProfiler {
         self.tell_hooks();
     }
 
-    /// Nothing but what kept the tool from hearing or collecting something.
+    /// Returns the problems that kept the tool from receiving ranges or collecting data.
     fn summary(&self) -> String {
         let state = self.state();
         let no_tool = self.tool.as_ref().err().map(ToString::to_string);

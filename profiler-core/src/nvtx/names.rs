@@ -1,4 +1,4 @@
-//! What the tool knows of actions.
+//! Names and categories of actions as registered with the tool.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -12,16 +12,18 @@ use mlprof_events::forking::made_once;
 const CHUNK: usize = 4096;
 const CHUNKS: usize = 1024;
 
-/// *Invariant*: the name is stored last; who finds it finds the category, too.
+/// *Invariant*: the writer stores `category` first and `name` last, with `Release`. A reader that
+/// loads a non-null name with `Acquire` therefore also sees the category.
 struct Known {
     name: AtomicPtr<c_void>,
     category: AtomicU32,
 }
 
-/// By the numbers of actions, of which there are as many as names.
+/// Registered names by action number. Their number is bounded by the number of distinct action
+/// names.
 static KNOWN: [OnceLock<Box<[Known]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 
-/// The category that ranges of actions of this kind have.
+/// Returns the category of ranges for actions of this kind.
 fn category(kind: ActionKind) -> u32 {
     match kind {
         ActionKind::Action => 1,
@@ -32,13 +34,13 @@ fn category(kind: ActionKind) -> u32 {
     }
 }
 
-/// The range of an action. *Cost*: three loads for an action that was there before.
+/// Returns the range of an action. *Cost*: three loads for a known action.
 #[inline]
 pub(super) fn range_of(action: Action, tool: &Tool) -> Range {
     let number = action.number() as usize;
     let new = || Range { category: category(action.kind()), name: tool.name(action.name()) };
     let Some(chunk) = KNOWN.get(number / CHUNK) else {
-        return new(); // one of more than four million names
+        return new(); // the tables hold four million names
     };
     let unknown = |_| Known { name: AtomicPtr::new(ptr::null_mut()), category: AtomicU32::new(0) };
     let known = &made_once(chunk, || (0..CHUNK).map(unknown).collect())[number % CHUNK];
@@ -46,7 +48,7 @@ pub(super) fn range_of(action: Action, tool: &Tool) -> Range {
     if !name.is_null() {
         return Range { category: known.category.load(Ordering::Relaxed), name: Name(name) };
     }
-    // Two threads that come here at once get two names for one text, which tools allow.
+    // Two concurrent threads may register the same text twice, which tools allow.
     let range = new();
     known.category.store(range.category, Ordering::Relaxed);
     known.name.store(range.name.0, Ordering::Release);

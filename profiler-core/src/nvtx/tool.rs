@@ -1,9 +1,10 @@
-//! NVTX, version 3: the way to whoever watches the program.
+//! Interface to an attached tool, through NVTX version 3.
 //!
-//! A tool such as Nsight Systems names a library in the environment. At the first use it is loaded
-//! and given tables with places for functions, in which it puts its own; what it leaves out is not
-//! called. Laid out as NVIDIA's headers do (`nvToolsExt.h` and `nvtxDetail/nvtxTypes.h` of NVTX 3,
-//! Apache-2.0 with LLVM exceptions). There is nothing to link with, and nothing to install.
+//! A tool such as Nsight Systems sets the path of a library in the environment. On first use,
+//! mlprof loads that library and passes it tables of function slots. The tool fills these slots,
+//! and mlprof never calls a slot that stays empty. The layout follows NVIDIA's headers
+//! (`nvToolsExt.h` and `nvtxDetail/nvtxTypes.h` of NVTX 3, Apache-2.0 with LLVM exceptions). No
+//! library needs to be linked or installed.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
@@ -14,18 +15,18 @@ use crate::dynamic_library::{Error, Library};
 use mlprof_events::environment::variable;
 use mlprof_events::forking::made_once;
 
-/// Where a tool names its library.
+/// Environment variable with the path of the tool's library.
 pub(super) const INJECTION_VARIABLE: &str = if cfg!(target_pointer_width = "64") {
     "NVTX_INJECTION64_PATH"
 } else {
     "NVTX_INJECTION32_PATH"
 };
 
-/// Why nobody watches.
+/// Reason why no tool is attached.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAttached {
-    /// No tool has named a library.
+    /// No tool has set the environment variable.
     #[error(
         "no tool listens to NVTX ({INJECTION_VARIABLE} is not set): run the program under a tool \
          that does, such as `nsys profile --trace=nvtx`"
@@ -34,17 +35,17 @@ pub enum NotAttached {
     /// The library cannot be loaded.
     #[error("the tool's library for NVTX cannot be loaded: {0}")]
     Library(String),
-    /// The library has loaded and wants nothing.
+    /// The library was loaded but declined to attach.
     #[error("the tool's library for NVTX has declined")]
     Declined,
 }
 
 mlprof_events::debug_as_display!(NotAttached);
 
-/// The version of the interface.
+/// Version of the interface.
 const VERSION: u16 = 3;
 
-/// What one range is, or one mark.
+/// Attributes of one range or mark.
 #[repr(C)]
 struct EventAttributes {
     version: u16,
@@ -71,18 +72,18 @@ const PAYLOAD_UNSIGNED_64: i32 = 1;
 const MESSAGE_ASCII: i32 = 1;
 const MESSAGE_REGISTERED: i32 = 3;
 
-/// A place for one of a tool's functions.
+/// Slot for one function of the tool.
 type Place = AtomicPtr<c_void>;
 
-/// How many functions the largest module has, with one that is never used before them.
+/// Number of slots in the largest module, including the unused slot 0.
 const MOST: usize = 16;
 
-/// The modules of functions by their numbers, and how many places each has: 1 core, 2 CUDA, 3 OpenCL,
-/// 4 CUDA's runtime, 5 domains, 6 synchronisation.
+/// Number of slots per module, indexed by module number: 1 core, 2 CUDA, 3 OpenCL, 4 CUDA runtime,
+/// 5 domains, 6 synchronisation.
 const SIZES: [usize; 7] = [0, 16, 9, 15, 7, 16, 7];
 const DOMAINS: usize = 5;
 
-/// Functions of domains by their numbers.
+/// Slot numbers of the domain functions.
 mod function {
     pub const RANGE_START: usize = 2;
     pub const RANGE_END: usize = 3;
@@ -96,11 +97,10 @@ mod function {
 static PLACES: [[Place; MOST]; SIZES.len()] =
     [const { [const { Place::new(ptr::null_mut()) }; MOST] }; SIZES.len()];
 
-/// What a tool gets: for each module the addresses of its places, after one that is null, and one
-/// more null at the end.
+/// Tables for the tool. Each module has a null entry, the addresses of its slots, and a final null.
 struct Tables([[*const Place; MOST + 1]; SIZES.len()]);
 
-// SAFETY: addresses of statics that any thread may write to.
+// SAFETY: the addresses refer to statics of atomics, which any thread may access.
 unsafe impl Sync for Tables {}
 
 static TABLES: Tables = Tables({
@@ -126,7 +126,7 @@ extern "C" fn module_functions(
     if module == 0 || module >= SIZES.len() {
         return 0;
     }
-    // SAFETY: a tool passes null for what it does not want to know, and else where to put it.
+    // SAFETY: the tool passes null, or a valid pointer to a location for the result.
     unsafe {
         if let Some(table) = table.as_mut() {
             *table = TABLES.0[module].as_ptr();
@@ -182,19 +182,20 @@ type Pop = unsafe extern "C" fn(Domain) -> c_int;
 type Start = unsafe extern "C" fn(Domain, *const EventAttributes) -> u64;
 type End = unsafe extern "C" fn(Domain, u64);
 
-/// The tool's function of domains with this number, if it has one.
+/// Returns the tool's domain function in this slot, or `None` if the slot is empty.
 ///
 /// # Safety
 ///
-/// `F` is the function's type.
+/// `F` must be the type of the function in this slot.
 unsafe fn of_tool<F: Copy>(number: usize) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     let address = PLACES[DOMAINS][number].load(Ordering::Acquire);
-    // SAFETY: an address that the tool has put where a function of this type belongs.
+    // SAFETY: the assertion checks that both types have the same size. The tool has stored a
+    // function in this slot, and the caller guarantees that its type is `F`.
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
 }
 
-/// A tool that listens.
+/// An attached tool.
 pub(super) struct Tool {
     domain: Domain,
     name_category: Option<NameCategory>,
@@ -205,16 +206,17 @@ pub(super) struct Tool {
     end: Option<End>,
 }
 
-// SAFETY: NVTX's functions may be called by any thread.
+// SAFETY: NVTX functions may be called on any thread, so the domain pointer is also valid on any
+// thread.
 unsafe impl Send for Tool {}
-// SAFETY: as above.
+// SAFETY: NVTX functions may be called on several threads concurrently.
 unsafe impl Sync for Tool {}
 
-/// A text as a tool knows it. Good for the rest of the process.
+/// Text registered with a tool, valid until the process ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name(pub(super) *mut c_void);
 
-/// What kind of range, and what it is called.
+/// Category and name of a range.
 #[derive(Clone, Copy)]
 pub(super) struct Range {
     pub(super) category: u32,
@@ -222,7 +224,7 @@ pub(super) struct Range {
 }
 
 impl Tool {
-    /// The tool that listens to this process. Looked for once.
+    /// Returns the tool attached to this process. The search happens once.
     pub(super) fn get() -> Result<&'static Self, NotAttached> {
         static TOOL: OnceLock<Result<Tool, NotAttached>> = OnceLock::new();
         made_once(&TOOL, Self::attach).as_ref().map_err(Clone::clone)
@@ -232,22 +234,24 @@ impl Tool {
         let path = variable(INJECTION_VARIABLE).filter(|path| !path.is_empty());
         let path = path.ok_or(NotAttached::NoTool)?;
         let cannot = |error: Error| NotAttached::Library(error.to_string());
-        // SAFETY: the user has named the library for this purpose.
+        // SAFETY: the user has set this path to the NVTX library of a tool, and its initialisers
+        // are expected to be sound.
         let library = unsafe { Library::new(path) }.map_err(cannot)?;
-        // SAFETY: the function of this name has this type.
+        // SAFETY: NVTX defines `InitializeInjectionNvtx2` with this type.
         let initialize = unsafe { library.get::<Initialize>(b"InitializeInjectionNvtx2\0") };
-        // SAFETY: it is given what it is to be given.
+        // SAFETY: the NVTX interface defines `export_table` as the argument of this function.
         let is_attached = unsafe { initialize.map_err(cannot)?(export_table) } != 0;
         if !is_attached {
             return Err(NotAttached::Declined);
         }
-        // Its functions are called until the process ends.
+        // The tool's functions are called until the process ends, so the library must stay loaded.
         std::mem::forget(library);
         Ok(Self::with_functions())
     }
 
     fn with_functions() -> Self {
-        // SAFETY: each type is that of the function with this number.
+        // SAFETY: each type matches the function of its slot in the NVTX headers. `create` receives
+        // a NUL-terminated string.
         unsafe {
             let create = of_tool::<Create>(function::DOMAIN_CREATE);
             Self {
@@ -262,20 +266,21 @@ impl Tool {
         }
     }
 
-    /// Names a category, which ranges refer to by its number.
+    /// Names a category. Ranges refer to the category by number.
     pub(super) fn name_category(&self, number: u32, name: &CStr) {
         if let Some(name_category) = self.name_category {
-            // SAFETY: a text that ends in a zero.
+            // SAFETY: `name` is a NUL-terminated string that outlives the call.
             unsafe { name_category(self.domain, number, name.as_ptr()) };
         }
     }
 
-    /// Tells the tool of a text once, so that ranges need only refer to it.
+    /// Registers a text with the tool once, so that ranges only need to refer to it.
     pub(super) fn name(&self, text: &str) -> Name {
-        // A text of C ends at its first zero.
+        // Zero bytes are replaced, because a C string would end at the first one.
         let text = CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default();
         match self.register {
-            // SAFETY: a text that ends in a zero; the tool keeps a copy.
+            // SAFETY: `text` is a NUL-terminated string that outlives the call. The tool makes its
+            // own copy.
             Some(register) => Name(unsafe { register(self.domain, text.as_ptr()) }),
             None => Name(text.into_raw().cast()),
         }
@@ -296,34 +301,37 @@ impl Tool {
         }
     }
 
-    /// A range begins on the calling thread, inside those that are open on it.
+    /// Begins a range on the calling thread, nested inside its open ranges.
     pub(super) fn push(&self, range: Range, payload: Option<u64>) {
         if let Some(push) = self.push {
-            // SAFETY: the attributes are whole, and the name is this tool's.
+            // SAFETY: the attributes are fully initialised and outlive the call. Their message is a
+            // name registered with this tool, or a leaked C string.
             unsafe { push(self.domain, &self.attributes(range, payload)) };
         }
     }
 
-    /// The innermost range of the calling thread ends.
+    /// Ends the innermost range of the calling thread.
     pub(super) fn pop(&self) {
         if let Some(pop) = self.pop {
-            // SAFETY: any thread may call it; one without ranges is told so.
+            // SAFETY: the function may be called on any thread. Without open ranges, it only
+            // returns an error code.
             unsafe { pop(self.domain) };
         }
     }
 
-    /// A range begins that may overlap others, and end on another thread.
+    /// Begins a range that may overlap others and end on another thread.
     pub(super) fn start(&self, range: Range, payload: Option<u64>) -> u64 {
         self.start.map_or(0, |start| {
-            // SAFETY: as for `push`.
+            // SAFETY: the attributes are fully initialised and outlive the call. Their message is a
+            // name registered with this tool, or a leaked C string.
             unsafe { start(self.domain, &self.attributes(range, payload)) }
         })
     }
 
-    /// It ends.
+    /// Ends a range from [`start`](Self::start).
     pub(super) fn end(&self, range: u64) {
         if let Some(end) = self.end {
-            // SAFETY: a range that `start` has given.
+            // SAFETY: `range` was returned by `start`.
             unsafe { end(self.domain, range) };
         }
     }

@@ -1,4 +1,4 @@
-//! What every profiler can do: scope guards, marks of a training loop, the rendered report.
+//! Extension trait for all profilers: scope guards, training loop marks and report rendering.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -8,10 +8,9 @@ use super::inner::Kind;
 use crate::output::RenderedReport;
 use mlprof_events::{Action, Interest, Observation, RegionSink, RegionSinks, TrainingControl};
 
-/// Scope guards and marks of a training loop, for every profiler, owned or behind `Arc<dyn
-/// Profiler>`.
+/// Scope guards and training loop marks for every profiler, owned or behind `Arc<dyn Profiler>`.
 ///
-/// A model may keep the profiler that its trainer was given:
+/// A model may keep the profiler of its trainer:
 ///
 /// ```
 /// use mlprof_core::{IntoProfiler, Profiler, ProfilerExt};
@@ -34,8 +33,8 @@ use mlprof_events::{Action, Interest, Observation, RegionSink, RegionSinks, Trai
 /// # Ok::<(), mlprof_core::Error>(())
 /// ```
 pub trait ProfilerExt: Profiler + sealed::Sealed {
-    /// Measures from here until the guard is dropped, be it at the end of the block, by an early
-    /// return or while a panic unwinds. Bind it to a name: `let _scope = …`.
+    /// Starts `action` and returns a guard that stops it when dropped. The guard also measures
+    /// correctly on an early return or while a panic unwinds. Bind it to a name: `let _scope = …`.
     ///
     /// ```
     /// use mlprof_core::{ProfilerExt, SimpleProfiler};
@@ -49,7 +48,7 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
     /// # use mlprof_core::Profiler;
     /// ```
     ///
-    /// A guard cannot leave its thread:
+    /// A guard cannot move to another thread:
     ///
     /// ```compile_fail,E0277
     /// use mlprof_core::{ProfilerExt, SimpleProfiler};
@@ -66,8 +65,8 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
         Scope { profiler: self, action, stays_on_its_thread: PhantomData }
     }
 
-    /// Hands on what `iterable` yields and measures every `next`, the last (which finds the end)
-    /// included: the time spent waiting for data.
+    /// Wraps `iterable` and measures each call of `next`, including the last one, which finds the
+    /// end. The measured time is the time spent waiting for data.
     fn profile_iterable<I: IntoIterator>(
         &self,
         iterable: I,
@@ -76,35 +75,35 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
         ProfiledIterator { profiler: self, iterator: iterable.into_iter(), action: action.into() }
     }
 
-    /// Ends a step and begins the next one: [`Observation::StepEnd`]. A hand-written loop calls
-    /// this after each batch; trainers do so themselves.
+    /// Ends the current step and begins the next one, with [`Observation::StepEnd`]. A hand-written
+    /// loop calls this after each batch. Trainers call it themselves.
     fn step(&self) {
         self.observe(&Observation::StepEnd);
     }
 
-    /// Excludes what follows from the steps, until [`resume`](Self::resume):
-    /// [`Observation::StepsPaused`]. For a validation between training batches.
+    /// Pauses step counting until [`resume`](Self::resume), with [`Observation::StepsPaused`]. Use
+    /// it for a validation between training batches.
     fn pause(&self) {
         self.observe(&Observation::StepsPaused);
     }
 
-    /// Ends a [`pause`](Self::pause): [`Observation::StepsResumed`].
+    /// Ends a [`pause`](Self::pause), with [`Observation::StepsResumed`].
     fn resume(&self) {
         self.observe(&Observation::StepsResumed);
     }
 
-    /// Returns the reason why a profiler wants to end the training, if it has one:
-    /// [`Observation::Control`]. A hand-written loop asks before the optimizer's step or after the
-    /// batch; trainers do so themselves.
+    /// Returns the reason for ending the training if a profiler requests that, using
+    /// [`Observation::Control`]. A hand-written loop calls this before the optimizer's step or
+    /// after the batch. Trainers call it themselves.
     fn reason_to_stop(&self) -> Option<String> {
         let control = TrainingControl::new();
         self.observe(&Observation::Control(&control));
         control.into_stop_reason()
     }
 
-    /// Returns the report of the running stage in all its forms, made of one measurement after what
-    /// is under way has ended. For a profiler of the program these are
-    /// [`summary`](Profiler::summary) and [`report`](Profiler::report).
+    /// Returns the report of the running stage in all its forms. All forms come from one
+    /// measurement, taken after pending work has finished. For a profiler written by the program,
+    /// the forms are [`summary`](Profiler::summary) and [`report`](Profiler::report).
     #[doc(hidden)]
     fn render(&self) -> RenderedReport {
         match self.inner().0 {
@@ -113,7 +112,7 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
             Kind::Wrapped(inner) => {
                 let rendered = inner.render();
                 let text = self.summary();
-                // A wrapper that writes `summary` or `report` has the last word on both.
+                // A wrapper that overrides `summary` or `report` replaces both forms.
                 if text == rendered.text() {
                     rendered
                 } else {
@@ -123,8 +122,8 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
         }
     }
 
-    /// Returns the profilers that a [`MultiProfiler`](crate::MultiProfiler) consists of; none for
-    /// other profilers.
+    /// Returns the parts of a [`MultiProfiler`](crate::MultiProfiler), or an empty slice for any
+    /// other profiler.
     #[doc(hidden)]
     fn parts(&self) -> &[Arc<dyn Profiler>] {
         match self.inner().0 {
@@ -133,7 +132,8 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
         }
     }
 
-    /// Whether the profiler will ever want any event. Otherwise trainers run as if there were none.
+    /// Returns `true` if the profiler may ever want an event. Otherwise trainers run as if they had
+    /// no profiler.
     #[doc(hidden)]
     fn is_enabled(&self) -> bool {
         match self.inner().0 {
@@ -143,8 +143,9 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
         }
     }
 
-    /// Whether trainers call [`setup`](Profiler::setup) and [`teardown`](Profiler::teardown) around
-    /// the sanity check, for a report of it apart from its fit.
+    /// Returns `true` if trainers must call [`setup`](Profiler::setup) and
+    /// [`teardown`](Profiler::teardown) around the sanity check, so that it gets a report separate
+    /// from its fit.
     #[doc(hidden)]
     fn separates_sanity_check(&self) -> bool {
         match self.inner().0 {
@@ -154,7 +155,8 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
         }
     }
 
-    /// Returns the sink of a region of a device that is opened now: [`Observation::RegionOpened`].
+    /// Returns the sink for a device region that is opened now, using
+    /// [`Observation::RegionOpened`].
     #[doc(hidden)]
     fn region_sink(&self) -> Option<Arc<dyn RegionSink>> {
         let sinks = RegionSinks::new();
@@ -165,13 +167,13 @@ pub trait ProfilerExt: Profiler + sealed::Sealed {
 
 impl<P: Profiler + ?Sized> ProfilerExt for P {}
 
-/// Keeps other crates from implementing the extension trait.
+/// Prevents other crates from implementing the extension trait.
 mod sealed {
     pub trait Sealed {}
     impl<P: super::Profiler + ?Sized> Sealed for P {}
 }
 
-/// An open action of [`ProfilerExt::profile`]; stops it when dropped.
+/// Guard of an open action, returned by [`ProfilerExt::profile`]. Dropping it stops the action.
 #[derive(Debug)]
 #[must_use = "an action ends when its guard is dropped: bind it, `let _scope = …`"]
 pub struct Scope<'profiler, P: Profiler + ?Sized = dyn Profiler> {
@@ -183,13 +185,13 @@ pub struct Scope<'profiler, P: Profiler + ?Sized = dyn Profiler> {
 impl<P: Profiler + ?Sized> Drop for Scope<'_, P> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Stopping fails only if somebody stopped this action by hand inside the scope. That call
-        // has been answered; a destructor has nobody to tell.
+        // Stopping fails only if code inside the scope has stopped this action by hand. That call
+        // has already returned its result, and a destructor cannot return an error.
         let _ = self.profiler.stop(self.action);
     }
 }
 
-/// The iterator of [`ProfilerExt::profile_iterable`].
+/// Iterator returned by [`ProfilerExt::profile_iterable`].
 #[derive(Debug)]
 pub struct ProfiledIterator<'profiler, P: Profiler + ?Sized, I> {
     profiler: &'profiler P,

@@ -1,4 +1,5 @@
-//! What a profiler is made of: nothing else, one profiler that it wraps, or one of mlprof's own.
+//! Inner structure of a profiler: standalone, a wrapper of another profiler, or one of mlprof's
+//! own.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use crate::Error;
 use crate::output::RenderedReport;
 use mlprof_events::{Action, Interest};
 
-/// The profiler that another one wraps, if any: the result of [`Profiler::inner`].
+/// The profiler that another one wraps, if any. [`Profiler::inner`] returns it.
 #[derive(Clone, Copy)]
 pub struct Inner<'profiler>(pub(super) Kind<'profiler>);
 
@@ -19,10 +20,10 @@ pub(super) enum Kind<'profiler> {
 }
 
 impl<'profiler> Inner<'profiler> {
-    /// No profiler.
+    /// No wrapped profiler.
     pub const NONE: Self = Self(Kind::None);
 
-    /// A profiler that is wrapped. Methods that the wrapper does not write pass calls on to it.
+    /// Wraps `profiler`. Methods that the wrapper does not override forward to it.
     ///
     /// # Examples
     ///
@@ -43,13 +44,13 @@ impl<'profiler> Inner<'profiler> {
         Self(Kind::Wrapped(profiler))
     }
 
-    /// A profiler of mlprof's, with what only those have.
+    /// Describes one of mlprof's own profilers, which also implements [`Internals`].
     #[doc(hidden)]
     pub const fn internals(own: &'profiler dyn Internals) -> Self {
         Self(Kind::Own(own))
     }
 
-    /// Returns the profiler to which default methods pass calls on.
+    /// Returns the profiler to which default methods forward.
     pub(super) fn wrapped(self) -> Option<&'profiler dyn Profiler> {
         match self.0 {
             Kind::None => None,
@@ -66,22 +67,23 @@ impl std::fmt::Debug for Inner<'_> {
     }
 }
 
-/// What mlprof's own profilers have besides: they contain their panics themselves, and sessions,
-/// hooks of `mlprof run` and trainers query them. Not for other crates to implement.
+/// Additional methods of mlprof's own profilers. These profilers contain their own panics, and
+/// sessions, the hooks of `mlprof run` and trainers query them. Other crates must not implement
+/// this trait.
 #[doc(hidden)]
 pub trait Internals: Profiler {
-    /// Returns the profiler to which default methods pass calls on.
+    /// Returns the profiler to which default methods forward.
     fn wrapped(&self) -> Option<&dyn Profiler> {
         None
     }
 
-    /// Returns the profilers of a [`MultiProfiler`](crate::MultiProfiler), without one that is
-    /// beside all others.
+    /// Returns the parts of a [`MultiProfiler`](crate::MultiProfiler), without an attached profiler
+    /// such as a watcher.
     fn parts(&self) -> &[Arc<dyn Profiler>] {
         &[]
     }
 
-    /// Returns the profilers to which this one passes on every event.
+    /// Returns the profilers to which this one forwards every event.
     fn receivers(&self) -> &[Arc<dyn Profiler>] {
         &[]
     }
@@ -91,41 +93,41 @@ pub trait Internals: Profiler {
         None
     }
 
-    /// Returns the error of a setting that took no effect.
+    /// Returns the error of a setting that was rejected.
     fn refused_setting(&self) -> Option<Error> {
         None
     }
 
-    /// Whether the profiler will ever want any event.
+    /// Returns `true` if the profiler may ever want an event.
     fn is_enabled(&self) -> bool {
         self.interest() != Interest::NONE
     }
 
-    /// Whether the calling thread has `action` open, so that a hook of `mlprof run` does not count
-    /// it again.
+    /// Returns `true` if `action` is open on the calling thread. A hook of `mlprof run` then does
+    /// not count it again.
     fn is_open(&self, action: Action) -> bool {
         self.wrapped().is_some_and(|inner| is_open(inner, action))
     }
 
-    /// Whether the profiler reports the sanity check apart from its fit. Trainers then call
-    /// [`setup`](Profiler::setup) and [`teardown`](Profiler::teardown) around it.
+    /// Returns `true` if the profiler reports the sanity check separately from its fit. Trainers
+    /// then call [`setup`](Profiler::setup) and [`teardown`](Profiler::teardown) around it.
     fn separates_sanity_check(&self) -> bool {
         true
     }
 
-    /// Returns the report in all its forms, made of one measurement.
+    /// Returns the report in all its forms, from a single measurement.
     fn render(&self) -> RenderedReport {
         RenderedReport::new(self.summary(), self.report())
     }
 }
 
-/// Returns the profiler, unless one of its settings took no effect.
+/// Returns the profiler, or the error of a setting that was rejected.
 pub(crate) fn accepted(profiler: Arc<dyn Profiler>) -> Result<Arc<dyn Profiler>, Error> {
     refused_setting(&*profiler).map_or(Ok(profiler), Err)
 }
 
-/// Returns the error of a setting that took no effect, of `profiler` or of one to which it passes
-/// on events.
+/// Returns the error of a rejected setting, of `profiler` itself or of one to which it forwards
+/// events.
 fn refused_setting(profiler: &dyn Profiler) -> Option<Error> {
     match profiler.inner().0 {
         Kind::None => None,
@@ -138,7 +140,7 @@ fn refused_setting(profiler: &dyn Profiler) -> Option<Error> {
     }
 }
 
-/// Whether `profiler` is one of mlprof's own.
+/// Returns `true` if `profiler` is one of mlprof's own.
 pub(crate) fn has_internals(profiler: &dyn Profiler) -> bool {
     matches!(profiler.inner().0, Kind::Own(_))
 }
@@ -151,12 +153,12 @@ pub(crate) fn guarded_profiler(profiler: &dyn Profiler) -> Option<&Arc<dyn Profi
     }
 }
 
-/// Returns the name of the profiler's type, or of the program's profiler that it guards.
+/// Returns the type name of the profiler. For a guard it is the type name of the guarded profiler.
 pub(crate) fn name_of(profiler: &dyn Profiler) -> &'static str {
     guarded_profiler(profiler).map_or(profiler, |own| &**own).type_name()
 }
 
-/// Whether the calling thread has `action` open in `profiler`.
+/// Returns `true` if the calling thread has `action` open in `profiler`.
 pub(crate) fn is_open(profiler: &dyn Profiler, action: Action) -> bool {
     match profiler.inner().0 {
         Kind::None => false,
@@ -165,7 +167,7 @@ pub(crate) fn is_open(profiler: &dyn Profiler, action: Action) -> bool {
     }
 }
 
-/// Whether `profiler` is `other`, or passes on every event to it.
+/// Returns `true` if `profiler` is `other` or forwards every event to it.
 pub(crate) fn passes_on_to(profiler: &dyn Profiler, other: &dyn Profiler) -> bool {
     if std::ptr::addr_eq(profiler, other) {
         return true;

@@ -1,5 +1,4 @@
-//! The seam: the [`Profiler`] trait, which hooks call, and the guards that start and stop actions
-//! through it.
+//! The [`Profiler`] trait, which hooks call, and the guards that start and stop actions through it.
 
 mod ext;
 mod inner;
@@ -16,11 +15,11 @@ pub(crate) use self::inner::{
     accepted, guarded_profiler, has_internals, is_open, name_of, passes_on_to,
 };
 
-/// Receives what hooks measure, and makes a report of it.
+/// Receives the events that hooks measure and produces a report from them.
 ///
-/// Hooks, guards, training loops and sessions call these methods; a program calls at most
-/// [`summary`](Self::summary), [`report`](Self::report) and [`describe`](Self::describe) itself.
-/// Only [`start`](Self::start) and [`stop`](Self::stop) must be written.
+/// Hooks, guards, training loops and sessions call these methods. A program itself usually calls
+/// only [`summary`](Self::summary), [`report`](Self::report) and [`describe`](Self::describe). The
+/// only required methods are [`start`](Self::start) and [`stop`](Self::stop).
 ///
 /// | role | methods |
 /// |---|---|
@@ -29,11 +28,12 @@ pub(crate) use self::inner::{
 /// | report | [`summary`](Self::summary), [`report`](Self::report), [`output`](Self::output), [`describe`](Self::describe) |
 /// | wrap another profiler | [`inner`](Self::inner) |
 ///
-/// [`ProfilerExt`] adds what every profiler can do: open scopes, mark steps, render a report.
+/// [`ProfilerExt`] adds the operations available on every profiler: opening scopes, marking steps
+/// and rendering a report.
 ///
 /// # Examples
 ///
-/// A profiler that counts each action and remembers its first occurrence:
+/// A profiler that counts each action and remembers the order in which actions first occurred:
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -41,7 +41,7 @@ pub(crate) use self::inner::{
 ///
 /// use mlprof_core::{Action, NeverStarted, Profiler, ProfilerExt, Stage};
 ///
-/// /// Number of calls, by action, and the action's place in the order of first occurrences.
+/// /// Position in the order of first occurrences and number of calls, by action.
 /// #[derive(Default)]
 /// struct ActionCountProfiler(Mutex<HashMap<Action, (usize, u64)>>);
 ///
@@ -71,70 +71,70 @@ pub(crate) use self::inner::{
 ///     drop(profiler.profile("forward"));
 /// }
 /// assert_eq!(profiler.summary(), "1. run_training_batch: 3\n2. forward: 3\n");
-/// profiler.describe(); // prints these lines, and ends the stage
+/// profiler.describe(); // prints these lines and ends the stage
 /// assert_eq!(profiler.summary(), "");
 /// ```
 ///
 /// # Order of calls
 ///
-/// A [`Session`](crate::Session) (which every trainer opens) uses a profiler for one stage. The
-/// calls come in this order:
+/// A [`Session`](crate::Session), which every trainer opens, uses a profiler for one stage. It
+/// makes the calls in this order:
 ///
-/// 1. [`interest`](Self::interest): with [`Interest::NONE`] a trainer runs as if it had no
-///    profiler.
-/// 2. [`setup`](Self::setup), then [`activate`](crate::activate): [`interest`](Self::interest)
-///    again, and [`Observation::Unattributed`].
+/// 1. [`interest`](Self::interest): if it returns [`Interest::NONE`], a trainer runs as if it had
+///    no profiler.
+/// 2. [`setup`](Self::setup), then [`activate`](crate::activate), which calls
+///    [`interest`](Self::interest) again and sends [`Observation::Unattributed`].
 /// 3. [`start`](Self::start), [`start_op`](Self::start_op), [`stop`](Self::stop) and
-///    [`observe`](Self::observe), on all threads of the program at once.
-/// 4. [`describe`](Self::describe), which reads [`summary`](Self::summary),
-///    [`report`](Self::report) and [`output`](Self::output), and calls
-///    [`teardown`](Self::teardown).
+///    [`observe`](Self::observe), on all threads of the program concurrently.
+/// 4. [`describe`](Self::describe), which calls [`summary`](Self::summary),
+///    [`report`](Self::report) and [`output`](Self::output), then [`teardown`](Self::teardown).
 ///
-/// A stage inside another one (a validation with a session of its own inside a fit) repeats all
-/// steps before the outer stage ends. A guard that outlives its stage calls [`stop`](Self::stop)
-/// after step
-/// 4. A program that never activates a profiler, and calls only its guards and
-/// [`describe`](Self::describe), omits steps 1 and 2.
+/// Stages can nest, for example if a validation inside a fit has its own session. The inner stage
+/// then goes through all steps before the outer stage ends. A guard that outlives its stage calls
+/// [`stop`](Self::stop) after the last step. A program that never activates a profiler, and only
+/// uses its guards and [`describe`](Self::describe), skips the first two steps.
 ///
 /// # Threads
 ///
-/// Methods that receive events run on the thread that does the work, and many threads call them at
-/// once. On each thread, starts and stops nest like brackets as long as guards are used. Delayed
-/// observations (a kernel's times, a counter of a device) may come from any thread, also from a
-/// thread of mlprof. Lifecycle methods run on the thread that runs the training loop.
-/// [`describe`](Self::describe) runs on that thread, or on a thread of mlprof where a signal ends
-/// the process. [`summary`](Self::summary) and [`report`](Self::report) may run on any thread at
-/// any time: `mlprof record` and `mlprof top` read reports while a training runs.
+/// - *Event methods* run on the thread that does the work, and many threads call them concurrently.
+///   On each thread, starts and stops are properly nested if the program uses guards.
+/// - *Delayed observations*, such as kernel times or device counters, may arrive on any thread,
+///   including mlprof's own threads.
+/// - *Lifecycle methods* run on the thread that runs the training loop.
+///   [`describe`](Self::describe) also runs there, or on an mlprof thread if a signal ends the
+///   process.
+/// - [`summary`](Self::summary) and [`report`](Self::report) may run on any thread at any time:
+///   `mlprof record` and `mlprof top` read reports during training.
 ///
 /// # What a method may do
 ///
 /// - *Re-entrancy*: while a thread is inside a method of its active profiler, it does not deliver
-///   events to any active profiler. So a method may allocate, run tensor ops and open scopes. It
-///   may also [activate](crate::activate) another profiler. This holds for the methods that receive
-///   events through the active profiler, not for reports and not for calls that the program makes
-///   itself.
-/// - *Locks*: mlprof holds no lock of its own while it calls a method that receives events, so a
-///   method may take one. A profiler with [`Interest::MEMORY`] is called inside the program's
-///   allocator: it must not allocate elsewhere (in [`summary`](Self::summary), say) while it holds
-///   a lock that [`observe`](Self::observe) takes.
-/// - *Panics* do not reach the program. After the first panic, of whatever method, mlprof no longer
-///   calls the profiler, and one line on standard error names its type. This holds for calls by
-///   hooks, sessions and trainers, not for calls that the program makes itself.
-/// - *Forks*: a forked child has a copy of the profiler, and delivers no report of its parent's
-///   stage.
+///   events to any active profiler. A method may therefore allocate, run tensor ops, open scopes
+///   and [activate](crate::activate) another profiler. This applies to the methods that receive
+///   events through the active profiler. It does not apply to reports or to calls that the program
+///   makes itself.
+/// - *Locks*: mlprof holds none of its own locks while it calls a method that receives events, so
+///   the method may take a lock. A profiler with [`Interest::MEMORY`] is called inside the
+///   program's allocator. Such a profiler must not allocate in other methods, for example in
+///   [`summary`](Self::summary), while it holds a lock that [`observe`](Self::observe) takes.
+/// - *Panics* do not reach the program. After the first panic in any method, mlprof no longer calls
+///   the profiler. It prints one line with the profiler's type name on standard error. This applies
+///   to calls by hooks, sessions and trainers, but not to calls that the program makes itself.
+/// - *Forks*: a forked child has a copy of the profiler, but does not deliver a report for the
+///   stage of its parent.
 ///
 /// # Cost
 ///
-/// A scope costs two calls through `dyn Profiler`, [`start`](Self::start) and [`stop`](Self::stop),
-/// and nothing else on that path is virtual. What these two do is measured in every scope of the
-/// program: mlprof's Simple profiler takes some 20 ns for both. Hooks cache
+/// A scope costs two calls through `dyn Profiler`: [`start`](Self::start) and [`stop`](Self::stop).
+/// That path has no other virtual calls. The time spent in these two methods is included in every
+/// measured scope. mlprof's Simple profiler takes about 20 ns for both. Hooks cache
 /// [`interest`](Self::interest), so it costs nothing per scope.
 ///
 /// # Wrapping another profiler
 ///
-/// A profiler that filters or counts on behalf of another one names it in [`inner`](Self::inner).
-/// Each method that it does not write then passes the call on to the inner profiler, so no event is
-/// lost, also of kinds that later versions add:
+/// A profiler that filters or counts on behalf of another one returns it from
+/// [`inner`](Self::inner). Every method that the wrapper does not override then forwards to the
+/// inner profiler. No event is lost, including event kinds that later versions add:
 ///
 /// ```
 /// use mlprof_core::{Action, Inner, NeverStarted, Profiler, ProfilerExt, SimpleProfiler};
@@ -160,43 +160,44 @@ pub(crate) use self::inner::{
 /// drop(profiler.profile("load_data"));
 /// drop(profiler.profile("forward"));
 /// profiler.step(); // reaches the Simple profiler
-/// let summary = profiler.summary(); // that of the Simple profiler
+/// let summary = profiler.summary(); // the summary of the Simple profiler
 /// assert!(summary.contains("forward") && !summary.contains("load_data"), "{summary}");
 /// ```
 pub trait Profiler: TypeName + Send + Sync {
-    /// Opens `action` on the calling thread. The same action may be open already: it then nests.
+    /// Starts `action` on the calling thread. If the same action is already open, the new one nests
+    /// inside it.
     ///
-    /// Called by guards, by [`profile!`](crate::profile!) and by hooks, at the beginning of every
-    /// scope: see [*Cost*](#cost).
+    /// Guards, [`profile!`](crate::profile!) and hooks call it at the beginning of every scope: see
+    /// [*Cost*](#cost).
     fn start(&self, action: Action);
 
-    /// Closes the innermost open `action` of the calling thread.
+    /// Stops the innermost open `action` of the calling thread.
     ///
-    /// Called on the thread that called [`start`](Self::start), also while a panic unwinds. Ends
-    /// ops of [`start_op`](Self::start_op), too.
+    /// It is called on the thread that called [`start`](Self::start), including while a panic
+    /// unwinds. It also ends ops opened by [`start_op`](Self::start_op).
     ///
     /// # Errors
     ///
-    /// [`NeverStarted`] if the thread has no such action open. The profiler records nothing then
-    /// and goes on. Guards ignore the error.
+    /// [`NeverStarted`] if the action is not open on this thread. The profiler then records nothing
+    /// and keeps working. Guards ignore the error.
     fn stop(&self, action: Action) -> Result<(), NeverStarted>;
 
-    /// Returns the events that the profiler wants to receive, so that hooks do no other work. By
-    /// default [`Interest::ACTIONS`].
+    /// Returns the events that the profiler wants to receive, so that hooks skip all other work.
+    /// The default is [`Interest::ACTIONS`].
     ///
-    /// Called when the profiler is [activated](crate::activate) and after
-    /// [`hook::interest_changed`](crate::hook::interest_changed), on any thread, and cached. A
-    /// profiler whose interest changes calls that function.
+    /// It is called when the profiler is [activated](crate::activate) and after
+    /// [`hook::interest_changed`](crate::hook::interest_changed), on any thread. Hooks cache the
+    /// result. A profiler must call that function when its interest changes.
     fn interest(&self) -> Interest {
         self.inner().wrapped().map_or(Interest::ACTIONS, |inner| inner.interest())
     }
 
-    /// Opens a tensor op on the calling thread; [`stop`](Self::stop) of its action closes it. By
-    /// default an action like any other.
+    /// Starts a tensor op on the calling thread. Calling [`stop`](Self::stop) with the op's action
+    /// ends it. By default, an op is handled like any other action.
     ///
-    /// Called by hooks of frameworks, only with [`Interest::OPS`]. The inputs are there only with
-    /// [`Interest::SHAPES`], and live only during the call. A wrapper that writes
-    /// [`start`](Self::start) writes this method, too, if ops are to take the same way.
+    /// Framework hooks call it, and only with [`Interest::OPS`]. The inputs are present only with
+    /// [`Interest::SHAPES`] and are valid only during the call. A wrapper that overrides
+    /// [`start`](Self::start) must also override this method if it handles ops the same way.
     fn start_op(&self, op: &OpStart<'_>) {
         match self.inner().wrapped() {
             Some(inner) => inner.start_op(op),
@@ -204,24 +205,25 @@ pub trait Profiler: TypeName + Send + Sync {
         }
     }
 
-    /// Receives an event other than a start or a stop: the end of a step, memory, a kernel's times,
-    /// a note for the reader of the report. Ignored by default.
+    /// Receives an event other than a start or a stop: the end of a step, a memory event, kernel
+    /// times or a note for the report. The default implementation ignores it.
     ///
-    /// Called by hooks and training loops, only with the observation's
-    /// [interest](Observation::interest); every profiler receives those without one, which are
-    /// about steps and stages. [`Observation`] says for each kind on which thread it comes. It
-    /// lives only during the call. [`Observation::Control`] lets a profiler end the training.
+    /// Hooks and training loops call it if the profiler has the observation's
+    /// [interest](Observation::interest). Observations without an interest, which concern steps and
+    /// stages, go to every profiler. [`Observation`] documents the thread of each kind. The
+    /// observation is valid only during the call. [`Observation::Control`] lets a profiler end the
+    /// training.
     fn observe(&self, observation: &Observation<'_>) {
         if let Some(inner) = self.inner().wrapped() {
             inner.observe(observation);
         }
     }
 
-    /// Begins a stage: measurements belong to it from here on. By default passed on to the
-    /// [`output`](Self::output), which names files after the stage.
+    /// Begins a stage, to which all further measurements belong. The default implementation
+    /// forwards to the [`output`](Self::output), which names files after the stage.
     ///
-    /// Called once per stage, on the thread that runs the training loop, before the profiler is
-    /// active. Stages may nest.
+    /// It is called once per stage on the thread that runs the training loop, before the profiler
+    /// becomes active. Stages may nest.
     fn setup(&self, stage: Stage, run: &RunContext) {
         match self.inner().wrapped() {
             Some(inner) => inner.setup(stage, run),
@@ -229,10 +231,10 @@ pub trait Profiler: TypeName + Send + Sync {
         }
     }
 
-    /// Ends `stage`, or the innermost stage for `None`. By default passed on to the
-    /// [`output`](Self::output).
+    /// Ends `stage`, or the innermost stage if it is `None`. The default implementation forwards to
+    /// the [`output`](Self::output).
     ///
-    /// Called once per stage by [`describe`](Self::describe), after the report.
+    /// [`describe`](Self::describe) calls it once per stage, after the report.
     fn teardown(&self, stage: Option<Stage>) {
         match self.inner().wrapped() {
             Some(inner) => inner.teardown(stage),
@@ -240,54 +242,57 @@ pub trait Profiler: TypeName + Send + Sync {
         }
     }
 
-    /// Returns the report as text. Empty by default.
+    /// Returns the report as text. The default is an empty string.
     ///
-    /// May be called at any time, on any thread, while other threads record; changes nothing.
+    /// It may be called at any time, on any thread, while other threads record. It does not change
+    /// the measurements.
     fn summary(&self) -> String {
         self.inner().wrapped().map_or_else(String::new, |inner| inner.summary())
     }
 
-    /// Returns the report as a value that other programs can read. `None` by default.
+    /// Returns the report as a structured value for other programs. The default is `None`.
     ///
-    /// May be called at any time, on any thread, while other threads record; changes nothing.
+    /// It may be called at any time, on any thread, while other threads record. It does not change
+    /// the measurements.
     fn report(&self) -> Option<Report> {
         self.inner().wrapped().and_then(|inner| inner.report())
     }
 
-    /// Returns the destination of the reports. `None` (the default) is the console, on rank 0.
+    /// Returns the destination of the reports. `None`, the default, is the console on rank 0.
     ///
-    /// Called whenever a report is made. Has to return the same destination each time.
+    /// It is called for every report and must return the same destination each time.
     fn output(&self) -> Option<&Output> {
         self.inner().wrapped().and_then(|inner| inner.output())
     }
 
-    /// Delivers the [rendered](ProfilerExt::render) report to the file of the
-    /// [`output`](Self::output), or to the console on rank 0, and ends the stage by
-    /// [`teardown`](Self::teardown). The output may ask for JSON and an HTML page in addition.
+    /// Writes the [rendered](ProfilerExt::render) report to the file of the
+    /// [`output`](Self::output), or prints it to the console on rank 0. Then it ends the stage with
+    /// [`teardown`](Self::teardown). The output may also request JSON and an HTML page.
     ///
-    /// Called at the end of each stage, after the profiler has been deactivated; or by mlprof's
-    /// signal thread before a signal ends the process, while other threads still record.
+    /// It is called at the end of each stage, after the profiler has been deactivated. Before a
+    /// signal ends the process, mlprof's signal thread calls it while other threads still record.
     ///
-    /// Never fails: it reports a file that cannot be written once on standard error, and prints the
-    /// report on the console.
+    /// This method never fails. If a file cannot be written, it prints an error once on standard
+    /// error and prints the report on the console.
     fn describe(&self) {
         self.render().deliver(self.output());
         self.teardown(None);
     }
 
-    /// Returns the profiler that this one wraps, if it wraps one: see
-    /// [*Wrapping another profiler*](#wrapping-another-profiler). None by default.
+    /// Returns the profiler that this one wraps, if any: see [*Wrapping another
+    /// profiler*](#wrapping-another-profiler). The default is [`Inner::NONE`].
     ///
-    /// Called often, by any thread: it has to return the same profiler each time, without work.
+    /// It is called often and on any thread. It must return the same profiler each time and do no
+    /// other work.
     fn inner(&self) -> Inner<'_> {
         Inner::NONE
     }
 }
 
-/// The name of a type, for messages about a profiler. Implemented by every type.
+/// Type name used in messages about a profiler. Every type implements this trait.
 #[doc(hidden)]
 pub trait TypeName {
-    /// Returns the name of the type, with its path.
+    /// Returns the full path of the type.
     fn type_name(&self) -> &'static str;
 }
 
@@ -297,7 +302,7 @@ impl<T> TypeName for T {
     }
 }
 
-/// An action was stopped that the thread had not started.
+/// Error for stopping an action that was not started on the calling thread.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("Attempting to stop recording an action ({name}) which was never started.", name = .0.name())]
 pub struct NeverStarted(pub Action);

@@ -1,4 +1,4 @@
-//! Profilers that wrap others lose nothing.
+//! Tests that profilers wrapping others lose no event.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use crate::hook::OpStart;
 use crate::{AdvancedProfiler, MultiProfiler, SimpleProfiler, TensorProfiler};
 use mlprof_events::{RegionSinks, TrainingControl};
 
-/// A wrapper of the program's that writes only what it must.
+/// A wrapper with only the required methods.
 struct Wrapper<P>(P);
 
 impl<P: Profiler> Profiler for Wrapper<P> {
@@ -24,7 +24,7 @@ impl<P: Profiler> Profiler for Wrapper<P> {
     }
 }
 
-/// Records what it receives, and asks for the end and for a rerun.
+/// Records the calls it receives. It requests the end of the training and a rerun.
 #[derive(Default)]
 struct Witness(Mutex<Vec<String>>);
 
@@ -137,7 +137,7 @@ fn what_mlprof_queries_is_found_behind_a_wrapper() {
     let stranger: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
     assert!(!passes_on_to(&*profiler, &*stranger));
     assert!(profiler.separates_sanity_check() && !tensor.separates_sanity_check());
-    // It records from a later step on: that is an interest, too.
+    // A profiler that records only later steps is also enabled.
     let schedule = crate::tensor::Schedule::new().wait(9).warmup(0).active(1).repeat(1);
     let later = TensorProfiler::new().schedule(schedule);
     assert!(Wrapper(later).is_enabled());
@@ -161,7 +161,7 @@ impl Profiler for WrapperOf {
     }
 }
 
-/// Adds a line to the report of the profiler that it wraps.
+/// Appends a line to the report of the wrapped profiler.
 struct Signed(SimpleProfiler);
 
 impl Profiler for Signed {

@@ -1,19 +1,23 @@
-//! A list that one thread adds to while any thread reads, and whose entries never move.
+//! Append-only list with one writer and any number of readers. Entries never move.
 
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use mlprof_events::sync::{AtomicPtr, Ordering, Tally};
 
-/// Entries of the first chunk, and of the largest: a thread that records little keeps little.
+/// Entry capacities of the first and the largest chunk. Small first chunks save memory on threads
+/// that record little.
 const FIRST: usize = 4;
 const LARGEST: usize = 64;
 
-/// *Invariant*: only the owning thread adds. An entry is complete before `used` of its chunk counts
-/// it, and a chunk before `next` or `first` leads to it; both are freed only with the list.
+/// Append-only list of chunks, written by one thread.
+///
+/// *Invariant*: only the owning thread adds entries. It writes an entry before it publishes the new
+/// `used` count. It completes a chunk before it stores the pointer to it in `next` or `first`.
+/// Entries and chunks are freed only when the list is dropped.
 pub(crate) struct Arena<T> {
     first: AtomicPtr<Chunk<T>>,
-    /// The chunk that is filled; for the owning thread.
+    /// Chunk that is being filled. Only the owning thread uses this pointer.
     last: AtomicPtr<Chunk<T>>,
     length: Tally,
 }
@@ -25,9 +29,11 @@ struct Chunk<T> {
     entries: NonNull<T>,
 }
 
-// SAFETY: the list owns its entries and hands out shared references only.
+// SAFETY: the list owns its entries and returns only shared references, so `T: Send + Sync` is
+// enough.
 unsafe impl<T: Send + Sync> Send for Arena<T> {}
-// SAFETY: as above; that only one thread adds is the duty of the caller (see `add`).
+// SAFETY: readers get only shared references to entries that are already published. Callers of
+// `add` must guarantee that only one thread adds.
 unsafe impl<T: Send + Sync> Sync for Arena<T> {}
 
 impl<T> Arena<T> {
@@ -36,27 +42,28 @@ impl<T> Arena<T> {
         Self { first: nothing(), last: nothing(), length: Tally::new(0) }
     }
 
-    /// How many entries there are. Only the owning thread may call this.
+    /// Returns the number of entries. Only the owning thread may call this.
     pub(crate) fn len(&self) -> usize {
         self.length.get() as usize
     }
 
-    /// Adds an entry. Only the owning thread may call this.
+    /// Adds an entry and returns a reference to it. Only the owning thread may call this.
     pub(crate) fn add(&self, entry: T) -> &T {
-        // SAFETY: chunks live as long as the list.
+        // SAFETY: the pointer is null or points to a chunk, and chunks live as long as the list.
         let last = unsafe { self.last.load(Ordering::Relaxed).as_ref() };
         let chunk = match last.filter(|chunk| (chunk.used.get() as usize) < chunk.capacity) {
             Some(chunk) => chunk,
             None => self.add_chunk(last),
         };
         let used = chunk.used.get() as usize;
-        // SAFETY: below the capacity, so inside the chunk's allocation, and not yet handed out.
+        // SAFETY: `used` is below the capacity, so the place is inside the chunk's allocation.
         let place = unsafe { chunk.entries.add(used) };
-        // SAFETY: as above.
+        // SAFETY: the place is inside the allocation and aligned. Readers cannot see it yet,
+        // because `used` does not count it.
         unsafe { place.write(entry) };
         chunk.used.publish(used as u64 + 1);
         self.length.set(self.length.get() + 1);
-        // SAFETY: just written; lives as long as the list.
+        // SAFETY: the entry was just written, is not written again, and lives as long as the list.
         unsafe { place.as_ref() }
     }
 
@@ -69,17 +76,18 @@ impl<T> Arena<T> {
         let chunk: *mut Chunk<T> = chunk;
         last.map_or(&self.first, |last| &last.next).store(chunk, Ordering::Release);
         self.last.store(chunk, Ordering::Relaxed);
-        // SAFETY: just made; lives as long as the list.
+        // SAFETY: the pointer comes from the box leaked here, and the chunk lives as long as the
+        // list.
         unsafe { &*chunk }
     }
 
-    /// The entries, in the order in which they were added. Any thread may call this.
+    /// Returns the entries in the order in which they were added. Any thread may call this.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks().flatten()
     }
 
-    /// The entry that so many were added before. Any thread may call this. *Cost*: a look at each chunk
-    /// before it, of up to 64 entries.
+    /// Returns the entry at this index, in order of addition. Any thread may call this. *Cost*: one
+    /// step for each earlier chunk of up to 64 entries.
     pub(crate) fn get(&self, mut index: usize) -> Option<&T> {
         self.chunks().find_map(|entries| {
             let entry = entries.get(index);
@@ -90,12 +98,14 @@ impl<T> Arena<T> {
 
     fn chunks(&self) -> impl Iterator<Item = &[T]> {
         let at = |pointer: &AtomicPtr<Chunk<T>>| {
-            // SAFETY: chunks are complete before they are linked in and live as long as the list.
+            // SAFETY: the pointer is null or points to a chunk. Chunks are complete before they are
+            // linked, which the acquire load makes visible, and they live as long as the list.
             unsafe { pointer.load(Ordering::Acquire).as_ref() }
         };
         std::iter::successors(at(&self.first), move |chunk| at(&chunk.next)).map(|chunk| {
             let used = chunk.used.get_published() as usize;
-            // SAFETY: so many entries have been written, and are never written again.
+            // SAFETY: the first `used` entries were written before `used` was published, and they
+            // are never written again.
             unsafe { std::slice::from_raw_parts(chunk.entries.as_ptr(), used) }
         })
     }
@@ -105,14 +115,14 @@ impl<T> Drop for Arena<T> {
     fn drop(&mut self) {
         let mut chunk = self.first.load(Ordering::Relaxed);
         while !chunk.is_null() {
-            // SAFETY: made from a box in `add_chunk`, linked once, and nobody else holds the list any
-            // more.
+            // SAFETY: `add_chunk` made the chunk from a box and linked it once. `&mut self` rules
+            // out other users.
             let Chunk { next, used, capacity, entries } = *unsafe { Box::from_raw(chunk) };
             let written = ptr::slice_from_raw_parts_mut(entries.as_ptr(), used.get() as usize);
-            // SAFETY: these entries were written, and each is dropped once.
+            // SAFETY: the first `used` entries are initialised, and each is dropped only here.
             unsafe { ptr::drop_in_place(written) };
             let all = ptr::slice_from_raw_parts_mut(entries.cast().as_ptr(), capacity);
-            // SAFETY: made from a box of this type and length in `add_chunk`.
+            // SAFETY: `add_chunk` leaked a box of this type and length.
             drop(unsafe { Box::<[MaybeUninit<T>]>::from_raw(all) });
             chunk = next.load(Ordering::Relaxed);
         }
@@ -174,8 +184,8 @@ mod loom_tests {
     use loom::cell::UnsafeCell;
     use loom::thread;
 
-    /// A reader finds an entry either not at all or complete. The entry is a plain cell, whose
-    /// reading loom allows only after its writing.
+    /// Checks that a reader finds an entry either not at all or complete. The entry is a plain
+    /// cell, and loom reports a read that is not ordered after the write.
     #[test]
     fn entries_are_published_complete() {
         struct Entry(UnsafeCell<u64>);
@@ -186,12 +196,13 @@ mod loom_tests {
         loom::model(move || {
             counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let list: Arc<Arena<Entry>> = Arc::new(Arena::new());
-            // The reader is spawned, not the writer: see the tests of the stack.
+            // The reader is the spawned thread, for the reason given in the loom tests of the
+            // stack.
             let reader = {
                 let list = list.clone();
                 thread::spawn(move || {
                     for entry in list.iter() {
-                        // SAFETY: as above.
+                        // SAFETY: loom checks that no write is concurrent with this read.
                         entry.0.with(|value| assert_eq!(unsafe { *value }, 7));
                     }
                 })

@@ -1,4 +1,4 @@
-//! Which table a thread records into: found by one thread-local read on the hot path.
+//! Finds the table that the calling thread records into. The hot path needs one thread-local read.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::KINDS;
 use mlprof_events::{ThreadName, open_scopes};
 
-/// Numbers of sessions and recorders; never used twice in a process, so a number that a thread
-/// remembers cannot come to mean something else.
+/// Returns a new number for a session or recorder. Numbers are never reused within a process, so a
+/// number that a thread remembers stays unambiguous.
 pub(super) fn next_number() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// The table of one thread in one session. No cache line of it is shared with another thread's
-/// data, nor with one that the processor fetches together with it.
+/// Table of one thread in one session. The alignment keeps other threads' data off its cache lines,
+/// including the lines that the processor prefetches in pairs.
 #[repr(align(128))]
 pub(super) struct ThreadTable<T> {
     pub(super) thread: ThreadName,
@@ -30,16 +30,17 @@ impl<T> ThreadTable<T> {
         Self { thread, has_ended: AtomicBool::new(false), table }
     }
 
-    /// The thread is gone: nobody writes the table any more, and what it wrote can be seen.
+    /// Returns `true` if the thread has ended. It no longer writes the table, and all its writes
+    /// are visible to the caller.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }
 }
 
-/// A table as the thread that owns it holds it, whatever its type.
+/// Type-erased table, as the owning thread stores it.
 trait AnyTable: Any {
     fn end(&self);
-    /// Nobody but this thread can see it, and nothing in it is open.
+    /// Returns `true` if no other owner shares the table and no scope in it is open.
     fn is_forgotten(self: Arc<Self>) -> bool;
 }
 
@@ -49,7 +50,7 @@ impl<T: super::Table> AnyTable for ThreadTable<T> {
     }
 
     fn is_forgotten(self: Arc<Self>) -> bool {
-        // One reference is this one, the other is the thread's own.
+        // `self` is one reference, and the thread's own attachment is the other.
         Arc::strong_count(&self) <= 2 && self.table.stack().is_empty()
     }
 }
@@ -65,7 +66,8 @@ struct Attachment {
 struct Attachments(RefCell<Vec<Attachment>>);
 
 impl Drop for Attachments {
-    /// The thread ends: what it recorded stays with the recorders that share the tables.
+    /// Marks the thread's tables as ended. The recorders share the tables, so the recorded data
+    /// stays available.
     fn drop(&mut self) {
         forget_current();
         open_scopes::withdraw_thread();
@@ -75,12 +77,12 @@ impl Drop for Attachments {
     }
 }
 
-/// The table used last by this thread, of those of one [kind](super::Table::KIND): profilers of two kinds
-/// that are told in turn find both at once.
+/// The table of one [kind](super::Table::KIND) that this thread used last. With one entry per kind,
+/// profilers of different kinds can receive events in turn without a new lookup.
 ///
-/// *Invariant*: `table` points to the `T` inside the `ThreadTable<T>` of an entry of this thread's
-/// `ATTACHMENTS` whose session is `session`; no entry is removed before all of `CURRENT` is reset. A
-/// session belongs to one recorder, so `T` is that recorder's table type.
+/// *Invariant*: an entry of this thread's `ATTACHMENTS` has the session `session`, and `table`
+/// points to the `T` inside its `ThreadTable<T>`. All of `CURRENT` is reset before any entry is
+/// removed. A session belongs to one recorder, so `T` is that recorder's table type.
 #[derive(Clone, Copy)]
 struct Current {
     session: u64,
@@ -102,9 +104,9 @@ fn forget_current() {
     open_scopes::withdraw_tables();
 }
 
-/// Until this is dropped the calling thread attaches to nothing: it holds the lock that attaching may
-/// need. What it starts meanwhile, in a signal handler or in the program's allocator, is counted as
-/// lost.
+/// Guard that keeps the calling thread from attaching, because the thread holds a lock that
+/// attaching may need. Actions that it starts meanwhile, in a signal handler or in the program's
+/// allocator, count as lost.
 pub(super) struct Closed {
     was_closed: bool,
 }
@@ -121,27 +123,27 @@ impl Drop for Closed {
     }
 }
 
-/// The table of this kind used last by this thread, and its session.
+/// Returns the session and the table of this kind that this thread used last.
 ///
-/// The pointer is good until this thread attaches to another session or ends, and of type `T` if
-/// the session is of a recorder whose tables are of type `T`.
+/// The pointer is valid until this thread attaches to another session or ends. It has type `T` if
+/// the session belongs to a recorder with tables of type `T`.
 #[inline(always)]
 pub(super) fn current<T: super::Table>() -> (u64, *const T) {
     let current = CURRENT.with(|current| current[T::KIND as usize].get());
     (current.session, current.table.cast())
 }
 
-/// What [`attach`] answers.
+/// Result of [`attach`].
 pub(super) struct Attached<T> {
     pub(super) table: Arc<ThreadTable<T>>,
-    /// The table that was current until now, if it belongs to a later session of the same
-    /// recorder: a stage inside the one that is attached to.
+    /// Table that was current before, if it belongs to a later session of the same recorder. That
+    /// session is a stage inside the attached one.
     pub(super) inner: Option<Arc<ThreadTable<T>>>,
 }
 
-/// Makes the table of `session` the current one; `make` registers a new one with the recorder if
-/// the thread has none yet. `None` if `make` does not, or while the thread is being torn down or is
-/// [closed](Closed).
+/// Makes the table of `session` the thread's current one. If the thread has no table yet, `make`
+/// registers a new one with the recorder. Returns `None` if `make` does, while the thread is being
+/// torn down, or while the thread is [closed](Closed).
 pub(super) fn attach<T: super::Table>(
     recorder: u64,
     session: u64,
@@ -174,7 +176,9 @@ pub(super) fn attach<T: super::Table>(
             };
             let pointer: *const T = &table.table;
             set_current(Current { session, table: pointer.cast() });
-            // SAFETY: as `CURRENT`: good until this thread attaches again or ends.
+            // SAFETY: `pointer` is valid until this thread attaches again or ends, by the invariant
+            // of `CURRENT`. Both withdraw the table first. `tell_open::<T>` gets a pointer to a
+            // `T`.
             unsafe {
                 open_scopes::publish_table(
                     T::KIND as usize,
@@ -189,18 +193,18 @@ pub(super) fn attach<T: super::Table>(
         .flatten()
 }
 
-/// Tells the numbers of the actions that are open in a table.
+/// Passes the number of each open action of a table to `tell`.
 ///
 /// # Safety
 ///
-/// `table` is a `T`, and the calling thread is the one that records into it.
+/// `table` must point to a live `T`, and the calling thread must be its owner.
 unsafe fn tell_open<T: super::Table>(table: *const (), tell: &mut dyn FnMut(u32)) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `table` points to a live `T` which this thread owns.
     unsafe { &*table.cast::<T>() }.stack().tell_open(tell);
 }
 
-/// This thread's tables of `recorder` in all sessions, the latest first. Takes no memory: a scope that was
-/// lost, in a signal handler, is looked for, too.
+/// Returns this thread's tables of `recorder` in all sessions, latest first. It does not allocate,
+/// because a signal handler may look for a scope too.
 pub(super) fn tables_of<T: super::Table>(
     recorder: u64,
 ) -> impl Iterator<Item = Arc<ThreadTable<T>>> {
@@ -230,13 +234,13 @@ fn downcast<T: super::Table>(table: &Arc<dyn AnyTable>) -> Option<Arc<ThreadTabl
         return None;
     }
     let pointer = Arc::into_raw(table.clone()).cast::<ThreadTable<T>>();
-    // SAFETY: the type was just compared, and the pointer comes from `Arc::into_raw` of the same
-    // allocation.
+    // SAFETY: the concrete type was just compared, and the pointer comes from `Arc::into_raw` of
+    // the same allocation.
     Some(unsafe { Arc::from_raw(pointer) })
 }
 
-/// How often this thread attached, which a start or stop does only where the table that it wants is not
-/// at hand.
+/// Counts how often this thread attached. A start or stop attaches only if the current table is not
+/// the one it needs.
 #[cfg(test)]
 pub(crate) mod attaches {
     use std::cell::Cell;
@@ -247,7 +251,7 @@ pub(crate) mod attaches {
         ATTACHES.set(ATTACHES.get() + 1);
     }
 
-    /// Until now.
+    /// Returns the number of attaches on this thread until now.
     pub(crate) fn count() -> usize {
         ATTACHES.get()
     }

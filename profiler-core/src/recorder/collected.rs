@@ -1,4 +1,4 @@
-//! What a report is made of.
+//! Recorded data from which a report is made.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,64 +11,66 @@ use crate::{Stage, UnattributedWork};
 use mlprof_events::clock::Rate;
 use mlprof_events::startup::ProcessStartup;
 
-/// One thread of one session, or the ended threads of one name.
+/// Data of one thread in one session, or of all ended threads with the same name.
 pub(crate) struct Part<S> {
     pub(crate) sub_stage: Option<Stage>,
     pub(crate) thread: String,
     pub(crate) threads: u64,
     pub(crate) snapshot: S,
     pub(crate) open: Vec<Open>,
-    /// Scopes that were open when their threads ended.
+    /// Number of scopes that were open when their threads ended.
     pub(crate) unfinished: u64,
-    /// Scopes that there was no memory for.
+    /// Number of scopes that were not recorded for lack of memory.
     pub(crate) missed: u64,
 }
 
-/// Everything that a report is made of. Times in ticks.
+/// All data that a report is made from. Times are in ticks.
 pub(crate) struct Collected<S> {
     pub(crate) stage: Option<Stage>,
     pub(crate) started: u64,
     pub(crate) ended: u64,
     pub(crate) rate: Rate,
-    /// If this is the report that shows it.
+    /// Process start-up times, if this report shows them.
     pub(crate) startup: Option<ProcessStartup>,
     pub(crate) parts: Vec<Part<S>>,
-    /// Regions of devices, by the stage inside the reported one that they belong to.
+    /// Device regions, grouped by the nested stage that they belong to (`None`: the reported
+    /// stage).
     pub(crate) regions: Vec<(Option<Stage>, Regions)>,
-    /// Device time of actions, by the stage inside the reported one that they belong to.
+    /// Device time of actions, grouped by the nested stage that they belong to (`None`: the
+    /// reported stage).
     pub(crate) device_time: Vec<(Option<Stage>, Regions)>,
-    /// How long steps took, by stage.
+    /// Durations of steps, by stage.
     pub(crate) step_series: Vec<StepSeries>,
     pub(crate) lost: u64,
-    /// What was told to nobody while the profiler was active.
+    /// Work that no profiler received while this one was active.
     pub(crate) unattributed: Vec<Arc<UnattributedWork>>,
-    /// Facts about the stage.
+    /// Notes about the stage.
     pub(crate) notes: Vec<String>,
 }
 
-/// All parts of the threads of one name.
+/// All parts of the threads with one name.
 pub(crate) struct NamedThreads<'parts, S> {
     pub(crate) thread: &'parts str,
-    /// How many threads these are. One that took part in a stage inside the reported one has a
-    /// part for each of the two, and counts once.
+    /// Number of threads. A thread that also took part in a nested stage has a part in each stage
+    /// and counts once.
     pub(crate) threads: u64,
     pub(crate) parts: Vec<&'parts Part<S>>,
 }
 
 impl<S> Collected<S> {
-    /// The regions of devices as a report shows them.
+    /// Returns the statistics of device regions for a report.
     pub(crate) fn device_regions(&self) -> Vec<DeviceRegion> {
         regions::statistics(self.regions.iter().map(|(stage, regions)| (*stage, regions)))
     }
 
-    /// Returns the device time of an action, by the stage inside the reported one and its name.
+    /// Returns the device time of each action, keyed by nested stage and action name.
     pub(crate) fn device_times(&self) -> HashMap<(Option<Stage>, String), DeviceTime> {
         let stages = self.device_time.iter().map(|(stage, regions)| (*stage, regions));
         let rows = regions::statistics(stages).into_iter();
         rows.map(|row| ((row.sub_stage, row.action.clone()), DeviceTime::of(&row))).collect()
     }
 
-    /// The parts by the name of their threads, in order of first occurrence.
+    /// Groups the parts by thread name, in order of first occurrence.
     pub(crate) fn by_thread_name(&self) -> Vec<NamedThreads<'_, S>> {
         let mut groups: Vec<NamedThreads<'_, S>> = Vec::new();
         for part in &self.parts {

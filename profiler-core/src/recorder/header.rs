@@ -1,4 +1,4 @@
-//! What the reports of all recording profilers say about their run.
+//! Report header shared by all recording profilers.
 
 use super::Collected;
 use crate::RunContext;
@@ -7,7 +7,7 @@ use crate::report::{OpenAction, Overhead, ReportHeader, SCHEMA_VERSION, StartupD
 use mlprof_events::OrderExt;
 use mlprof_events::clock;
 
-/// The header of a report over `collected`, in which `scopes` scopes were recorded.
+/// Returns the header of a report over `collected`, in which `scopes` scopes were recorded.
 pub(crate) fn header<S>(
     collected: &Collected<S>,
     run: &RunContext,
@@ -76,10 +76,11 @@ pub(crate) fn header<S>(
     }
 }
 
-/// So many open scopes are listed. A program that forgets guards has no end of them.
+/// Maximum number of open scopes that a report lists. A program that leaks guards can have any
+/// number of open scopes.
 pub(crate) const MAX_OPEN: usize = 1000;
 
-/// What is open, the longest first, up to [`MAX_OPEN`].
+/// Returns the open actions, longest first, up to [`MAX_OPEN`].
 pub(crate) fn open_actions<S>(collected: &Collected<S>) -> Vec<OpenAction> {
     let parts = collected.parts.iter();
     let mut open: Vec<_> =

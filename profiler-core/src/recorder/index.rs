@@ -1,42 +1,44 @@
-//! From an action to its record, for one thread: one load and a comparison for most actions, however
-//! many there are.
+//! Index from actions to the records of one thread. Most lookups cost one load and one comparison,
+//! independent of the number of actions.
 
 use std::ptr;
-// The standard library's also under loom: only one thread ever touches them.
+// Loom's atomics are not needed here, because only one thread ever accesses the index.
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use mlprof_events::Action;
 
-/// Slots of an index with its first record.
+/// Number of slots that an index with one record has.
 const FIRST: usize = 4;
-/// Slots are doubled so that an action gets the slot of its own number, up to so many per record;
-/// an index never has fewer than [`LEAST`] of them per record.
+/// Limits for slots per record. The index doubles its slots until a new action gets the slot of its
+/// own number, up to `MOST` slots per record. It never has fewer than [`LEAST`] slots per record.
 const MOST: usize = 8;
 const LEAST: usize = 2;
 
-/// What can be found by its action.
+/// Record that an [`ActionIndex`] can look up by its action.
 pub(crate) trait Named {
-    /// The [number](Action::number) of its action.
+    /// Returns the [number](Action::number) of the record's action.
     fn number(&self) -> u32;
 }
 
-/// A hash table with the number of an action as its hash: numbers are dense, so a slot of their own is
-/// what most actions get. Does not own the records.
+/// Hash table that uses the action number as the hash. Action numbers are dense, so most actions
+/// get a slot of their own. The index does not own the records.
 ///
-/// *Invariant*: for the owning thread only. `slots` leads to `mask + 1` slots, a power of two, or to
-/// [`EMPTY`] with a mask of 0; there always is an empty slot. Records outlive the index.
+/// *Invariant*: only the owning thread uses the index. `slots` points to `mask + 1` slots, a power
+/// of two, or to [`EMPTY`] with a mask of 0. At least one slot is always empty. Records outlive the
+/// index.
 pub(crate) struct ActionIndex<R> {
     slots: AtomicPtr<AtomicPtr<R>>,
     mask: AtomicU32,
     length: AtomicU32,
 }
 
-/// The slot of all indexes without a record, so that looking need not ask whether there is one.
+/// Slot shared by all indexes without a record. It lets lookups skip the check for an empty index.
 static EMPTY: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 impl<R: Named> ActionIndex<R> {
     pub(crate) fn new() -> Self {
-        // An `AtomicPtr` is a pointer, whatever it points to, and nobody stores in this one.
+        // An `AtomicPtr` has the same layout for every pointee type, and the shared slot is never
+        // written.
         let slots = AtomicPtr::new((&raw const EMPTY).cast_mut().cast());
         Self { slots, mask: AtomicU32::new(0), length: AtomicU32::new(0) }
     }
@@ -45,7 +47,7 @@ impl<R: Named> ActionIndex<R> {
         self.length.load(Ordering::Relaxed) as usize
     }
 
-    /// How many slots there are of its own.
+    /// Returns the number of allocated slots, without the shared empty slot.
     fn capacity(&self) -> usize {
         match self.mask.load(Ordering::Relaxed) {
             0 => 0,
@@ -56,30 +58,30 @@ impl<R: Named> ActionIndex<R> {
     #[inline(always)]
     fn slot(&self, number: u32) -> &AtomicPtr<R> {
         let place = number & self.mask.load(Ordering::Relaxed);
-        // SAFETY: by the invariant, there is a slot at every place up to the mask.
+        // SAFETY: `place` is at most `mask`, and by the invariant `slots` points to `mask + 1`
+        // initialised slots.
         unsafe { &*self.slots.load(Ordering::Relaxed).add(place as usize) }
     }
 
     #[inline(always)]
     fn record(&self, number: u32) -> Option<&R> {
-        // SAFETY: slots hold records, which outlive the index, or null.
+        // SAFETY: a slot holds null or a pointer to a record, and records outlive the index.
         unsafe { self.slot(number).load(Ordering::Relaxed).as_ref() }
     }
 
-    /// The record in the slot of the number of `action`: for most actions their own, for some another
-    /// one's.
+    /// Returns the record in the slot of the number of `action`. It may belong to another action.
     #[inline(always)]
     pub(crate) fn get_slot(&self, action: Action) -> Option<&R> {
         self.record(action.number())
     }
 
-    /// The record of `action` if it has the slot of its number.
+    /// Returns the record of `action` if it is in the slot of the action's own number.
     #[inline(always)]
     pub(crate) fn get_near(&self, action: Action) -> Option<&R> {
         self.get_slot(action).filter(|record| record.number() == action.number())
     }
 
-    /// The record of `action`.
+    /// Returns the record of `action`.
     pub(crate) fn get(&self, action: Action) -> Option<&R> {
         let mut number = action.number();
         loop {
@@ -91,7 +93,7 @@ impl<R: Named> ActionIndex<R> {
         }
     }
 
-    /// Adds a record whose action has none.
+    /// Adds a record for an action that has none yet.
     ///
     /// # Safety
     ///
@@ -133,10 +135,11 @@ impl<R: Named> ActionIndex<R> {
         if capacity == 0 {
             return;
         }
-        // SAFETY: made by `Box::into_raw` here, with this length, and replaced by now.
+        // SAFETY: `old` comes from `Box::into_raw` in an earlier call, with this length. `slots` no
+        // longer points to it.
         let old = unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(old, capacity)) };
         for slot in &old {
-            // SAFETY: as in `record`.
+            // SAFETY: a slot holds null or a pointer to a record, and records outlive the index.
             if let Some(record) = unsafe { slot.load(Ordering::Relaxed).as_ref() } {
                 self.put(record);
             }
@@ -149,7 +152,8 @@ impl<R> Drop for ActionIndex<R> {
         let mask = *self.mask.get_mut() as usize;
         if mask > 0 {
             let slots = ptr::slice_from_raw_parts_mut(*self.slots.get_mut(), mask + 1);
-            // SAFETY: made by `Box::into_raw` in `grow_to`, with this length.
+            // SAFETY: `grow_to` made the slots with `Box::into_raw` and this length, and `&mut
+            // self` rules out other users.
             drop(unsafe { Box::from_raw(slots) });
         }
     }
@@ -177,7 +181,7 @@ mod tests {
     ) -> ActionIndex<Record> {
         let index = ActionIndex::new();
         for record in records {
-            // SAFETY: the caller's records live longer.
+            // SAFETY: the caller's records outlive the index.
             unsafe { index.insert(record) };
         }
         index
@@ -196,7 +200,8 @@ mod tests {
         assert!(index.capacity() <= MOST * index.len());
     }
 
-    /// What makes ten thousand actions cost what a few do: nearly all are found at the first look.
+    /// Checks that nearly all lookups succeed at the first slot, which makes ten thousand actions
+    /// as cheap as a few.
     #[test]
     #[cfg_attr(miri, ignore = "a count over ten thousand")]
     fn most_records_are_at_the_slot_of_their_number() {
@@ -206,7 +211,7 @@ mod tests {
         };
         let dense = index_of(&records);
         assert!(near(&dense) >= 9_900, "{} of 10,000", near(&dense));
-        // Numbers as a program has them that names much else in between.
+        // Sparse numbers, as in a program that interns many other names in between.
         let mut state = 1_u64;
         let sparse: Vec<_> = records
             .iter()
@@ -228,7 +233,8 @@ mod tests {
         assert!(index.capacity() <= 64);
     }
 
-    /// Slots of their own for all would take a thousand times the memory.
+    /// Limits the slots of sparse numbers. A slot per number would take a thousand times the
+    /// memory.
     #[test]
     fn records_whose_numbers_are_far_apart_share_slots() {
         let (count, apart) = if cfg!(miri) { (128, 32) } else { (4_096, 128) };

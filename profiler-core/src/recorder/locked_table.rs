@@ -1,5 +1,5 @@
-//! The table of what takes more than a reading of the clock to measure. It is behind a lock, which costs
-//! nothing beside that: only reports contend for it.
+//! Table for measurements that take more than one clock reading. A lock protects it. Only reports
+//! contend for the lock, so its cost is negligible compared with the measurement.
 
 use std::ptr;
 use std::sync::PoisonError;
@@ -12,42 +12,44 @@ use mlprof_events::Action;
 use mlprof_events::clock::Clock;
 use mlprof_events::forking::{Mutex, MutexGuard};
 
-/// What is measured of the scopes of one thread, each of which is known by a number.
+/// Measurement of one thread's scopes. Each scope is identified by a number.
 pub(crate) trait Measurement: Default + Send + 'static {
-    /// A copy of what was measured, for reports.
+    /// Copy of the measured data, for reports.
     type Snapshot: Clone + Default + Send;
-    /// What is read when a scope ends, before anything else is done.
+    /// Values read at the very beginning of a scope's end.
     type End;
 
-    /// Which of the kinds its table is.
+    /// Kind of the measurement's table.
     const KIND: Kind;
 
-    /// A scope begins: the last thing that is done of its start.
+    /// Begins the measurement of a scope. Called as the last part of the scope's start.
     fn open(&mut self, number: u64, action: Action);
-    /// A scope ends: the first thing that is done of its stop.
+    /// Reads the values for a scope's end. Called as the first part of the scope's stop.
     fn read_end() -> Self::End;
-    /// The scope of this number has ended; whether it was not inside another one of its action.
+    /// Records the end of the scope with this number. `is_outermost` is `true` if the scope was not
+    /// inside another one of its action.
     fn close(&mut self, number: u64, action: Action, is_outermost: bool, end: Self::End);
     fn snapshot(&self) -> Self::Snapshot;
-    /// Adds what another thread, or the same one in another session, measured.
+    /// Adds the data that another thread measured, or the same thread in another session.
     fn merge(into: &mut Self::Snapshot, from: &Self::Snapshot);
 
-    /// Does work of the table's that must not be measured itself.
+    /// Runs the table's own work, which must not be measured.
     fn aside<R>(work: impl FnOnce() -> R) -> R {
         work()
     }
 }
 
-/// What one thread measures, behind a lock.
+/// Measurements of one thread, behind a lock.
 pub(crate) struct LockedTable<M> {
-    /// Which scopes are open.
+    /// Open scopes.
     stack: Stack<()>,
     state: Mutex<State<M>>,
 }
 
 #[derive(Default)]
 struct State<M> {
-    /// The number of the scope opened last: when it began, or the next number if that is taken.
+    /// Number of the scope opened last. It is the scope's start time in ticks, or the next larger
+    /// number if that one is taken.
     last: u64,
     nesting: Nesting,
     measurement: M,

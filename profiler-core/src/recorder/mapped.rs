@@ -1,5 +1,5 @@
-//! Memory that comes from the system itself and not from the program's allocator, for what a scope may
-//! need after its first time: it may be in a signal handler that has interrupted the allocator.
+//! Memory mapped directly from the system instead of the program's allocator. A scope may need
+//! memory in a signal handler that has interrupted the allocator.
 
 use std::alloc::Layout;
 use std::mem::offset_of;
@@ -8,32 +8,34 @@ use std::ptr::{self, NonNull};
 use self::system::{map, unmap};
 use mlprof_events::sync::{AtomicPtr, Ordering, Tally};
 
-/// A value in pages of its own.
+/// A value in its own memory pages.
 ///
-/// *Invariant*: `place` is mapped with the layout of `T`, holds a value, and is nobody else's.
+/// *Invariant*: `place` is mapped with the layout of `T`, holds an initialised value, and is owned
+/// only by this object.
 pub(super) struct Mapped<T> {
     place: NonNull<T>,
 }
 
-// SAFETY: owns its value, as a box does.
+// SAFETY: `Mapped` owns its value exclusively, like a box.
 unsafe impl<T: Send> Send for Mapped<T> {}
-// SAFETY: as above.
+// SAFETY: `&Mapped<T>` gives access only to a `&T`, like a box.
 unsafe impl<T: Sync> Sync for Mapped<T> {}
 
 impl<T> Mapped<T> {
-    /// A value that `write` writes where it is to be: it never lies on the stack, which may be a signal
-    /// handler's and small. `None` if the system has no memory for it.
+    /// Maps memory and lets `write` initialise the value in place. The value never lies on the
+    /// stack, because a signal handler's stack may be small. Returns `None` if the system has no
+    /// memory.
     ///
     /// # Safety
     ///
-    /// Once `write` has returned there is a value.
+    /// `write` must initialise the value before it returns.
     pub(super) unsafe fn written_by(write: impl FnOnce(NonNull<T>)) -> Option<Self> {
         let place = map(Layout::new::<T>())?.cast();
         write(place);
         Some(Self { place })
     }
 
-    /// Where the value is: good for reading, until this is dropped.
+    /// Returns the address of the value, which is valid for reads until this object is dropped.
     pub(super) fn place(&self) -> NonNull<T> {
         self.place
     }
@@ -41,26 +43,29 @@ impl<T> Mapped<T> {
 
 impl<T> Drop for Mapped<T> {
     fn drop(&mut self) {
-        // SAFETY: by the invariant; nothing uses the value any more.
+        // SAFETY: by the invariant, the place holds an initialised value. `&mut self` rules out
+        // other users.
         unsafe { self.place.drop_in_place() };
-        // SAFETY: mapped with this layout in `written_by`.
+        // SAFETY: `written_by` mapped the place with this layout, and the value was just dropped.
         unsafe { unmap(self.place.cast(), Layout::new::<T>()) };
     }
 }
 
-/// What the entries of a chunk and what leads to the chunk before it take.
+/// Size of a chunk in bytes, including the link to the previous chunk.
 #[cfg(not(miri))]
 const CHUNK_BYTES: usize = 16 << 10;
 #[cfg(miri)]
 const CHUNK_BYTES: usize = 4 << 10;
 
-/// Entries that one thread adds, each of which stays where it is until all are dropped. What leads to
-/// an entry, so that others read it, is the adding thread's matter.
+/// Append-only list of entries in mapped memory, added by one thread. Entries stay in place until
+/// the arena is dropped. The arena offers no lookup; the adding thread must publish references to
+/// the entries itself.
 ///
-/// *Invariant*: only the owning thread adds. `last` leads to the chunk that is filled, of whose places
-/// `used` are, and each chunk to the one before it, which is full.
+/// *Invariant*: only the owning thread adds entries. `last` points to the chunk that is being
+/// filled, and its first `used` entries are initialised. Each chunk links to the previous one,
+/// which is full.
 ///
-/// *Memory*: nothing before the first entry, then chunks of 16 kB, of which the system fills those pages
+/// *Memory*: none before the first entry, then chunks of 16 kB. The system backs only the pages
 /// that are used.
 pub(crate) struct MappedArena<T> {
     last: AtomicPtr<Chunk<T>>,
@@ -70,13 +75,15 @@ pub(crate) struct MappedArena<T> {
 #[repr(C)]
 struct Chunk<T> {
     before: *mut Self,
-    /// The first of [`CAPACITY`](MappedArena::CAPACITY).
+    /// First of [`CAPACITY`](MappedArena::CAPACITY) entries.
     entries: [T; 0],
 }
 
-// SAFETY: the arena owns its entries and hands out shared references only.
+// SAFETY: the arena owns its entries and returns only shared references, so `T: Send + Sync` is
+// enough.
 unsafe impl<T: Send + Sync> Send for MappedArena<T> {}
-// SAFETY: as above; that only one thread adds is the duty of the caller (see `add`).
+// SAFETY: other threads get only shared references to entries. Callers of `add` must guarantee that
+// only one thread adds.
 unsafe impl<T: Send + Sync> Sync for MappedArena<T> {}
 
 impl<T> Default for MappedArena<T> {
@@ -97,8 +104,8 @@ impl<T> MappedArena<T> {
         Err(_) => panic!("a chunk has a size and an alignment"),
     };
 
-    /// Adds an entry; `None` if the system has no memory for it. Only the owning thread may call
-    /// this.
+    /// Adds an entry and returns a reference to it, or `None` if the system has no memory. Only the
+    /// owning thread may call this.
     pub(crate) fn add(&self, entry: T) -> Option<&T> {
         let mut chunk = self.last.load(Ordering::Relaxed);
         let mut used = self.used.get() as usize;
@@ -106,30 +113,32 @@ impl<T> MappedArena<T> {
             (chunk, used) = (Self::new_chunk(chunk)?, 0);
             self.last.store(chunk, Ordering::Relaxed);
         }
-        // SAFETY: the chunk has a place for this entry, which has none yet.
+        // SAFETY: `used` is below `CAPACITY`, so the place is inside the chunk's mapping.
         let place = unsafe { Self::entries(chunk).add(used) };
-        // SAFETY: as above.
+        // SAFETY: the place is inside the mapping, aligned, and holds no entry yet.
         unsafe { place.write(entry) };
         self.used.set(used as u64 + 1);
-        // SAFETY: just written; lives as long as the arena.
+        // SAFETY: the entry was just written, is not written again, and lives as long as the arena.
         Some(unsafe { &*place })
     }
 
     fn new_chunk(before: *mut Chunk<T>) -> Option<*mut Chunk<T>> {
         let chunk = map(Self::LAYOUT)?.cast::<Chunk<T>>().as_ptr();
-        // SAFETY: as large and as aligned as a chunk, and new. By its field, as all of it is more than
-        // what a `Chunk` is said to be.
+        // SAFETY: the new mapping has the size and alignment of a chunk and no other user. The
+        // field is written through a raw pointer, because the mapping is larger than a `Chunk`
+        // value.
         unsafe { (&raw mut (*chunk).before).write(before) };
         Some(chunk)
     }
 
-    /// The first entry of a chunk, good for all of them.
+    /// Returns a pointer to the first entry of a chunk. Its provenance covers all entries of the
+    /// chunk.
     ///
     /// # Safety
     ///
-    /// The chunk must be one of an arena's.
+    /// `chunk` must point to a chunk of an arena.
     unsafe fn entries(chunk: *mut Chunk<T>) -> *mut T {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees that `chunk` points to a mapped chunk.
         unsafe { (&raw mut (*chunk).entries).cast() }
     }
 }
@@ -139,11 +148,13 @@ impl<T> Drop for MappedArena<T> {
         let mut chunk = self.last.load(Ordering::Relaxed);
         let mut used = self.used.get() as usize;
         while let Some(place) = NonNull::new(chunk) {
-            // SAFETY: a chunk of this arena, linked once, and nobody else holds the arena any more.
+            // SAFETY: the chunk belongs to this arena and was linked once. `&mut self` rules out
+            // other users.
             let (before, entries) = unsafe { ((*chunk).before, Self::entries(chunk)) };
-            // SAFETY: so many entries were written, and each is dropped once.
+            // SAFETY: the first `used` entries are initialised, and each is dropped only here.
             unsafe { ptr::slice_from_raw_parts_mut(entries, used).drop_in_place() };
-            // SAFETY: mapped with this layout in `new_chunk`, and left by all.
+            // SAFETY: `new_chunk` mapped the place with this layout. Its entries were dropped, and
+            // no reference to it is left.
             unsafe { unmap(place.cast(), Self::LAYOUT) };
             (chunk, used) = (before, Self::CAPACITY);
         }
@@ -157,11 +168,11 @@ mod system {
 
     use mlprof_events::errno::keeping_errno;
 
-    /// The least that pages are aligned to.
+    /// Minimum alignment of memory pages in bytes.
     const PAGE: usize = 4096;
 
-    /// New memory; `None` if the system has none, as under a limit of the address space. May be
-    /// called in a signal handler.
+    /// Maps new memory. Returns `None` if the system has none, for example because of an
+    /// address-space limit. A signal handler may call this.
     pub(super) fn map(layout: Layout) -> Option<NonNull<u8>> {
         debug_assert!(layout.align() <= PAGE && layout.size() > 0);
         #[cfg(test)]
@@ -170,25 +181,28 @@ mod system {
         }
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: asks for pages that are nobody's.
+        // SAFETY: an anonymous private mapping without a fixed address cannot overlap existing
+        // memory.
         let pages = keeping_errno(|| unsafe {
             libc::mmap(ptr::null_mut(), layout.size(), access, kind, -1, 0)
         });
         NonNull::new(pages).filter(|_| pages != libc::MAP_FAILED).map(NonNull::cast)
     }
 
-    /// Gives memory back.
+    /// Unmaps memory.
     ///
     /// # Safety
     ///
-    /// It comes from [`map`] with this layout, and nobody uses it any more.
+    /// `place` must come from [`map`] with this layout, and the memory must have no other user.
     pub(super) unsafe fn unmap(place: NonNull<u8>, layout: Layout) {
-        // SAFETY: as the caller promises. Pages that are mapped whole can be given back.
+        // SAFETY: the caller guarantees that the memory comes from `map` with this layout and is
+        // unused. The whole mapping is unmapped.
         keeping_errno(|| unsafe { libc::munmap(place.as_ptr().cast(), layout.size()) });
     }
 }
 
-/// Elsewhere there are no signal handlers that interrupt the program's allocator: it is what is used.
+/// Other platforms have no signal handlers that interrupt the program's allocator, so the allocator
+/// provides the memory.
 #[cfg(not(unix))]
 mod system {
     use std::alloc::{Layout, alloc, dealloc};
@@ -200,20 +214,22 @@ mod system {
         if super::shortage::is_on() {
             return None;
         }
-        // SAFETY: what is mapped are chunks and values that are not empty.
+        // SAFETY: the layout's size is not zero, because only chunks and values that are not
+        // zero-sized are mapped.
         NonNull::new(unsafe { alloc(layout) })
     }
 
     /// # Safety
     ///
-    /// It comes from [`map`] with this layout, and nobody uses it any more.
+    /// `place` must come from [`map`] with this layout, and the memory must have no other user.
     pub(super) unsafe fn unmap(place: NonNull<u8>, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees that `place` comes from `map` with this layout and is
+        // unused.
         unsafe { dealloc(place.as_ptr(), layout) };
     }
 }
 
-/// For tests: has the system refuse the calling thread memory.
+/// Simulates a lack of memory for the calling thread, in tests.
 #[cfg(test)]
 pub(crate) mod shortage {
     use std::cell::Cell;
@@ -224,7 +240,7 @@ pub(crate) mod shortage {
         IS_ON.get()
     }
 
-    /// During `work`.
+    /// Runs `work` while the system refuses memory to this thread.
     pub(crate) fn during<T>(work: impl FnOnce() -> T) -> T {
         IS_ON.set(true);
         let result = work();
@@ -258,13 +274,13 @@ mod tests {
         struct Aligned(Arc<()>);
         let shared = Arc::new(());
         let write = |place: NonNull<Aligned>| {
-            // SAFETY: as large and as aligned as the value, and new.
+            // SAFETY: the place is new and has the size and alignment of the value.
             unsafe { place.write(Aligned(shared.clone())) };
         };
-        // SAFETY: it is written.
+        // SAFETY: `write` initialises the value.
         let mapped = unsafe { Mapped::written_by(write) }.expect("memory");
         assert!(mapped.place().is_aligned());
-        // SAFETY: the value is there.
+        // SAFETY: the value is initialised, and `mapped` keeps it alive.
         assert_eq!(Arc::strong_count(&unsafe { mapped.place().as_ref() }.0), 2);
         drop(mapped);
         assert_eq!(Arc::strong_count(&shared), 1);

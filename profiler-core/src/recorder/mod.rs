@@ -1,10 +1,12 @@
-//! Recording shared by the profilers: per-thread tables, stages, and threads that come and go.
+//! Recording infrastructure shared by the profilers: per-thread tables, stages, and thread
+//! registration.
 //!
-//! Every thread records into a table of its own, without locks. A [`Recorder`] hands out the
-//! tables and, when a report is made, goes through all of them while their threads go on writing.
-//! A *session* is the time between two resets: a stage, a stage inside another one, or the time
-//! outside of any. Each thread has one table per session; beginning a session makes every thread
-//! take a new table at its next action, so nothing ever has to be cleared under a running thread.
+//! Every thread records into its own table without locks. A [`Recorder`] hands out the tables. A
+//! report reads all of them while their threads continue to write.
+//!
+//! A *session* is the time between two resets: a stage, a nested stage, or the time outside of any
+//! stage. Each thread has one table per session. When a session begins, every thread takes a new
+//! table at its next action. Thus no table has to be cleared while its thread is running.
 
 pub(crate) mod arena;
 mod attach;
@@ -39,14 +41,14 @@ use mlprof_events::forking::{self, Mutex, MutexGuard, apart_from_forks};
 use mlprof_events::startup;
 use mlprof_events::{Ended, Stages, ThreadName};
 
-/// No thread's table is of this session.
+/// Session number that no thread's table has.
 const NO_SESSION: u64 = u64::MAX;
 
-/// What tables there are. A thread keeps one of each at hand, and shows stack samples what is open in the
-/// first of them that has anything open.
+/// Kinds of tables. A thread caches one table of each kind. Stack samples show the open actions of
+/// the first kind that has any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Of a profiler that can take the samples itself.
+    /// Table of a profiler that can take stack samples itself.
     CallTree,
     Rows,
     Counters,
@@ -56,37 +58,38 @@ pub(crate) enum Kind {
 const KINDS: usize = Kind::Memory as usize + 1;
 const _: () = assert!(KINDS == mlprof_events::open_scopes::TABLES);
 
-/// What a thread records into. Only the thread that owns it may call `start`, `stop` and their slow
-/// forms; the others may be called by any thread at any time.
+/// Table that one thread records into. Only the owning thread may call `start`, `stop` and their
+/// slow forms. Any thread may call the other methods at any time.
 pub(crate) trait Table: Send + Sync + 'static {
-    /// A copy of what was recorded, for reports.
+    /// Copy of the recorded data, for reports.
     type Snapshot: Clone + Default + Send;
-    /// What a scope is recorded in.
+    /// Record of a scope's measurements.
     type Record;
 
-    /// Which of the kinds it is.
+    /// Kind of the table.
     const KIND: Kind;
 
     fn new() -> Self;
-    /// Starts an action. The fast path, for a clock that [is in line](Clock::is_in_line); what does
-    /// not fit it ends in one call of [`start_slow`](Self::start_slow), so that nothing has to be
-    /// saved over a call.
+    /// Starts an action on the fast path, which requires a clock that [is in
+    /// line](Clock::is_in_line). All other cases end in one call of
+    /// [`start_slow`](Self::start_slow), so that no registers have to be saved over a call.
     fn start(&self, action: Action, clock: &Clock);
-    /// Starts an action that is new here, or nested very deeply.
+    /// Starts an action that is new to this table or nested very deeply.
     fn start_slow(&self, action: Action, clock: &Clock);
-    /// Stops the innermost action if it is this one and not nested very deeply; goes `elsewhere`
-    /// otherwise, as the last thing it does.
+    /// Stops the action if it is the innermost one and not nested very deeply. Otherwise calls
+    /// `elsewhere` as its last operation.
     fn stop(
         &self,
         action: Action,
         elsewhere: impl FnOnce() -> Result<(), NeverStarted>,
     ) -> Result<(), NeverStarted>;
-    /// Stops the innermost open call of the action; false if the thread has not started it.
+    /// Stops the innermost open call of the action. Returns `false` if the thread has not started
+    /// it.
     fn stop_slow(&self, action: Action, clock: &Clock) -> bool;
-    /// The thread's open scopes.
+    /// Returns the thread's open scopes.
     fn stack(&self) -> &Stack<Self::Record>;
     fn snapshot(&self) -> Self::Snapshot;
-    /// Adds what another thread, or the same one in another session, recorded.
+    /// Adds the data that another thread recorded, or the same thread in another session.
     fn merge(into: &mut Self::Snapshot, from: &Self::Snapshot);
 }
 
@@ -94,23 +97,24 @@ pub(crate) trait Table: Send + Sync + 'static {
 pub(crate) struct Recorder<T: Table> {
     number: u64,
     clock: Clock,
-    /// The session that threads record into.
+    /// Number of the session that threads record into.
     session: AtomicU64,
-    /// The same where the clock can be read in line, else [`NO_SESSION`]: one comparison tells
-    /// whether the fast path may be taken.
+    /// Number of the running session if the clock can be read in line, otherwise [`NO_SESSION`].
+    /// One comparison decides if the fast path may be taken.
     fast_session: AtomicU64,
-    /// Calls that no table could take, because their thread was being torn down, or was inside of the
-    /// profiler.
+    /// Number of calls that no table could record, because their thread was being torn down or was
+    /// inside the profiler.
     lost: AtomicU64,
-    /// Whether its actions are the program's: they end start-up, and its report may show that.
+    /// Set when the recorded actions are the program's. Such actions end start-up, and the report
+    /// may show start-up.
     is_the_users: bool,
-    /// Shared with the regions of devices that are under way.
+    /// Shared with the sinks of pending device regions.
     sessions: Arc<Mutex<Sessions<T>>>,
 }
 
-/// The sessions, while the thread that has them [attaches](attach) to none.
+/// Locked sessions. The thread that holds them cannot [attach](attach).
 struct Held<'recorder, T: Table> {
-    // Dropped first.
+    // The lock is released first, because fields are dropped in declaration order.
     sessions: MutexGuard<'recorder, Sessions<T>>,
     _closed: Closed,
 }
@@ -134,7 +138,8 @@ impl<T: Table> Recorder<T> {
         Self::with_role(true)
     }
 
-    /// A recorder that start-up has nothing to do with: of a calibration, or beside another one.
+    /// Returns a recorder that does not affect start-up, for a calibration or beside another
+    /// recorder.
     pub(crate) fn aside() -> Self {
         Self::with_role(false)
     }
@@ -169,25 +174,25 @@ impl<T: Table> Recorder<T> {
 
     /// Starts `action` in the table of the calling thread.
     ///
-    /// *Cost*: one relaxed load, one thread-local read, and what the table does.
+    /// *Cost*: one relaxed load, one thread-local read, and the cost of the table's start.
     #[inline(always)]
     pub(crate) fn start(&self, action: Action) {
         if !clock::IS_THERE {
             return;
         }
-        // The thread-local is read first: to the compiler it may be a call, over which everything
-        // read before has to be saved.
+        // The thread-local is read first. The compiler may implement it as a call, and values
+        // loaded before a call have to be saved.
         let (session, table) = attach::current::<T>();
         if session != self.fast_session.load(Ordering::Relaxed) {
             return self.start_elsewhere(action);
         }
-        // SAFETY: the session is of this recorder, whose tables are of type `T`. The table is held
-        // by this thread's attachments until it attaches elsewhere, which `start` of a table does
-        // not do.
+        // SAFETY: the session belongs to this recorder, so the table has type `T`. This thread's
+        // attachments keep the table alive until the thread attaches again, which `Table::start`
+        // does not do.
         unsafe { &*table }.start(action, &self.clock);
     }
 
-    /// Stops `action` in the table of the calling thread. *Cost*: as [`start`](Self::start).
+    /// Stops `action` in the table of the calling thread. *Cost*: like [`start`](Self::start).
     #[inline(always)]
     pub(crate) fn stop(&self, action: Action) -> Result<(), NeverStarted> {
         if !clock::IS_THERE {
@@ -197,7 +202,9 @@ impl<T: Table> Recorder<T> {
         if session != self.fast_session.load(Ordering::Relaxed) {
             return self.stop_elsewhere(action);
         }
-        // SAFETY: as in `start`; `stop` of a table is done with it before it goes elsewhere.
+        // SAFETY: the session belongs to this recorder, so the table has type `T`, and this
+        // thread's attachments keep it alive. `Table::stop` no longer uses the table when it calls
+        // `elsewhere`, which may attach again.
         unsafe { &*table }.stop(action, || self.stop_elsewhere(action))
     }
 
@@ -212,14 +219,15 @@ impl<T: Table> Recorder<T> {
         }
     }
 
-    /// Stops what is not simply the innermost action of the running session: another one is open
-    /// inside, or it was started in a session that has ended since, or around this one.
+    /// Stops an action that is not simply the innermost one of the running session. Another action
+    /// may be open inside it, or it was started in an ended or outer session.
     #[cold]
     #[inline(never)]
     fn stop_elsewhere(&self, action: Action) -> Result<(), NeverStarted> {
         let is_stopped =
             |attached: &Arc<ThreadTable<T>>| attached.table.stop_slow(action, &self.clock);
-        // Without a table of the running session nothing is open in it, and none is made for that.
+        // A thread without a table of the running session has no open action in it, so no table is
+        // made.
         if self.attach_known().as_ref().is_some_and(is_stopped)
             || attach::tables_of(self.number).any(|attached| is_stopped(&attached))
         {
@@ -228,7 +236,7 @@ impl<T: Table> Recorder<T> {
         Err(NeverStarted(action))
     }
 
-    /// Whether the calling thread has `action` open, in whichever session. *Cost*: some 100 ns.
+    /// Returns `true` if the calling thread has `action` open in any session. *Cost*: about 100 ns.
     pub(crate) fn is_open(&self, action: Action) -> bool {
         let tables = attach::tables_of::<T>(self.number);
         let mut open = tables.flat_map(|attached| attached.table.stack().open());
@@ -241,8 +249,8 @@ impl<T: Table> Recorder<T> {
     }
 
     fn attach_now(&self) -> Option<Arc<ThreadTable<T>>> {
-        // A session can end between reading its number and registering with it; the number read
-        // after that is good unless stages come and go without end.
+        // A session can end between the load of its number and the registration. The next number is
+        // then used. The loop fails only if stages keep changing at every attempt.
         let attached = (0..16).find_map(|_| {
             let session = self.session.load(Ordering::Acquire);
             attach::attach(self.number, session, |thread| self.register(session, thread))
@@ -250,7 +258,8 @@ impl<T: Table> Recorder<T> {
         Some(Self::come_back(attached))
     }
 
-    /// As [`attach`](Self::attach), if the thread has such a table.
+    /// Makes this thread's table of the running session its current one, if the thread has such a
+    /// table.
     fn attach_known(&self) -> Option<Arc<ThreadTable<T>>> {
         apart_from_forks(|| {
             let session = self.session.load(Ordering::Acquire);
@@ -258,7 +267,8 @@ impl<T: Table> Recorder<T> {
         })
     }
 
-    /// Coming back from a stage inside this one: what ran there ran inside what is open here.
+    /// Accounts for the thread's return from a nested stage. The time spent in that stage counts as
+    /// spent inside the scope that is open here.
     fn come_back(attached: Attached<T>) -> Arc<ThreadTable<T>> {
         if let Some(inner) = attached.inner {
             attached.table.table.stack().add_inner_time(inner.table.stack().take_outermost_time());
@@ -281,7 +291,8 @@ impl<T: Table> Recorder<T> {
         Some(table)
     }
 
-    /// Begins a stage, by the rule of [`Stages`]. What was recorded before the first one belongs to it.
+    /// Begins a stage, by the rules of [`Stages`]. Data recorded before the first stage belongs to
+    /// that stage.
     pub(crate) fn begin(&self, stage: Stage) {
         clock::look_for_suspension();
         let now = self.clock.ticks();
@@ -303,7 +314,8 @@ impl<T: Table> Recorder<T> {
         self.publish(&sessions);
     }
 
-    /// Ends `stage` (`None`: the one that [`collect`](Self::collect) reports), if it runs.
+    /// Ends `stage` if it runs. `None` stands for the stage that [`collect`](Self::collect)
+    /// reports.
     pub(crate) fn end(&self, stage: Option<Stage>) {
         clock::look_for_suspension();
         let now = self.clock.ticks();
@@ -321,8 +333,8 @@ impl<T: Table> Recorder<T> {
         self.publish(&sessions);
     }
 
-    /// Has the report of the running stage mention a fact about it, once, and work that the
-    /// profiler does not receive.
+    /// Adds an observation to the running stage: a note, which is stored once, or work that no
+    /// profiler receives.
     pub(crate) fn observe(&self, observation: &Observation<'_>) {
         match observation {
             Observation::StageNote(note) => {
@@ -349,8 +361,8 @@ impl<T: Table> Recorder<T> {
         }
     }
 
-    /// What was recorded in the running stage, or in the one that ended last if nothing was
-    /// recorded since. Other threads go on recording meanwhile.
+    /// Collects the data of the running stage. If nothing was recorded since the last stage ended,
+    /// collects that stage instead. Other threads continue to record meanwhile.
     pub(crate) fn collect(&self) -> Collected<T::Snapshot> {
         let now = self.clock.ticks();
         let mut sessions = self.sessions();

@@ -1,4 +1,4 @@
-//! What recording one scope costs on this machine, measured when a report is made.
+//! Cost of recording one scope on this machine, measured when a report is made.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -11,8 +11,9 @@ use mlprof_events::forking::Mutex;
 const ROUNDS: usize = 8;
 const SCOPES: u32 = 250;
 
-/// Seconds for one start and stop of a profiler of this type: the best of a few short rounds on a
-/// profiler made for it, so about 0.2 ms the first time. Remembered for the process.
+/// Returns the seconds that one start and stop of a profiler of this type takes. It is the best of
+/// a few short rounds on a profiler made for the measurement, which take about 0.2 ms the first
+/// time. The result is cached for the process.
 pub(crate) fn seconds_per_scope<P: Profiler + 'static>(make: impl FnOnce() -> P) -> f64 {
     static KNOWN: Mutex<BTreeMap<TypeId, f64>> = Mutex::new(BTreeMap::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

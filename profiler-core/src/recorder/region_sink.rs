@@ -1,4 +1,4 @@
-//! Regions of devices on their way into the session that they were opened in.
+//! Delivers device regions to the session in which they were opened.
 
 use std::sync::{Arc, PoisonError};
 
@@ -10,12 +10,12 @@ use crate::hook::{DeviceEvent, RegionSink};
 use mlprof_events::forking::{Mutex, apart_from_forks};
 
 impl<T: Table> Recorder<T> {
-    /// Where regions go that are opened now, or later.
+    /// Returns the sink for device regions that are opened now or later.
     pub(crate) fn region_sink(&self) -> Arc<dyn RegionSink> {
         Arc::new(SessionsSink { sessions: self.sessions.clone(), regions: |it| &mut it.regions })
     }
 
-    /// Where the device time of actions goes.
+    /// Returns the sink for the device time of actions.
     pub(crate) fn device_time_sink(&self) -> Arc<dyn RegionSink> {
         Arc::new(SessionsSink {
             sessions: self.sessions.clone(),
@@ -24,10 +24,10 @@ impl<T: Table> Recorder<T> {
     }
 }
 
-/// The sessions of a recorder, for hooks that bring regions.
+/// Sink that adds regions to the sessions of a recorder.
 struct SessionsSink<T: Table> {
     sessions: Arc<Mutex<Sessions<T>>>,
-    /// The regions of a session that these are.
+    /// Selects the regions of a session that the sink adds to.
     regions: fn(&mut Session<T>) -> &mut Regions,
 }
 
@@ -54,7 +54,7 @@ impl<T: Table> RegionSink for SessionsSink<T> {
 }
 
 impl<T: Table> Sessions<T> {
-    /// The session that something belongs to that began at `ticks`.
+    /// Returns the session in which an event that began at `ticks` belongs.
     fn at(&mut self, ticks: u64) -> Option<&mut Session<T>> {
         let running = self.running.iter().rposition(|session| session.started <= ticks);
         let session = match (running, &mut self.finished) {
@@ -62,7 +62,7 @@ impl<T: Table> Sessions<T> {
             (None, Some(finished)) => finished,
             (None, None) => self.running.first_mut()?,
         };
-        // What is inside and over has its own numbers.
+        // Ended sessions inside this one keep their own regions.
         let is_there = |inner: &Session<T>| {
             inner.started <= ticks && inner.ended.is_some_and(|end| ticks < end)
         };
@@ -74,7 +74,7 @@ impl<T: Table> Sessions<T> {
 }
 
 impl<T: Table> Session<T> {
-    /// Adds its regions and those of stages inside it that are over: the ones that `pick` returns.
+    /// Adds the regions that `pick` selects, of this session and of the ended stages inside it.
     pub(super) fn add_regions(
         &self,
         pick: fn(&Self) -> &Regions,

@@ -1,4 +1,4 @@
-//! Regions of devices, put together by action.
+//! Device regions, aggregated by action.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,18 +6,18 @@ use crate::report::regions::DeviceRegion;
 use crate::{Action, Stage};
 use mlprof_events::OrderExt;
 
-/// So many reasons for missing times are told apart.
+/// Maximum number of distinct reasons for missing times.
 const REASONS: usize = 16;
 
-/// All regions of a session. Its memory depends on how many different actions there are.
+/// All device regions of a session. Memory use depends on the number of distinct actions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Regions {
     rows: HashMap<Action, Row>,
-    /// How many have no time, by reason.
+    /// Number of regions without a time, by reason.
     lost: BTreeMap<String, u64>,
 }
 
-/// The regions of one action, in nanoseconds of the device's clock.
+/// Aggregated regions of one action, in nanoseconds of the device's clock.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     calls: u64,
@@ -61,7 +61,8 @@ impl Regions {
         other.lost.iter().for_each(|(why, count)| self.add_lost(why, *count));
     }
 
-    /// Returns how many calls have no time and why, in words: calls of `one` (`an action`), or of `several`.
+    /// Returns a note for each reason why calls have no device time, with the number of calls.
+    /// `one` names a single call (`an action`), `several` a larger number.
     pub(crate) fn notes(&self, one: &str, several: &str) -> impl Iterator<Item = String> {
         self.lost.iter().map(move |(why, count)| match count {
             1 => format!("1 call of {one} has no device time: {why}"),
@@ -70,7 +71,7 @@ impl Regions {
     }
 }
 
-/// The rows of a report, the longest total first; actions of one name are one row.
+/// Returns the rows of a report, longest total first. Actions with the same name share one row.
 pub(crate) fn statistics<'regions>(
     stages: impl IntoIterator<Item = (Option<Stage>, &'regions Regions)>,
 ) -> Vec<DeviceRegion> {
@@ -78,7 +79,7 @@ pub(crate) fn statistics<'regions>(
     for (stage, regions) in stages {
         let mut named = Regions::default();
         for (action, row) in &regions.rows {
-            // A table of one row does the addition.
+            // A temporary table with one row performs the addition.
             if let Some(known) = by_name.remove(&(stage, action.name())) {
                 named.add_row(*action, known);
             }

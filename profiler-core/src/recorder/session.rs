@@ -1,4 +1,4 @@
-//! A stage, or what is outside of any: the tables of its threads, and the stages inside it.
+//! A stage, or the time outside of any: the tables of its threads and the stages inside it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,38 +12,38 @@ use crate::{Stage, UnattributedWork};
 use mlprof_events::startup::ProcessStartup;
 use mlprof_events::{OfStage, Stages};
 
-/// Ended threads are kept apart by name up to this many names, so that memory does not grow with
-/// the number of threads.
+/// Maximum number of names for ended threads. It keeps memory independent of the number of threads.
 const ENDED_NAMES: usize = 256;
 
 pub(super) struct Sessions<T: Table> {
-    /// The running ones. Never empty: where no stage runs, there is what is outside of any.
+    /// Running sessions, never empty. If no stage runs, this holds the session outside of any
+    /// stage.
     pub(super) running: Stages<Session<T>>,
-    /// The stage that ended last, until another one has something to report.
+    /// Stage that ended last, until another session has data to report.
     pub(super) finished: Option<Session<T>>,
 }
 
 pub(super) struct Session<T: Table> {
     pub(super) number: u64,
-    /// `None` outside of any stage.
+    /// Stage of the session, or `None` outside of any stage.
     pub(super) stage: Option<Stage>,
     pub(super) started: u64,
     pub(super) ended: Option<u64>,
-    /// If it is the one in which start-up is reported.
+    /// Process start-up times, if this session's report shows them.
     pub(super) startup: Option<ProcessStartup>,
     pub(super) tables: Vec<Arc<ThreadTable<T>>>,
     pub(super) ended_threads: HashMap<String, EndedThreads<T::Snapshot>>,
-    /// Regions of devices, which are no thread's.
+    /// Device regions, which belong to no thread.
     pub(super) regions: Regions,
-    /// Device time of actions, where it is measured.
+    /// Device time of actions, if it is measured.
     pub(super) device_time: Regions,
-    /// How long steps took.
+    /// Durations of steps.
     pub(super) steps: Steps,
-    /// What was told to nobody while the profiler was active.
+    /// Work that no profiler received while this one was active.
     pub(super) unattributed: Vec<Arc<UnattributedWork>>,
-    /// Facts about the stage, each once.
+    /// Notes about the stage, without duplicates.
     pub(super) notes: Vec<String>,
-    /// Stages inside this one that are over.
+    /// Ended stages inside this one.
     pub(super) inner: Vec<Session<T>>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct EndedThreads<S> {
 }
 
 impl<T: Table> Sessions<T> {
-    /// The running session that a report made now is about.
+    /// Returns the index of the running session that a report made now covers.
     pub(super) fn reported(&self) -> usize {
         self.running.reported().unwrap_or(0)
     }
@@ -91,7 +91,7 @@ impl<T: Table> Session<T> {
         self.startup.or_else(|| self.inner.iter().find_map(Self::startup))
     }
 
-    /// Outside of any stage, and nothing recorded.
+    /// Returns `true` if the session is outside of any stage and has recorded nothing yet.
     pub(super) fn is_idle(&self) -> bool {
         self.stage.is_none()
             && self.tables.is_empty()
@@ -100,7 +100,7 @@ impl<T: Table> Session<T> {
             && self.device_time.is_empty()
     }
 
-    /// Merges tables whose threads have ended, so that memory depends on the threads alive.
+    /// Merges the tables of ended threads, so that memory depends only on the live threads.
     pub(super) fn fold_ended_threads(&mut self) {
         let (ended, alive): (Vec<_>, Vec<_>) =
             self.tables.drain(..).partition(|table| table.has_ended());

@@ -1,20 +1,21 @@
-//! The numbers of sessions, by which samples of stacks are told apart.
+//! Session numbers, which attribute stack samples to sessions.
 
 use super::{Recorder, Session, Table};
 use crate::Stage;
 
-/// Which sessions there are at one moment.
+/// Session numbers at one moment.
 pub(crate) struct SessionNumbers {
-    /// The one that threads record into.
+    /// Number of the session that threads record into.
     pub(crate) current: u64,
-    /// Those of the report, each with the stage inside the reported one that it is.
+    /// Numbers of the reported sessions, each with its stage inside the reported one.
     pub(crate) reported: Vec<(u64, Option<Stage>)>,
-    /// All that may be reported yet.
+    /// Numbers of all sessions that a report may still cover.
     pub(crate) alive: Vec<u64>,
 }
 
 impl<T: Table> Recorder<T> {
-    /// The sessions, and which of them [`collect`](Self::collect) reports now.
+    /// Returns the session numbers, including those that [`collect`](Self::collect) would report
+    /// now.
     pub(crate) fn session_numbers(&self) -> SessionNumbers {
         let sessions = self.sessions();
         let position = sessions.reported();

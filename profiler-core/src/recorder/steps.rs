@@ -1,52 +1,55 @@
-//! How long each step took, and what its time went into: taken when it is over, from what the loop's
-//! thread has recorded until then. Scopes themselves know nothing of it.
+//! Duration and composition of each step. Both are computed when the step ends, from the data that
+//! the loop's thread has recorded by then. Scopes do no extra work for it.
 
 use super::{Recorder, Table};
 use crate::report::internals::{StepLog, StepPart, StepParts, StepTicks};
 use crate::report::steps::StepSeries;
 use mlprof_events::{Action, Direction, Observation, Stage, uncounted};
 
-/// What a table has of the calls at one place, in ticks.
+/// Time of the calls at one place in a table, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ActionTicks {
-    /// Of all calls that have ended, those inside another one not once more.
+    /// Total time of all ended calls. Nested calls count only once.
     pub(crate) total: u64,
-    /// The part of it that was spent in scopes directly inside.
+    /// Part of the total that was spent in scopes directly inside.
     pub(crate) children: u64,
-    /// When the first call began.
+    /// Start time of the first call.
     pub(crate) first_started: u64,
 }
 
-/// What a table tells of its calls to those who ask between scopes. A place is where an action is counted:
-/// an action has one, or one for each way that leads to it. Only the owning thread may ask.
+/// Read access to a table's totals between scopes. A *place* is one counter of an action: an action
+/// has one place, or one for each call path that leads to it. Only the owning thread may call these
+/// methods.
 pub(crate) trait TellsTotals {
-    /// How many places it has.
+    /// Returns the number of places.
     fn places(&self) -> usize;
-    /// The places from a number on, in the order in which they came, with their actions.
+    /// Returns the places from this number on, with their actions, in the order in which they were
+    /// added.
     fn places_from(&self, number: usize) -> impl Iterator<Item = (usize, Action)>;
-    /// What the first call there was inside of, the innermost first.
+    /// Returns the actions around the first call at this place, innermost first.
     fn around(&self, place: usize) -> impl Iterator<Item = Action>;
-    /// What it has of the calls there.
+    /// Returns the time of the calls at this place.
     fn ticks(&self, place: usize) -> Option<ActionTicks>;
 }
 
-/// What an action of the loop's thread tells.
+/// Returns the part of a step that an action of the loop's thread represents.
 pub(crate) fn part_told_by(action: Action) -> Option<StepPart> {
     StepPart::told_by(action, Direction::Forward)
 }
 
-/// An action that tells a part of a step.
+/// Place that contributes to a part of a step.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     place: usize,
     part: StepPart,
-    /// The part that it lies in, if any: its time is not that one's.
+    /// Part of a step that encloses this place, if any. The time of this place is subtracted from
+    /// it.
     around: Option<StepPart>,
-    /// Until the last moment that was looked at.
+    /// Ticks of the place at the last boundary.
     until: ActionTicks,
 }
 
-/// An optimizer action inside another one.
+/// Optimizer action inside another optimizer action.
 #[derive(Debug, Clone, Copy)]
 struct Update {
     place: usize,
@@ -54,29 +57,30 @@ struct Update {
     until: u64,
 }
 
-/// The steps of a stage.
+/// Steps of a stage.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     log: StepLog,
-    /// Each time that the loop paused for a validation.
+    /// Pauses of the loop for a validation.
     validations: StepLog,
     over: u64,
     pauses: u32,
     paused: u64,
-    /// The moment that was looked at last: the end of a step, the beginning or the end of a pause.
+    /// Time of the last boundary in ticks: the end of a step, or the beginning or end of a pause.
     last: Option<u64>,
-    /// What belongs to the running step from before a pause.
+    /// Elapsed ticks and parts of the running step from before a pause.
     before: (u64, StepParts),
     known: Vec<Known>,
-    /// The optimizer's update inside a hook of the optimizer, which `known` has: it is none of the
-    /// hook's forward and backward passes.
+    /// Optimizer updates inside a hook of the optimizer, which is in `known`. Their time is not
+    /// part of the hook's forward and backward passes.
     updates: Vec<Update>,
     looked_at: usize,
-    /// The address of the loop's table: with two loops at once only the first one's steps are known.
+    /// Address of the loop's table. If two loops run at once, only the steps of the first one are
+    /// recorded.
     table: Option<usize>,
 }
 
-/// What a loop says.
+/// Boundary that a training loop reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Boundary {
     Step,
@@ -91,7 +95,7 @@ impl Steps {
             return;
         }
         match boundary {
-            // Those of a validation.
+            // Steps inside a validation are not counted.
             Boundary::Step if self.pauses > 0 => return,
             Boundary::Step => {}
             Boundary::Pause => {
@@ -134,7 +138,7 @@ impl Steps {
                 let elapsed = earlier + elapsed;
                 self.log.add(StepTicks {
                     number: self.over,
-                    // What is before a pause is hardly anything.
+                    // The part of a step before a pause is negligible.
                     started: began,
                     elapsed,
                     parts: all,
@@ -145,7 +149,7 @@ impl Steps {
         }
     }
 
-    /// The first step begins with the first action of which is known what it is for: what is before it
+    /// Returns the start of the first step, which is the first call of a known action. Earlier time
     /// belongs to no step.
     fn first_started(&self, table: &impl TellsTotals) -> Option<u64> {
         let ticks = self.known.iter().filter_map(|known| table.ticks(known.place));
@@ -160,7 +164,8 @@ impl Steps {
         for (place, action) in table.places_from(self.looked_at) {
             let Some(part) = part_told_by(action) else { continue };
             let around = table.around(place).find_map(part_told_by);
-            // What is inside of its own kind is counted there; all that fetching a batch takes is that.
+            // A nested action of the same part is already counted in the outer one. All time inside
+            // data loading counts as data loading.
             if around != Some(part) && around != Some(StepPart::Data) {
                 let until = ActionTicks::default();
                 self.known.push(Known { place, part, around, until });
@@ -171,7 +176,7 @@ impl Steps {
         self.looked_at = places;
     }
 
-    /// What the time since the last moment went into; no more than has `elapsed`.
+    /// Returns the parts of the time since the last boundary. Their sum is at most `elapsed`.
     fn since(&mut self, table: &impl TellsTotals, elapsed: u64) -> StepParts {
         let mut parts = StepParts::default();
         let mut inside = StepParts::default();
@@ -199,8 +204,8 @@ impl Steps {
         let both = parts.forward + parts.backward;
         let knows_both = inside.optimizer > optimizers_collectives;
         if !knows_both && both > 0 && optimizers_children >= both {
-            // Where gradients are accumulated the first forward is not inside of an optimizer's step,
-            // but others are.
+            // With gradient accumulation the first forward pass is outside of the optimizer's step,
+            // and later ones are inside.
             inside.optimizer += both;
         }
         for part in StepPart::ALL {
@@ -216,7 +221,7 @@ impl Steps {
         parts
     }
 
-    /// In seconds since the beginning of the stage.
+    /// Returns the step series, in seconds since the beginning of the stage.
     pub(super) fn series(
         &self,
         stage: Option<Stage>,
@@ -230,9 +235,9 @@ impl Steps {
 }
 
 impl<T: Table + TellsTotals> Recorder<T> {
-    /// Observes what [`observe`](Self::observe) does, regions of devices, and steps. *Cost* of a
-    /// step: some
-    /// 0.1 µs, and as much for each 20 actions that tell a phase; nothing for scopes.
+    /// Handles the observations of [`observe`](Self::observe) and also device regions and steps.
+    /// *Cost* of a step: about 0.1 µs, plus the same for each 20 actions that represent a phase.
+    /// Scopes have no extra cost.
     pub(crate) fn observe_with_steps(&self, observation: &Observation<'_>) {
         let boundary = match observation {
             Observation::StepEnd => Boundary::Step,
@@ -244,9 +249,9 @@ impl<T: Table + TellsTotals> Recorder<T> {
         uncounted(|| self.pass(boundary));
     }
 
-    /// Passes a boundary between steps on the calling thread.
+    /// Records a step boundary on the calling thread.
     fn pass(&self, boundary: Boundary) {
-        // Without a table nothing was recorded, and there is no step to speak of.
+        // A thread without a table has recorded nothing, so there is no step to record.
         let Some(attached) = self.attach_known() else { return };
         let now = self.clock.ticks();
         if let Some(running) = self.sessions().running.last_mut() {

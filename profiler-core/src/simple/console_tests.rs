@@ -1,4 +1,4 @@
-//! What the console shows of a report, and of which calls the numbers of a row are.
+//! Tests of a report's console output, and of the calls that a row covers.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn the_console_leaves_short_rows_out_and_counts_them() {
         assert!(printed.contains("run_training_epoch"), "{printed}");
         let is_short = |line: &str| line.contains("_backward");
         assert!(!printed.lines().any(is_short), "{printed}");
-        // Start-up may be a third.
+        // Start-up may be the third of these rows.
         assert!(printed.contains(" more rows are each below 0.1 % of the wall time"), "{printed}");
         for row in ["run_training_epoch", "on_before_backward", "on_after_backward"] {
             assert!(rendered.text().contains(row), "{}", rendered.text());
@@ -37,7 +37,8 @@ fn the_console_leaves_short_rows_out_and_counts_them() {
     }
 }
 
-/// As `f(f(f()))`: the inner calls are in the time of the outer one, and are calls all the same.
+/// Uses recursion like `f(f(f()))`. The time of inner calls is part of the outer call, and they
+/// count as calls.
 #[test]
 fn the_mean_of_recursive_calls_is_between_the_shortest_and_the_longest() {
     let profiler = SimpleProfiler::new();
@@ -53,8 +54,8 @@ fn the_mean_of_recursive_calls_is_between_the_shortest_and_the_longest() {
     let rest = row.rest.expect("84 calls");
     assert!(rest.min_seconds <= rest.mean_seconds, "{row:?}");
     assert!(rest.mean_seconds <= rest.max_seconds, "{row:?}");
-    // What the inner calls spin is counted twice: in the outer calls and in the inner ones. Between
-    // them the thread may lose its processor for any time.
+    // The time of the inner calls counts twice, in the outer calls and in the inner ones. Between
+    // them the thread may be descheduled for any time.
     let all = row.first_seconds + 83.0 * rest.mean_seconds;
     assert!(all > row.total_seconds + 0.9 * 80.0 * 100e-6, "{row:?}");
 }

@@ -1,20 +1,23 @@
-//! Which bucket a duration falls into, and how durations are distributed over them.
+//! Buckets of durations, and distributions over these buckets.
 
-/// Buckets per power of two, as a power of two: durations in one bucket differ by at most 1/8.
+/// Number of buckets per power of two, as a power of two. Durations in one bucket differ by at most
+/// 1/8.
 #[cfg(not(loom))]
 pub(super) const SUB_BITS: u32 = 3;
 #[cfg(loom)]
 pub(super) const SUB_BITS: u32 = 0;
 pub(super) const SUB_BUCKETS: usize = 1 << SUB_BITS;
 
-/// One more than the bucket of the longest duration.
+/// Number of buckets.
 pub(super) const BUCKETS: usize = (u64::BITS - SUB_BITS) as usize * SUB_BUCKETS + SUB_BUCKETS;
 
-/// Shorter durations, in ticks, are counted as this one. Where the counter goes up in steps of some ten
-/// nanoseconds, two readings in the same step differ by one: such a duration belongs to those of one step.
+/// Shorter durations, in ticks, count as this one. Some counters advance in steps of tens of
+/// nanoseconds, and two readings in the same step differ by one. Such a duration counts like one
+/// step.
 pub(super) const SHORTEST: u64 = SUB_BUCKETS as u64;
 
-/// The bucket of a duration in ticks: it is shared by those that agree in the leading four bits.
+/// Returns the bucket of a duration in ticks. Durations share a bucket if their leading four bits
+/// are equal.
 #[inline(always)]
 pub(super) fn bucket_of(ticks: u64) -> usize {
     let ticks = ticks.max(SHORTEST);
@@ -23,7 +26,7 @@ pub(super) fn bucket_of(ticks: u64) -> usize {
     (shift as usize) * SUB_BUCKETS + (ticks >> shift) as usize
 }
 
-/// The shortest duration of a bucket, in ticks.
+/// Returns the shortest duration of a bucket, in ticks.
 pub(super) fn start_of(bucket: usize) -> u64 {
     if bucket < 2 * SUB_BUCKETS {
         return bucket as u64;
@@ -32,34 +35,34 @@ pub(super) fn start_of(bucket: usize) -> u64 {
     ((SUB_BUCKETS + bucket % SUB_BUCKETS) as u64) << shift
 }
 
-/// How many durations share a bucket.
+/// Returns the number of different durations, in ticks, that share a bucket.
 pub(super) fn width_of(bucket: usize) -> u64 {
     1 << (bucket / SUB_BUCKETS).saturating_sub(1)
 }
 
-/// Durations in ticks counted by bucket, the shortest first: those buckets that have any. A few hundred at most.
-/// **Not for users**: it may change in any version.
+/// Counts of durations in ticks by bucket, shortest first. It holds only non-empty buckets, a few
+/// hundred at most. **Not for users**: it may change in any version.
 #[doc(hidden)]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Distribution(pub(super) Vec<(u16, u64)>);
 
 impl Distribution {
-    /// How many durations there are.
+    /// Returns the number of durations.
     pub fn total(&self) -> u64 {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
-    /// Counts one more.
+    /// Counts one more duration.
     pub fn add(&mut self, ticks: u64) {
         self.add_to(bucket_of(ticks) as u16, 1);
     }
 
-    /// Counts those of another one, too.
+    /// Adds the counts of another distribution.
     pub fn merge(&mut self, other: &Self) {
         other.0.iter().for_each(|(bucket, count)| self.add_to(*bucket, *count));
     }
 
-    /// Counts so many more in a bucket.
+    /// Adds `count` durations to a bucket.
     pub(super) fn add_to(&mut self, bucket: u16, count: u64) {
         match self.0.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {
             Ok(place) => self.0[place].1 += count,
@@ -67,15 +70,15 @@ impl Distribution {
         }
     }
 
-    /// The duration that `share` (0 to 1) of the counted ones do not exceed, in ticks: interpolated
-    /// inside its bucket. 0 when nothing was counted.
+    /// Returns the quantile at `share` (0 to 1) in ticks, interpolated inside its bucket. Returns 0
+    /// if the distribution is empty.
     pub fn quantile(&self, share: f64) -> u64 {
         let Some(place) = self.place(share) else { return 0 };
         place.start + ((place.width - 1) as f64 * place.inside) as u64
     }
 
-    /// The shortest duration of the bucket that it is in, and how many durations share that; `None` when
-    /// nothing was counted.
+    /// Returns the start and width, in ticks, of the bucket that contains the quantile. Returns
+    /// `None` if the distribution is empty.
     pub(super) fn bucket_at(&self, share: f64) -> Option<(u64, u64)> {
         self.place(share).map(|place| (place.start, place.width))
     }
@@ -96,11 +99,11 @@ impl Distribution {
     }
 }
 
-/// A place in a bucket.
+/// Position in a bucket.
 struct Place {
     start: u64,
     width: u64,
-    /// 0 at its beginning, 1 at its end.
+    /// Relative position: 0 at the beginning of the bucket, 1 at its end.
     inside: f64,
 }
 

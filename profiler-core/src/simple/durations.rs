@@ -1,25 +1,26 @@
-//! How long the calls of each action took, by bucket: for those who count over a whole process.
+//! Durations of each action's calls by bucket, for aggregation over a whole process.
 
 use std::collections::HashMap;
 
 use super::SimpleProfiler;
 use super::distribution::{Distribution, start_of, width_of};
 
-/// How long the calls of an action took. **Not for users**: it may change in any version.
+/// Durations of the calls of one action. **Not for users**: it may change in any version.
 #[doc(hidden)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActionDurations {
-    /// Its name.
+    /// Name of the action.
     pub action: &'static str,
-    /// The time of all calls, in seconds; those inside of each other are all in it.
+    /// Total time of all calls in seconds. Nested calls count in full.
     pub seconds: f64,
-    /// The middle of each bucket that has any, in seconds, and how many calls it has, the shortest first. Durations in one
-    /// bucket differ by at most 1/8.
+    /// Middle of each non-empty bucket in seconds, and its number of calls, shortest first.
+    /// Durations in one bucket differ by at most 1/8.
     pub buckets: Vec<(f64, u64)>,
 }
 
 impl SimpleProfiler {
-    /// How long calls took since the stage began, one for each action, in no order.
+    /// Returns the durations of calls since the stage began, one entry per action, in no particular
+    /// order.
     #[doc(hidden)]
     pub fn durations(&self) -> Vec<ActionDurations> {
         let collected = self.recorder.collect();

@@ -1,27 +1,28 @@
-//! The median of counted durations, and how well it is known.
+//! Median of durations counted in a histogram, with its confidence interval.
 
 use super::distribution::{Distribution, start_of, width_of};
 use crate::report::internals::{SURE, median_shares};
 
-/// What is beyond these shares of all durations is unusual.
+/// Quantiles of usual durations. Durations outside of them are unusual.
 const USUAL: (f64, f64) = (0.025, 0.975);
 
-/// The median.
+/// Median with confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Median {
-    /// As it is of these durations, in ticks; 0 if there are none.
+    /// Median of these durations in ticks, or 0 if there are none.
     pub(super) ticks: u64,
-    /// Between which durations it lies for any number of such; `None` if there are too few.
+    /// Confidence interval for the median of any number of such durations, in ticks. `None` if
+    /// there are too few.
     pub(super) limits: Option<(u64, u64)>,
 }
 
 impl Median {
-    /// Of durations of which the sum and the longest are known besides.
+    /// Returns the median of durations, given also their sum and the longest duration.
     ///
-    /// A histogram alone takes durations to be spread evenly in each bucket. Where nearly all are in one
-    /// or two buckets that is wrong by up to half a bucket; their sum says by how much. It is exact, so
-    /// what it differs by from the sum of the histogram moves the median, once what lies in the buckets
-    /// of unusual durations is put aside.
+    /// A histogram alone assumes that durations are spread evenly over each bucket. If nearly all
+    /// are in one or two buckets, the error can be half a bucket. The exact sum corrects it: the
+    /// median moves by the difference between the exact sum and the histogram's sum. Buckets of
+    /// unusual durations are left out of that comparison.
     pub(super) fn of(distribution: &Distribution, sum: u64, longest: u64) -> Self {
         let Some(shift) = Shift::of(distribution, sum, longest) else {
             return Self { ticks: distribution.quantile(0.5), limits: None };
@@ -36,15 +37,15 @@ impl Median {
     }
 }
 
-/// By how much usual durations are longer than the middles of their buckets, on average; in ticks.
+/// Mean difference between usual durations and the middles of their buckets, in ticks.
 struct Shift {
     ticks: f64,
-    /// How far off that may be for the median.
+    /// Error limit of the shift for the median, in ticks.
     error: f64,
 }
 
 impl Shift {
-    /// `None` without durations.
+    /// Returns the shift, or `None` without durations.
     fn of(distribution: &Distribution, sum: u64, longest: u64) -> Option<Self> {
         let (_, width) = distribution.bucket_at(0.5)?;
         let (first, _) = distribution.bucket_at(USUAL.0)?;
@@ -59,7 +60,7 @@ impl Shift {
             } else {
                 let is_last = index + 1 == distribution.0.len();
                 if is_last {
-                    // This one is known.
+                    // The longest duration is known exactly.
                     count -= 1.0;
                     expected += longest as f64;
                 }
@@ -70,14 +71,15 @@ impl Shift {
         let ticks = (sum as f64 - expected) / usual;
         let error = SURE * variance.sqrt() / usual;
         Some(match ticks.abs() <= width as f64 / 2.0 + error {
-            // The median need not be off by what the mean is, but by most of that.
+            // The median may deviate less than the mean, but by most of the same amount.
             true => Self { ticks, error: error + ticks.abs() / 4.0 },
-            // The sum is of something else, such as of one that came meanwhile.
+            // The sum does not match the durations, for example because a call ended between the
+            // two readings.
             false => Self { ticks: 0.0, error: width as f64 },
         })
     }
 
-    /// The duration that so many do not exceed, moved, and further by `error`, within its bucket.
+    /// Returns the quantile at `share`, moved by the shift and `error`, but limited to its bucket.
     fn apply(&self, distribution: &Distribution, share: f64, error: f64) -> u64 {
         let Some((start, width)) = distribution.bucket_at(share) else { return 0 };
         let moved = distribution.quantile(share) as f64 + self.ticks + error;
@@ -89,7 +91,7 @@ impl Shift {
 mod tests {
     use super::*;
 
-    /// Numbers between 0 and 1, always the same ones.
+    /// Deterministic pseudo-random numbers between 0 and 1.
     struct Chance(u64);
 
     impl Chance {
@@ -98,7 +100,7 @@ mod tests {
             ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
         }
 
-        /// Normally distributed around 0.
+        /// Returns a normally distributed number with mean 0.
         fn normal(&mut self) -> f64 {
             let (one, other) = (self.next(), self.next());
             (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
@@ -118,7 +120,7 @@ mod tests {
         sorted[sorted.len() / 2]
     }
 
-    /// Wherever durations lie in their bucket, and some of them far off.
+    /// Covers durations at all positions of their bucket, with some outliers.
     #[test]
     fn durations_of_one_bucket_are_told_apart() {
         let mut chance = Chance(1);
@@ -140,7 +142,7 @@ mod tests {
         }
     }
 
-    /// With a confidence of 99 %, for narrow and for wide distributions, few calls and many.
+    /// Checks a confidence of 99 % for narrow and wide distributions, with few and many calls.
     #[test]
     fn limits_have_the_median_of_all_such_between_them() {
         let mut chance = Chance(2);

@@ -1,4 +1,4 @@
-//! The Simple profiler: how often every action ran, and how long.
+//! The Simple profiler: number and duration of the calls of every action.
 
 mod counters;
 mod distribution;
@@ -26,24 +26,33 @@ use crate::report::simple::lightning;
 use crate::report::{Report, Setting, SimpleReport};
 use crate::{Action, Interest, NeverStarted, Observation, Output, Profiler, RunContext, Stage};
 
-/// Counts and times actions; the counterpart of Lightning's `SimpleProfiler`, selected by
-/// `"simple"`.
+/// Counts and times actions. It is the counterpart of Lightning's `SimpleProfiler` and is selected
+/// by `"simple"`.
 ///
-/// The report is Lightning's table, byte for byte, with a row of its own for the optimizer's
-/// update. Below it stand the three largest self times, and how much of training was [waiting for
-/// data](crate::report::simple::DataWaiting), if an action says so. The console leaves out the rows
-/// below 0.1 % of the wall time and counts them; [`all_rows(true)`](Self::all_rows) shows them.
-/// Unlike Lightning's, this profiler lets actions nest and recurse, keeps no list of durations,
-/// starts every stage from zero, shows what is still running, and may be used by any number of
-/// threads at once.
+/// The report is Lightning's table, byte for byte, plus one row for the optimizer's update. Below
+/// the table are the three largest self times. If an action represents data loading, the report
+/// also shows the share of training spent [waiting for data](crate::report::simple::DataWaiting).
+/// The console omits the rows below 0.1 % of the wall time and prints their number;
+/// [`all_rows(true)`](Self::all_rows) shows them.
 ///
-/// *Cost*: hardly more than two readings of the time-stamp counter and a push to a buffer (up to 1.5
-/// times that where others use the same core), for each start and stop together; no locks and no
-/// allocation after an action's first call on a thread. One of ten thousand names that are used in turn
-/// costs a quarter more than the only one, as long as the processor's caches hold a line of each; so does
-/// a scope with ten thousand others around it. *Memory*: about 400 bytes per action and thread, however
-/// many calls there are, and 80 more for each power of two that durations fall into far from most calls,
-/// in pages that each thread maps; 32 bytes per scope that is open.
+/// There are some differences from Lightning's profiler:
+///
+/// - Actions may nest and recurse.
+/// - Durations are not kept in a list.
+/// - Every stage starts from zero.
+/// - The report shows actions that are still running.
+/// - Any number of threads may use the profiler at once.
+///
+/// *Cost*: a start and stop take hardly longer than two readings of the time-stamp counter and a
+/// push to a buffer. They take up to 1.5 times that if other threads use the same core. After an
+/// action's first call on a thread they take no locks and allocate no memory. If ten thousand names
+/// are used in turn, each scope costs a quarter more than with one name. This holds as long as the
+/// processor's caches hold a line for each name. A scope inside ten thousand others also costs a
+/// quarter more.
+///
+/// *Memory*: about 400 bytes per action and thread, independent of the number of calls. Each power
+/// of two with durations far from most others adds 80 bytes, in pages that each thread maps. Each
+/// open scope takes 32 bytes.
 ///
 /// ```
 /// use mlprof_core::{Profiler, ProfilerExt, SimpleProfiler};
@@ -59,7 +68,7 @@ pub struct SimpleProfiler {
     recorder: Recorder<SimpleTable>,
     output: Output,
     layout: Layout,
-    /// Where device time is measured.
+    /// Set when device time is measured.
     devices: Option<DeviceTime>,
 }
 
@@ -77,7 +86,7 @@ impl Layout {
         }
     }
 
-    /// All rows for files, the longer ones for the console.
+    /// Renders all rows for files, and only the longer ones for the console.
     fn render(self, report: SimpleReport) -> RenderedReport {
         let whole = self.paint(&report);
         let printed = match self {
@@ -95,12 +104,13 @@ impl Default for SimpleProfiler {
 }
 
 impl SimpleProfiler {
-    /// Lightning's extended table, on the console.
+    /// Returns a profiler that prints Lightning's extended table on the console.
     pub fn new() -> Self {
         Self::with_recorder(Recorder::new())
     }
 
-    /// One that start-up has nothing to do with: of a calibration, or beside the program's own.
+    /// Returns a profiler that does not affect start-up, for a calibration or beside the program's
+    /// own profiler.
     #[doc(hidden)]
     pub fn aside() -> Self {
         Self::with_recorder(Recorder::aside())
@@ -117,48 +127,52 @@ impl SimpleProfiler {
 
     crate::output_settings::output_settings!("simple", "");
 
-    /// Lightning's short table, its `extended=False`: mean and total only, sorted by mean. Of this
-    /// layout and the [detailed](Self::detailed) one, the last one that was chosen holds.
+    /// Selects Lightning's short table (`extended=False`), which has only mean and total and is
+    /// sorted by mean. The last call of this method or [`detailed`](Self::detailed) takes effect.
     #[must_use]
     pub fn short(mut self) -> Self {
         self.layout = Layout::Lightning { extended: false };
         self
     }
 
-    /// The richer layout: self time beside total time, the first call apart from the rest, shortest,
-    /// median, 95th percentile and longest, rows per thread, and what measuring cost.
+    /// Selects the detailed layout. It shows self time next to total time, and the first call
+    /// separately. It also shows shortest, median, 95th percentile and longest duration, rows per
+    /// thread, and the measuring overhead.
     #[must_use]
     pub fn detailed(mut self) -> Self {
         self.layout = Layout::Detailed;
         self
     }
 
-    /// Whether the time that devices take for every action is measured beside the host's, by the devices' own
-    /// clocks; not by default. Rows of actions then have a column or a table `Device`, and in JSON
+    /// Enables or disables the measurement of device time per action, by the devices' own clocks.
+    /// It is off by default. Rows of actions then have a column or a table `Device`, and in JSON
     /// [`device`](crate::report::simple::ActionStatistics::device).
     ///
-    /// *What is measured*: the span of the device's clock from the first work that a call hands to it to
-    /// the last, actions inside and pauses included. Calls that hand over nothing have none. Functions, spans
-    /// and modules are not measured: fused blocks would end at each of them.
+    /// *Measured values*: the span on the device's clock from the first to the last work that a
+    /// call submits. It includes nested actions and idle gaps. Calls that submit no work have no
+    /// device time. Functions, spans and modules are not measured, because fused blocks would end
+    /// at each of them.
     ///
-    /// *Where*: on all CubeCL devices of burn (wgpu, CUDA, ROCm, Metal; feature `cubecl` of mlprof-burn), and on CUDA
-    /// with candle and tch (feature `cuda` of their plugins). A device without timestamps is not measured,
-    /// since that would take a wait at each end of an action; the report has a note that says so.
+    /// *Devices*: all CubeCL devices of burn (wgpu, CUDA, ROCm, Metal; feature `cubecl` of
+    /// mlprof-burn), and CUDA with candle and tch (feature `cuda` of their plugins). A device
+    /// without timestamps is not measured, because that would require a wait at each end of an
+    /// action. A note in the report names such devices.
     ///
-    /// *Cost*: nothing while it is off but one comparison. Nobody waits for the device: times are read
-    /// when the report is made. On burn's devices its queue of ops is run empty at both ends of every action,
-    /// so that no fused block reaches over them. What it cost the host is in a note of the report. At
-    /// most [`max_pending_regions`](crate::hook::max_pending_regions) calls are under way; further ones are
-    /// counted in a note.
+    /// *Cost*: one comparison while it is off. No thread waits for the device, because times are
+    /// read when the report is made. On burn's devices, the queue of ops is flushed at both ends of
+    /// every action, so that no fused block crosses them. A note in the report gives the cost on
+    /// the host. At most [`max_pending_regions`](crate::hook::max_pending_regions) calls are
+    /// pending at a time, and further ones are counted in a note.
     #[must_use]
     pub fn measure_devices(mut self, measures: bool) -> Self {
         self.devices = measures.then(|| DeviceTime::new(self.recorder.device_time_sink()));
         self
     }
 
-    /// The numbers so far. Other threads may go on recording meanwhile: a row then has all calls
-    /// that it counts, and possibly the time of one more. Regions of a device that are under way are
-    /// waited for; by threads of mlprof's own, which answer and which end a training, for 4 s at most.
+    /// Returns the numbers recorded so far. Other threads may continue to record meanwhile. A row
+    /// then includes all calls that it counts, and possibly the time of one more. The method waits
+    /// for pending device regions. On mlprof's own threads, which answer queries and end a
+    /// training, the wait is limited to 4 s.
     pub fn snapshot(&self) -> SimpleReport {
         let is_whole = hook::deliver_regions();
         let mut report = summarize::summarize(self.recorder.collect(), &self.output.run());
@@ -170,7 +184,8 @@ impl SimpleProfiler {
 }
 
 impl SimpleProfiler {
-    /// Says what of device time was measured, and what not, where it is measured.
+    /// Adds the settings and notes of the device measurement to the report, if device time is
+    /// measured.
     fn note_devices(&self, report: &mut SimpleReport) {
         if let Some(devices) = &self.devices {
             report.header.settings.push(Setting::recorded("device time", true));
@@ -187,7 +202,7 @@ impl SimpleProfiler {
     }
 }
 
-/// What is measured of actions besides their times.
+/// Returns the report's settings: the optional measurements and their state.
 fn settings(io: bool, cpu: bool) -> Vec<Setting> {
     vec![Setting::recorded("CPU time", cpu), Setting::recorded("bytes read and written", io)]
 }

@@ -1,4 +1,4 @@
-//! What actions are inside of.
+//! Tests of the actions that enclose other actions.
 
 use crate::report::SimpleReport;
 use crate::{Profiler, ProfilerExt, RunContext, SimpleProfiler, Stage};
@@ -18,7 +18,7 @@ fn rows_say_what_their_first_call_was_inside_of() {
         drop(profiler.profile("training_step"));
         let _again = profiler.profile("run_training_batch");
     }
-    // Later calls change nothing.
+    // Later calls do not change the result.
     drop(profiler.profile("training_step"));
     drop(profiler.profile("save_checkpoint"));
     let report = profiler.snapshot();
@@ -44,7 +44,7 @@ fn of_several_threads_the_first_call_of_all_says_it() {
     });
     let report = profiler.snapshot();
     assert_eq!(inside(&report, "decode"), Some("loading"));
-    // Each thread's own rows say what was so there.
+    // Each thread's rows show the enclosing action on that thread.
     let decoded: Vec<_> = report
         .threads
         .iter()

@@ -1,4 +1,4 @@
-//! The calls of one action on one thread, aggregated in place.
+//! Aggregated calls of one action on one thread.
 
 use std::sync::Arc;
 
@@ -11,34 +11,38 @@ use crate::recorder::steps::ActionTicks;
 use mlprof_events::Action;
 use mlprof_events::sync::{AtomicU32, Ordering, Tally};
 
-/// The calls of one action on one thread. Times in ticks.
+/// Calls of one action on one thread. Times are in ticks.
 ///
-/// There is no count of calls: the first one is in `firsts`, the others are in the distribution.
+/// The row has no count of calls: `firsts` holds the first call, and the distribution holds the
+/// others.
 ///
-/// *Invariant*: written by the owning thread only. A call is published last, so a reader that reads the
-/// distribution first, and then `firsts`, finds at least that many calls in the other tallies, and
-/// `min` and `max` around all that is in the distribution.
+/// *Invariant*: written only by the owning thread. A call is published last. A reader that reads
+/// the distribution first and then `firsts` finds at least that many calls in the other tallies.
+/// `min` and `max` then enclose all durations in the distribution.
 #[repr(C, align(64))]
 pub(crate) struct Row {
-    // One cache line, which is all that nearly every call touches; the distribution begins in it.
-    /// Of calls that were not made inside a call of the same action.
+    // The fields up to the beginning of the distribution share one cache line. Nearly every call
+    // touches only this line.
+    /// Ticks of all calls that were not made inside a call of the same action.
     total: Tally,
-    /// The part of all calls that was spent in scopes directly inside.
+    /// Part of all calls' ticks that was spent in scopes directly inside.
     children: Tally,
-    /// Durations from this one up to `range` more are usual for the distribution: one comparison tells.
+    /// Shortest usual duration in ticks. Durations from here up to `range` more are usual for the
+    /// distribution, so that one comparison is enough.
     usual: Tally,
     range: AtomicU32,
-    /// The [number](Action::number) of the action, and with [`OPEN`] while a call is open that others
-    /// would be inside of; for the owning thread.
+    /// The [number](Action::number) of the action, with [`OPEN`] while a call is open that enclosed
+    /// calls would recurse into. Only the owning thread uses it.
     state: AtomicU32,
-    /// Of all calls but the first.
+    /// Durations of all calls except the first.
     distribution: Histogram,
-    /// [`FIRST`] once there was a first call, and above [`AROUND`] the [number](Action::number) of what it was
-    /// made inside of, 0 where it is outside of all.
+    /// [`FIRST`] after the first call. The bits from [`AROUND`] up hold the
+    /// [number](Action::number) of the action around the first call, or 0 if it was outside of all
+    /// actions.
     firsts: Tally,
     first: Tally,
     first_started: Tally,
-    /// Of calls that were made inside a call of the same action.
+    /// Ticks of calls that were made inside a call of the same action.
     recursive: Tally,
 }
 
@@ -47,11 +51,11 @@ const _: () = {
     assert!(end <= 64 || cfg!(loom), "more than one cache line for each name that is used in turn");
 };
 
-/// In `firsts` of a [`Row`].
+/// Bit and shift in `firsts` of a [`Row`].
 const FIRST: u64 = 1;
 const AROUND: u32 = 32;
 
-/// In the state of a [`Row`]; no action has a number that large.
+/// Flag in the state of a [`Row`]. Action numbers are always smaller.
 const OPEN: u32 = 1 << 31;
 
 impl Named for Row {
@@ -87,13 +91,13 @@ impl Row {
         self.state.load(Ordering::Relaxed)
     }
 
-    /// Whether this is the row of `action`, and no call is open.
+    /// Returns `true` if this is the row of `action` and no call is open.
     #[inline(always)]
     pub(super) fn is_closed(&self, action: Action) -> bool {
         self.state() == action.number()
     }
 
-    /// What the first call was made inside of.
+    /// Returns the action around the first call.
     pub(super) fn around(&self) -> Option<Action> {
         Action::from_number((self.firsts.get() >> AROUND) as u32)
     }
@@ -117,8 +121,8 @@ impl Row {
         let sum = if closed.is_outermost { &self.total } else { &self.recursive };
         sum.add(closed.elapsed);
         self.children.add(closed.children);
-        // Below `usual` the difference wraps to more than any range; so it does for the first two
-        // calls, when `usual` still is the largest of all numbers, and for a span below 0.
+        // Below `usual` the subtraction wraps to more than any range. This also covers the first
+        // two calls, when `usual` is still the maximum, and spans below 0.
         let above = closed.elapsed.wrapping_sub(self.usual.get());
         let is_usual = above <= u64::from(self.range.load(Ordering::Relaxed));
         if is_usual && self.distribution.record_near(closed.elapsed) {
@@ -128,8 +132,8 @@ impl Row {
         }
     }
 
-    /// Records the duration of the first call, or of one that is shorter or longer than all others,
-    /// or not near in the distribution, or has something to carry there.
+    /// Records a duration that the fast path cannot take. It is the first call, a new extreme, a
+    /// far duration, or a near one that needs a carry.
     #[cold]
     #[inline(never)]
     fn record_unusual(&self, closed: &Closed<Self>) -> Result<(), NeverStarted> {
@@ -144,7 +148,7 @@ impl Row {
             return Ok(());
         }
         let is_usual_changed = self.distribution.record(elapsed, || {
-            // Until it is known what is, for a signal handler.
+            // No duration is usual during the move, because a signal handler may record meanwhile.
             self.usual.set(u64::MAX);
             self.range.store(0, Ordering::Relaxed);
         });
@@ -157,15 +161,16 @@ impl Row {
         Ok(())
     }
 
-    /// Takes a call out of the sums in which the counter was set back: it counts as one that took
-    /// no time, as in the distribution.
+    /// Removes a call from the sums if the counter was set back during it. The call then counts
+    /// with a duration of 0, as in the distribution.
     fn take_back(&self, closed: &Closed<Self>) {
         let sum = if closed.is_outermost { &self.total } else { &self.recursive };
         sum.set(sum.get().wrapping_sub(closed.elapsed));
         self.children.set(self.children.get().wrapping_sub(closed.children));
     }
 
-    /// What it adds up to so far; `None` before the first call has ended. For the owning thread.
+    /// Returns the totals so far, or `None` before the first call has ended. Only the owning thread
+    /// may call this.
     pub(super) fn ticks(&self) -> Option<ActionTicks> {
         (self.firsts.get() & FIRST > 0).then(|| ActionTicks {
             total: span(self.total.get()),
@@ -174,7 +179,7 @@ impl Row {
         })
     }
 
-    /// A copy for a report. Any thread may call this.
+    /// Returns a copy for a report. Any thread may call this.
     pub(super) fn snapshot(&self) -> Option<RowSnapshot> {
         let distribution = self.distribution.distribution();
         let firsts = self.firsts.get_published() & FIRST;
@@ -199,17 +204,17 @@ impl Row {
     }
 }
 
-/// A copy of a [`Row`], or of the rows of one action on several threads.
+/// Copy of a [`Row`], or the sum of the rows of one action on several threads.
 #[derive(Debug, Clone)]
 pub(crate) struct RowSnapshot {
     pub(super) count: u64,
     pub(super) total: u64,
     pub(super) own: u64,
-    /// Of calls inside a call of the same action, which are not in `total`.
+    /// Ticks of calls inside a call of the same action, which are not in `total`.
     pub(super) recursive: u64,
     pub(super) first: u64,
     pub(super) first_started: u64,
-    /// What the first call was made inside of.
+    /// Action around the first call.
     pub(super) around: Option<Action>,
     pub(super) min: u64,
     pub(super) max: u64,
@@ -217,8 +222,8 @@ pub(crate) struct RowSnapshot {
 }
 
 impl RowSnapshot {
-    /// Adds the row of another thread. The first call of both is the one that began earlier; the
-    /// other one's becomes one of the rest.
+    /// Adds the row of another thread. The first call that began earlier stays the first; the other
+    /// one becomes one of the rest.
     pub(super) fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.total += other.total;
@@ -255,7 +260,8 @@ mod loom_tests {
         loom::model(move || {
             counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let row = Arc::new(Row::new(action, None, &std::sync::Arc::default()));
-            // The reader is spawned, not the writer: see the tests of the stack.
+            // The reader is the spawned thread, for the reason given in the loom tests of the
+            // stack.
             let reader = {
                 let row = row.clone();
                 thread::spawn(move || read(&row))
@@ -272,7 +278,7 @@ mod loom_tests {
         orders.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Whatever a reader sees of a row while it is written has at least the counted calls in it.
+    /// Checks that a row read during writes includes at least the calls that it counts.
     #[test]
     fn a_count_never_runs_ahead_of_what_it_counts() {
         let orders = race(&[10, 10], |row| {
@@ -284,7 +290,7 @@ mod loom_tests {
         assert!(orders > 20, "{orders} orders");
     }
 
-    /// The shortest and the longest are around all that a reader finds in the distribution.
+    /// Checks that the extremes enclose all durations that a reader finds in the distribution.
     #[test]
     fn a_distribution_never_runs_ahead_of_its_extremes() {
         let orders = race(&[7, 20, 5], |row| {
@@ -324,8 +330,7 @@ mod tests {
         {
             close(&row, elapsed, children);
         }
-        // The counters of two cores may differ by a few ticks: the sums come out right all the
-        // same.
+        // The counters of two cores may differ by a few ticks. The sums stay correct.
         close(&row, -3, 0);
         let snapshot = row.snapshot().expect("it was called");
         assert_eq!(snapshot.count, 6);

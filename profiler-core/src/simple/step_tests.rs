@@ -1,4 +1,4 @@
-//! How long steps took, as the loop tells of them.
+//! Tests of step durations, as reported by the loop.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn spend(profiler: &SimpleProfiler, action: &'static str, milliseconds: u64) {
     sleep(milliseconds);
 }
 
-/// As a trainer runs it, whose optimizer's step has forward and backward inside of it.
+/// Trains one step like a trainer: the optimizer's step encloses the forward and backward passes.
 fn train(profiler: &SimpleProfiler, forward: u64) {
     spend(profiler, "[_TrainingEpochLoop].train_dataloader_next", 4);
     let batch = profiler.profile("run_training_batch");
@@ -41,7 +41,7 @@ fn parts(entry: &StepEntry) -> f64 {
         + entry.other_seconds
 }
 
-/// What slept took at least so long; its parts add up.
+/// Checks that each part takes at least the slept time and that the parts add up to the step.
 fn check(entry: &StepEntry, [data, forward, backward, optimizer]: [f64; 4]) {
     assert!((parts(entry) / entry.seconds - 1.0).abs() < 1e-9, "{entry:?}");
     assert!(entry.data_seconds >= data && entry.forward_seconds >= forward, "{entry:?}");
@@ -95,7 +95,7 @@ fn each_step_has_its_time_and_its_parts() {
     let of = |action: &str| total(&report, action);
     same(sum(&all[0], |entry| entry.forward_seconds), of("training_step"));
     same(sum(&all[0], |entry| entry.backward_seconds), of("[Strategy]Own.backward"));
-    // Forward and backward lie in the optimizer's step, and are not counted there once more.
+    // Forward and backward are inside the optimizer's step and must not count there again.
     let inside = ["training_step", "[Strategy]Own.backward", "all_reduce_gradients"];
     let optimizer = of("optimizer_step") - inside.map(of).iter().sum::<f64>();
     same(sum(&all[0], |entry| entry.collective_seconds), of("all_reduce_gradients"));
@@ -104,7 +104,7 @@ fn each_step_has_its_time_and_its_parts() {
     same(sum(&all[0], |entry| entry.data_seconds), waiting);
 }
 
-/// As in a hand-written loop that opens `optimizer_step` around a measured optimizer.
+/// Checks a hand-written loop that opens `optimizer_step` around a measured optimizer.
 #[test]
 fn an_update_inside_of_an_optimizers_step_is_the_optimizers() {
     let profiler = SimpleProfiler::new();
@@ -173,7 +173,8 @@ fn a_loop_that_tells_of_no_steps_has_none() {
     assert!(!json.contains("step_series"));
 }
 
-/// Memory does not grow with steps, and scopes cost what they did: nothing is looked at between steps.
+/// Checks that memory does not grow with the number of steps. Scopes cost the same, because steps
+/// are evaluated only at their ends.
 #[test]
 fn a_million_steps_are_some_thousand_entries() {
     let steps = if cfg!(miri) { 9_000 } else { 1_000_000 };

@@ -1,4 +1,4 @@
-//! From what threads recorded, in ticks, to the numbers of a report, in seconds.
+//! Converts recorded data, in ticks, to the numbers of a report, in seconds.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use mlprof_events::OrderExt;
 use mlprof_events::clock::Rate;
 use mlprof_events::startup::{PROCESS_STARTUP, PROCESS_STARTUP_BEFORE_MAIN};
 
-/// Rows by name: two actions of one name (a function and a span, say) are one row.
+/// Rows by name. Two actions with the same name, for example a function and a span, share one row.
 type Rows = HashMap<(Option<Stage>, &'static str), RowSnapshot>;
 
 pub(super) fn summarize(
@@ -74,7 +74,8 @@ fn rows<'parts>(
     rows
 }
 
-/// The rows in seconds, the longest total first; rows of one total in order of first occurrence.
+/// Returns the rows in seconds, longest total first. Rows with equal totals are in order of first
+/// occurrence.
 fn statistics(rows: Rows, rate: Rate) -> Vec<ActionStatistics> {
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.order_by_key(|(_, row)| (std::cmp::Reverse(row.total), row.first_started));
@@ -82,7 +83,7 @@ fn statistics(rows: Rows, rate: Rate) -> Vec<ActionStatistics> {
         .map(|((sub_stage, name), row)| ActionStatistics {
             action: name.to_owned(),
             sub_stage,
-            // Two actions of one name are one row, which is not inside of itself.
+            // Two actions with the same name share one row, which is not inside itself.
             inside: row
                 .around
                 .map(Action::name)
@@ -100,7 +101,7 @@ fn statistics(rows: Rows, rate: Rate) -> Vec<ActionStatistics> {
         .collect()
 }
 
-/// Start-up as actions: they are no thread's, since nobody started them.
+/// Returns rows for start-up. They belong to no thread, because no action was started for them.
 fn startup_rows(startup: StartupDurations) -> impl Iterator<Item = ActionStatistics> {
     let row = |name: &str, inside: Option<&str>, total_seconds, self_seconds| ActionStatistics {
         action: name.to_owned(),
@@ -123,20 +124,21 @@ fn startup_rows(startup: StartupDurations) -> impl Iterator<Item = ActionStatist
 }
 
 fn rest(row: &RowSnapshot, rate: Rate) -> Option<DurationStatistics> {
-    // Counted from the distribution itself, so that the numbers agree while a thread still runs.
+    // The calls are counted from the distribution itself, so that the numbers agree while a thread
+    // is still recording.
     let calls = row.distribution.total();
-    // A report never fails, whatever order the numbers were read in: not `clamp`, which does where
-    // the shortest is longer than the longest.
+    // A report must never fail, regardless of the order in which the numbers were read. `clamp`
+    // would panic if the shortest duration were longer than the longest.
     let (min, max) = (row.min.min(row.max), row.max);
     let within = |ticks: u64| ticks.max(min).min(max);
     let sum = row.total.saturating_sub(row.first);
     let median = Median::of(&row.distribution, sum.saturating_add(row.recursive), max);
     let p50 = within(median.ticks);
-    // Calls inside a call of the same action are counted, so their time is, too.
+    // Recursive calls are counted, so their time is included as well.
     let mean = sum.saturating_add(row.recursive) as f64 / calls.max(1) as f64;
     (calls > 0).then(|| DurationStatistics {
         min_seconds: rate.seconds(min),
-        // The total may have the time of calls that the distribution does not have yet.
+        // The total may include calls that the distribution does not have yet.
         mean_seconds: rate.seconds(within(mean.round() as u64)),
         p50_seconds: rate.seconds(p50),
         p50_limits: median.limits.map(|(low, high)| MedianLimits {
@@ -153,7 +155,7 @@ mod tests {
     use super::*;
     use crate::simple::distribution::Distribution;
 
-    /// As they may be read while a thread is at its second call.
+    /// Uses numbers as a report may read them while a thread is recording its second call.
     #[test]
     fn numbers_that_do_not_agree_make_a_row_and_no_panic() {
         let mut distribution = Distribution::default();

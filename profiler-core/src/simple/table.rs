@@ -1,9 +1,9 @@
-//! What one thread records for the Simple profiler: one row per action.
+//! Table of one thread for the Simple profiler: one row per action.
 
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::Arc;
-// The standard library's also under loom: only one thread ever touches the places of rows.
+// Loom's atomics are not needed here, because only one thread accesses the row pointers.
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::histogram::Octaves;
@@ -17,37 +17,39 @@ use crate::recorder::{Kind, Table};
 use mlprof_events::Action;
 use mlprof_events::clock::{Clock, counter};
 
-/// Rows are found without a search for so many of the first actions of the process.
+/// Number of action numbers with a direct row pointer. Their rows are found without a search.
 const NEAR: usize = 256;
 
-/// *Memory*: 2 kB, and 320 bytes with each action and 16 to 64 for its slots in `index`.
+/// Rows of one thread's actions.
 ///
-/// *Invariant*: a row is at the place of its action's number in `near`, or in `index` if that has no such place. All
-/// rows are of `rows`.
+/// *Memory*: 2 kB, plus 320 bytes for each action and 16 to 64 bytes for its slots in `index`.
+///
+/// *Invariant*: if `near` has a place for an action's number, the row is there, otherwise it is in
+/// `index`. `rows` owns all rows.
 pub(crate) struct SimpleTable {
     stack: Stack<Row>,
     rows: Arena<Row>,
-    /// Those of all rows.
+    /// Octaves of the histograms of all rows.
     octaves: Arc<Octaves>,
     index: ActionIndex<Row>,
     near: [AtomicPtr<Row>; NEAR],
 }
 
 impl SimpleTable {
-    /// The row of an action, made on its first use.
+    /// Returns the row of an action and creates it on first use.
     fn row(&self, action: Action) -> &Row {
         self.known_row(action).unwrap_or_else(|| {
             let row = self.rows.add(Row::new(action, self.stack.innermost(), &self.octaves));
             match self.near.get(action.number() as usize) {
                 Some(place) => place.store(ptr::from_ref(row).cast_mut(), Ordering::Relaxed),
-                // SAFETY: rows live as long as the table, whose index is dropped with them.
+                // SAFETY: the table owns both the rows and the index, so rows outlive the index.
                 None => unsafe { self.index.insert(row) },
             }
             row
         })
     }
 
-    /// The row of an action that has been used.
+    /// Returns the row of an action that has been used.
     fn known_row(&self, action: Action) -> Option<&Row> {
         match self.near.get(action.number() as usize) {
             Some(place) => Self::row_of(place),
@@ -55,7 +57,8 @@ impl SimpleTable {
         }
     }
 
-    /// The row of an action, or, for some of those that come late in a process, of another one.
+    /// Returns the row of an action. For some actions that were interned late in the process it may
+    /// be the row of another action.
     #[inline(always)]
     fn likely_row(&self, action: Action) -> Option<&Row> {
         match self.near.get(action.number() as usize) {
@@ -66,7 +69,8 @@ impl SimpleTable {
 
     #[inline(always)]
     fn row_of(place: &AtomicPtr<Row>) -> Option<&Row> {
-        // SAFETY: by the invariant, a row or null, and rows live as long as the table.
+        // SAFETY: by the invariant, the place holds null or a pointer to a row, and rows live as
+        // long as the table.
         unsafe { place.load(Ordering::Relaxed).as_ref() }
     }
 }
@@ -116,7 +120,8 @@ impl Table for SimpleTable {
     ) -> Result<(), NeverStarted> {
         match self.stack.pop(action, counter()) {
             Some(closed) => {
-                // SAFETY: `start` pushed a record of `self.rows`, which lives as long as this table.
+                // SAFETY: `start` pushed a pointer to a row of `self.rows`, which lives as long as
+                // this table.
                 let row = unsafe { &*closed.record };
                 row.close(action);
                 row.record(closed)
@@ -131,17 +136,17 @@ impl Table for SimpleTable {
         if self.stack.close_missed() {
             return true;
         }
-        // A scope that is overtaken is on its own, and those that follow are not inside of it.
+        // A detached scope has no enclosing scope, and later scopes are not inside it.
         let on_detach = |scope: &Overtaken<Row>| {
             if !scope.is_recursive {
-                // SAFETY: as in `stop`.
+                // SAFETY: the record is a row of `self.rows`, which lives as long as this table.
                 unsafe { &*scope.record }.close(scope.action);
             }
         };
         let Some(closed) = self.stack.pop_any(action, clock.now(), on_detach) else {
             return false;
         };
-        // SAFETY: as in `stop`.
+        // SAFETY: the record is a row of `self.rows`, which lives as long as this table.
         let row = unsafe { &*closed.record };
         if closed.is_outermost && !closed.is_detached {
             row.close(action);
@@ -165,7 +170,8 @@ impl Table for SimpleTable {
 }
 
 impl SimpleTable {
-    /// The row of this place: an action has one, so its number is as good as any.
+    /// Returns the row of a place. Each action has one place, so the action's number serves as the
+    /// place.
     fn row_at(&self, place: usize) -> Option<&Row> {
         self.known_row(Action::from_number(u32::try_from(place).ok()?)?)
     }

@@ -1,4 +1,4 @@
-//! The Simple profiler from the outside: what users do to it, and what its numbers say.
+//! Tests of the Simple profiler's public interface and of its numbers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -197,8 +197,8 @@ fn a_thread_that_dies_in_the_middle_is_told_of() {
     assert!(report.header.notes[0].contains("1 call was still open"));
 }
 
-/// Threads that have made one or two calls when the report is made: their shortest and longest calls
-/// are not known yet, or just become known.
+/// Reports on threads that have made one or two calls. Their shortest and longest calls are unknown
+/// or are just being recorded.
 #[test]
 fn a_report_may_be_made_at_any_moment_of_a_threads_first_calls() {
     let profiler = SimpleProfiler::new();

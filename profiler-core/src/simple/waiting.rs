@@ -1,4 +1,4 @@
-//! How much of training was waiting for data.
+//! Share of training that was spent waiting for data.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,14 +8,14 @@ use crate::recorder::Collected;
 use crate::report::simple::DataWaiting;
 use mlprof_events::names::{OWN_TRAIN_DATALOADER_NEXT, RUN_TRAINING_EPOCH};
 
-/// What one thread spent, in ticks.
+/// Time spent by one thread, in ticks.
 #[derive(Default)]
 struct Spent {
     epochs: u64,
-    /// In a trainer's own action, `[…].train_dataloader_next`.
+    /// Ticks in the trainer's own action, `[…].train_dataloader_next`.
     trainers_next: Option<u64>,
-    /// In the action of that bare name, which people record themselves. Inside a trainer it is
-    /// around what the trainer's own action is around.
+    /// Ticks in the action without a prefix, which users record themselves. Inside a trainer it
+    /// covers the same work as the trainer's own action.
     own_next: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn data_waiting(
         let closed = part.snapshot.iter().map(|(action, row)| (action.name(), row.total));
         let mut around = HashSet::new();
         let open = part.open.iter().filter_map(|scope| {
-            // Inside another one of its action it is in that one's time.
+            // The time of a nested scope of the same action is already part of the outer one.
             let is_outermost = around.insert(scope.action);
             let elapsed = collected.ended.saturating_sub(scope.started);
             is_outermost.then(|| (scope.action.name(), elapsed))
@@ -83,15 +83,16 @@ mod tests {
         rows.iter().find(|row| row.action == action).expect("the row").total_seconds
     }
 
-    /// The most seconds that it can have taken by the profiler's clock, which may be a little off the
-    /// system's. A busy machine makes everything longer, and this with it.
+    /// Returns an upper limit in seconds for the work by the profiler's clock, which may differ
+    /// slightly from the system's. The limit also holds on a busy machine, which slows both down.
     fn timed(work: impl FnOnce()) -> f64 {
         let started = Instant::now();
         work();
         1.01 * started.elapsed().as_secs_f64()
     }
 
-    /// Waits at least so long, and at most as long as it says.
+    /// Waits at least this long in an action. Returns an upper limit for the actual wait in
+    /// seconds.
     fn wait(profiler: &SimpleProfiler, action: &'static str, milliseconds: u64) -> f64 {
         timed(|| {
             let _next = profiler.profile(action);
@@ -196,7 +197,7 @@ mod tests {
         drop(profiler.profile("val_next"));
         assert_eq!(profiler.snapshot().data_waiting, None);
         assert!(!profiler.summary().contains("Waiting"));
-        // What a stage inside the reported one waits for is not training.
+        // Waiting in a stage inside the reported one is not part of training.
         let profiler = SimpleProfiler::new();
         profiler.setup(Stage::Fit, &RunContext::default());
         profiler.setup(Stage::SanityCheck, &RunContext::default());

@@ -1,13 +1,14 @@
-//! A report also when the process dies by a fault or by `abort`, as a panic under
-//! `panic = "abort"` does.
+//! Report on a crash: the process ends by a fault or by `abort`, for example after a panic under
+//! `panic = "abort"`.
 //!
-//! The handler does nothing but tell the thread of [`signals`](super::signals), and wait until that
-//! has made the report: it may have interrupted its thread anywhere, in `malloc` as well. Then the
-//! signal does what it would have done without us. If the thread that died holds a lock that the
-//! report needs, the wait ends [in time](PATIENCE_MILLISECONDS), without a report.
+//! The handler may have interrupted its thread anywhere, even in `malloc`. It only wakes the thread
+//! of [`signals`](super::signals) and waits until that thread has made the report. After that, the
+//! signal has the effect that it would have without the profiler. If the crashing thread holds a
+//! lock that the report needs, the wait ends [after a timeout](PATIENCE_MILLISECONDS), without a
+//! report.
 //!
-//! Whoever handled the signal before is called as ever: std, which tells of stack overflows, and
-//! programs that catch faults and go on.
+//! Previously installed handlers are still called. Examples are the handler of std, which reports
+//! stack overflows, and handlers of programs that recover from faults.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -19,50 +20,51 @@ use crate::interrupt::{Waiter, Wakeup, drops_signals};
 use mlprof_events::forking::this_process;
 use mlprof_events::run::process_record;
 
-/// The signals by which a program dies of its own mistakes.
+/// Signals that are raised by a program's own faults.
 const SIGNALS: [libc::c_int; 5] =
     [libc::SIGABRT, libc::SIGILL, libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS];
 
-/// Those that std handles, once `main` is about to begin, if nobody else does by then.
+/// Signals that std handles shortly before `main`, unless another handler is installed by then.
 const OF_STD: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// A report that takes longer than this is not waited for.
+/// Maximum wait for the report in milliseconds.
 const PATIENCE_MILLISECONDS: u32 = 20_000;
 
-/// What handled the signals before, in their order.
+/// Previous handlers of the signals, in the order of [`SIGNALS`].
 struct Before([UnsafeCell<MaybeUninit<libc::sigaction>>; SIGNALS.len()]);
 
-// SAFETY: a cell is written once, before the handler that reads it is installed.
+// SAFETY: a cell is written before the handler that reads it is installed, and is not written while
+// that handler is installed.
 unsafe impl Sync for Before {}
 
 static BEFORE: Before = Before([const { UnsafeCell::new(MaybeUninit::zeroed()) }; SIGNALS.len()]);
 
-/// [The process](this_process) whose report is made; 0: none. A forked child has none until it is
-/// measured itself.
+/// [Process](this_process) for which reports are made, or 0 for none. A forked child has none until
+/// it is measured itself.
 static PROCESS: AtomicU64 = AtomicU64::new(0);
 /// Wakes the thread that makes the report.
 static WAKEUP: Wakeup = Wakeup::new();
-/// The thread that dies; 0: none.
+/// Id of the crashing thread, or 0 for none.
 static DYING: AtomicI32 = AtomicI32::new(0);
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 static HANDLES_FAULTS: AtomicBool = AtomicBool::new(false);
 
-/// What the thread waits for that makes the report.
+/// Returns the waiter for the thread that makes the report.
 pub(super) fn prepare() -> io::Result<Waiter> {
     WAKEUP.prepare()
 }
 
-/// Has that thread make the report of a process that `signal` ends. May be called in a handler.
+/// Wakes that thread to report that `signal` ends the process. Async-signal-safe.
 pub(super) fn wake(signal: libc::c_int) -> bool {
     WAKEUP.ring(signal as u32)
 }
 
-/// Whether there is such a thread in this process. May be called in a handler.
+/// Returns `true` if this process has such a thread. Async-signal-safe.
 pub(super) fn is_of_this_process() -> bool {
     PROCESS.load(Ordering::Acquire) == this_process()
 }
 
-/// Handles what nobody else does, once the thread is there.
+/// Installs handlers for the signals that have none, after the thread has started.
 pub(super) fn watch() {
     DYING.store(0, Ordering::Relaxed);
     IS_REPORTED.store(false, Ordering::Relaxed);
@@ -74,8 +76,9 @@ pub(super) fn watch() {
     }
 }
 
-/// Handles faults, too, if std does so by now: had we been first, it would not. With `at_last` also
-/// if it does not: this is no program of Rust's. False if it is to be tried again.
+/// Installs handlers for faults, too, once std has installed its own. If these handlers came first,
+/// std would not install any. With `at_last` they are installed in any case, because the program
+/// may not be a Rust program. Returns `false` if the caller must try again.
 pub(super) fn watch_faults(at_last: bool) -> bool {
     if !is_of_this_process() {
         return false;
@@ -90,37 +93,37 @@ pub(super) fn watch_faults(at_last: bool) -> bool {
     true
 }
 
-/// Another copy of this crate makes the report.
+/// Stops the handling, because another copy of this crate makes the report.
 pub(super) fn leave() {
     PROCESS.store(0, Ordering::Release);
     give_back();
 }
 
-/// Called where it is known that `main` has begun. *Cost*: one relaxed load from the second time on.
+/// Notes that `main` has begun. *Cost*: one relaxed load from the second call on.
 pub(super) fn main_has_begun() {
     if !HANDLES_FAULTS.load(Ordering::Relaxed) {
         watch_faults(false);
     }
 }
 
-/// Whether `signal` is one that ends the process when the report is made.
+/// Returns `true` if `signal` ends the process after the report.
 pub(super) fn is_crash(signal: libc::c_int) -> bool {
     SIGNALS.contains(&signal)
 }
 
-/// The report is made: the thread that dies may go on dying.
+/// Notes that the report is complete, so that the crashing thread may continue.
 pub(super) fn reported() {
     IS_REPORTED.store(true, Ordering::Release);
 }
 
-/// Does not return while another thread dies: the process ends by its signal, and not by an exit
-/// that happens to come meanwhile.
+/// Blocks while another thread crashes, so that the process ends by its signal and not by a
+/// concurrent exit.
 pub(super) fn let_die() {
     if !is_of_this_process() {
         return;
     }
     let dying = DYING.load(Ordering::Acquire);
-    // It may also be the dying thread whose handler of its own exits.
+    // The caller may also be the crashing thread, if a handler of the program exits.
     for _ in 0..PATIENCE_MILLISECONDS {
         if dying == 0 || dying == this_thread() {
             return;
@@ -130,14 +133,16 @@ pub(super) fn let_die() {
 }
 
 fn this_thread() -> i32 {
-    // SAFETY: it only reads.
+    // SAFETY: `gettid` has no preconditions.
     unsafe { libc::gettid() }
 }
 
 fn take(signal: libc::c_int) {
     let Some(cell) = before_of(signal) else { return };
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: without a new action nothing changes; `now` outlives the call. All-zero is valid.
+    // SAFETY: `now` is a local `sigaction`, so the pointer is valid for writes. Without a new
+    // action the call has no effect. If the call fails, `now` stays all-zero, which is a valid
+    // value.
     let now = unsafe {
         libc::sigaction(signal, ptr::null(), now.as_mut_ptr());
         now.assume_init()
@@ -145,19 +150,21 @@ fn take(signal: libc::c_int) {
     if now.sa_sigaction == libc::SIG_IGN {
         return;
     }
-    // SAFETY: our handler for this signal is not installed yet, so nobody reads the cell.
+    // SAFETY: the profiler's handler for this signal is not installed, so no other code reads the
+    // cell.
     unsafe { (*cell.get()).write(now) };
     let mut ours = now;
     ours.sa_sigaction = on_signal as *const () as usize;
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // The signals that samples are taken by wait until this handler is through: two handlers on top
-    // of each other, each with the processor's state, are too much for the small stack that std
-    // gives threads for them.
+    // Real-time signals, which take samples, are blocked during this handler. Two nested handlers,
+    // each with the processor's state, are too large for the small signal stack that std gives
+    // threads.
     for real_time in libc::SIGRTMIN()..=libc::SIGRTMAX() {
-        // SAFETY: the set is one that the system gave.
+        // SAFETY: the set was filled by the system or is all-zero, and both are valid.
         unsafe { libc::sigaddset(&raw mut ours.sa_mask, real_time) };
     }
-    // SAFETY: the action is whole, and the handler does only what handlers may do.
+    // SAFETY: the action is fully initialised, and `on_signal` has the signature for `SA_SIGINFO`
+    // and is async-signal-safe.
     unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) };
 }
 
@@ -171,69 +178,75 @@ unsafe extern "C" fn on_signal(
     information: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: every thread has an `errno`.
+    // SAFETY: `__errno_location` has no preconditions.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: the pointer refers to this thread's `errno`, which is initialised.
     let error = unsafe { *errno };
     let Some(cell) = before_of(signal) else { return };
-    // SAFETY: written before this handler was installed, and never again.
+    // SAFETY: the cell was written before this handler was installed, and is not written while it
+    // is installed.
     let before = unsafe { (*cell.get()).assume_init_ref() };
     let is_handled = before.sa_sigaction != libc::SIG_DFL;
-    // SAFETY: the system passes both, good for as long as the handler runs; of a signal that was
-    // sent it says by whom.
+    // SAFETY: the system passes valid pointers that live as long as the handler runs. `si_pid` is
+    // read only for a sent signal, for which the system sets the sender.
     let (is_sent, is_overflow, is_others) = unsafe {
         let is_sent = (*information).si_code <= 0;
         let is_others = is_sent && (*information).si_pid() != libc::getpid();
         (is_sent, is_stack_overflow(information, context), is_others)
     };
-    // The first process of a container goes on, and is measured on: without us the system drops the
-    // signal.
+    // The system drops this signal for the first process of a container, which continues and stays
+    // measured.
     if is_others && !is_handled && drops_signals() {
         return;
     }
     if is_handled && !is_overflow {
-        // SAFETY: it was the handler, and gets what the system would have given it.
+        // SAFETY: this is the previous handler, and it receives the arguments that the system
+        // passed.
         unsafe { call(before, signal, information, context) };
         if !crate::interrupt::is_default(signal) || (is_others && drops_signals()) {
-            // SAFETY: as above.
+            // SAFETY: the pointer refers to this thread's `errno`.
             unsafe { *errno = error };
-            return; // it knew what to do, or the system drops what it leaves to it: the program goes on
+            return; // the handler recovered, or the system drops the signal
         }
     }
     report(signal);
     give_back();
     if is_handled && is_overflow {
-        // SAFETY: as above. It says what has happened, and ends the process.
+        // SAFETY: this is the previous handler, and it receives the arguments that the system
+        // passed. It reports the overflow and ends the process.
         unsafe { call(before, signal, information, context) };
     } else if is_sent {
-        // What the program did itself happens again when this returns; what was sent does not.
-        // SAFETY: sends a signal to this thread, where it waits until the handler has returned.
+        // A fault happens again when this handler returns. A sent signal does not, so it is sent
+        // again.
+        //
+        // SAFETY: the call sends a signal to this thread. The signal stays pending until the
+        // handler has returned.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), signal) };
     }
-    // SAFETY: as above.
+    // SAFETY: the pointer refers to this thread's `errno`.
     unsafe { *errno = error };
 }
 
-/// Whether a thread touched what lies just below its stack pointer. The report comes first then:
-/// std's handler ends the process by `abort`, and two handlers, one on top of the other, are too
-/// much for the stack that they run on.
+/// Returns `true` if a thread touched memory just below its stack pointer. The report must be made
+/// first in this case, because std's handler ends the process by `abort`. Two nested handlers are
+/// too large for the signal stack.
 ///
 /// # Safety
 ///
-/// Both are what the system gave the handler.
+/// Both pointers must be the arguments that the system passed to the handler.
 unsafe fn is_stack_overflow(
     information: *const libc::siginfo_t,
     context: *const libc::c_void,
 ) -> bool {
     const NEAR: usize = 1 << 20;
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees that `information` is valid.
     let (code, signal) = unsafe { ((*information).si_code, (*information).si_signo) };
     if code <= 0 || !OF_STD.contains(&signal) {
         return false;
     }
-    // SAFETY: a fault has an address.
+    // SAFETY: the signal is a fault, for which the system sets an address.
     let address = unsafe { (*information).si_addr() } as usize;
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees that `context` points to the `ucontext_t` of the handler.
     let machine = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext };
     #[cfg(target_arch = "x86_64")]
     let stack = machine.gregs[libc::REG_RSP as usize] as usize;
@@ -249,7 +262,8 @@ unsafe fn is_stack_overflow(
 
 /// # Safety
 ///
-/// `action` is a handler that was installed for `signal`; the rest is what the system gave.
+/// `action` must be a handler that was installed for `signal`. The pointers must be the arguments
+/// that the system passed.
 unsafe fn call(
     action: &libc::sigaction,
     signal: libc::c_int,
@@ -259,24 +273,25 @@ unsafe fn call(
     type Plain = extern "C" fn(libc::c_int);
     type Informed = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
     if action.sa_flags & libc::SA_SIGINFO != 0 {
-        // SAFETY: handlers with this flag have this type.
+        // SAFETY: `SA_SIGINFO` handlers have this signature.
         let handler = unsafe { std::mem::transmute::<usize, Informed>(action.sa_sigaction) };
         handler(signal, information, context);
     } else {
-        // SAFETY: all others have this one.
+        // SAFETY: handlers without `SA_SIGINFO` have this signature.
         let handler = unsafe { std::mem::transmute::<usize, Plain>(action.sa_sigaction) };
         handler(signal);
     }
 }
 
-/// Has the report made, and waits for it.
+/// Wakes the reporting thread and waits for the report.
 fn report(signal: libc::c_int) {
     if !is_of_this_process() {
         return;
     }
     let is_first = DYING.compare_exchange(0, this_thread(), Ordering::AcqRel, Ordering::Acquire);
     if is_first.is_err() {
-        // Another thread was first, and ends the process. (The report's own thread handles none.)
+        // Another thread crashed first and ends the process. The reporting thread itself handles no
+        // crash signal.
         wait_for_report();
         return;
     }
@@ -284,7 +299,7 @@ fn report(signal: libc::c_int) {
     if !wake(signal) || !wait_for_report() {
         const SORRY: &[u8] = b"mlprof: no report: the program died in the middle of something \
             that the report needs\n";
-        // SAFETY: bytes that are there.
+        // SAFETY: `SORRY` is a static byte slice, and the length is its own.
         unsafe { libc::write(libc::STDERR_FILENO, SORRY.as_ptr().cast(), SORRY.len()) };
     }
 }
@@ -301,18 +316,20 @@ fn wait_for_report() -> bool {
 
 fn sleep() {
     let millisecond = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-    // SAFETY: the time is good during the call, which may be made in a handler.
+    // SAFETY: the pointer refers to a local `timespec`, and the second pointer may be null.
+    // `nanosleep` is async-signal-safe.
     unsafe { libc::nanosleep(&raw const millisecond, ptr::null_mut()) };
 }
 
-/// Everything is handled as it was before us, where nobody has come after us.
+/// Restores the previous handlers, except where another handler has replaced the profiler's.
 fn give_back() {
     for signal in SIGNALS {
         if crate::interrupt::handler(signal) != on_signal as *const () as usize {
             continue;
         }
         if let Some(cell) = before_of(signal) {
-            // SAFETY: written before our handler was installed; the action is whole.
+            // SAFETY: the cell was written before the handler was installed, so it holds a complete
+            // action.
             unsafe { libc::sigaction(signal, (*cell.get()).as_ptr(), ptr::null_mut()) };
         }
     }

@@ -1,28 +1,31 @@
-//! The environment variables of a process of a run.
+//! Environment variables of a process of a run.
 
 use std::ffi::OsStr;
 
 use crate::output;
 use mlprof_events::run::RunSettings;
 
-/// What `mlprof run` told cargo is not meant for the program.
+/// Restores the environment variables that `mlprof run` changed for cargo only.
 pub(super) fn restore(settings: &RunSettings) {
     let mut left: Vec<&str> = Vec::new();
     for (name, value) in &settings.environment {
         let now = std::env::var_os(name);
         if now == *value {
-            continue; // another copy of this crate was here before
+            continue; // another copy of this crate has already restored it
         }
-        // A library that the program is linked with may have started threads when it was loaded. A
-        // variable that is there can be changed all the same; one that is not makes C's library
-        // move its list, under the eyes of a reader.
+        // A linked library may have started threads when it was loaded. An existing variable can
+        // still be changed. A new one makes the C library move its list, which another thread may
+        // be reading.
         if now.is_none() && threads() != Some(1) {
             left.push(name);
             continue;
         }
-        // SAFETY: either no other thread is there that could read the environment; or the variable
-        // is, and C's library stores one pointer for it, or moves pointers down within the list,
-        // and frees neither texts nor list, so another thread reads texts that stay.
+        // SAFETY: other threads must not read the environment while it moves. There are two cases:
+        //
+        // - No other thread exists.
+        // - The variable exists. The C library then stores one pointer or moves pointers down
+        //   within the list, and frees neither strings nor the list. Concurrent readers see strings
+        //   that stay valid.
         unsafe {
             match value {
                 Some(value) => std::env::set_var(name, value),
@@ -38,14 +41,14 @@ pub(super) fn restore(settings: &RunSettings) {
     }
 }
 
-/// The threads of this process, where the system says how many there are.
+/// Returns the number of threads of this process, if the system provides it.
 fn threads() -> Option<usize> {
     let tasks = std::fs::read_dir("/proc/self/task").ok()?;
     Some(tasks.flatten().count())
 }
 
-/// Whether this process is a build script, or a compiler that has loaded a procedural macro: it was
-/// started while the program was built, not by the user.
+/// Returns `true` if this process is a build script, or a compiler that has loaded a procedural
+/// macro. Such a process was started by the build and not by the user.
 pub(super) fn is_part_of_a_build() -> bool {
     let is_build_script =
         ["HOST", "NUM_JOBS", "OPT_LEVEL"].iter().all(|name| std::env::var_os(name).is_some());
@@ -60,7 +63,8 @@ mod tests {
 
     use super::*;
 
-    /// The test harness has other threads, as a program has whose libraries have started some.
+    /// Uses the test harness's threads to represent a program with libraries that have started
+    /// threads.
     #[test]
     fn with_other_threads_no_variable_is_added() {
         assert!(threads().is_some_and(|threads| threads > 1));

@@ -1,4 +1,4 @@
-//! What `mlprof run` measures beside the profilers: lines and samples.
+//! Measurements of `mlprof run` other than the profilers: lines and stack samples.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::report::lines::text as lines_text;
 use crate::{Output, Report, output};
 use mlprof_events::run::{LinesSettings, RunSettings, SamplesSettings};
 
-/// Decimals of mebibytes, as `memory_profiler` prints them.
+/// Number of decimals of mebibytes, as in `memory_profiler`.
 const MEMORY_PRECISION: usize = 1;
 
-/// Measurements under way.
+/// Running measurements.
 pub(super) struct LinesAndSamples {
     lines: Option<Lines>,
     samples: Option<Samples>,
@@ -37,7 +37,8 @@ struct Samples {
 enum Samples {}
 
 impl LinesAndSamples {
-    /// Begins what the settings ask for. `output` makes the output of what is called so.
+    /// Starts the measurements that the settings request. `output` creates the output for a given
+    /// kind of result.
     pub(super) fn start(settings: &RunSettings, output: impl Fn(&str) -> Output) -> Self {
         let lines = settings.lines.as_ref().map(|lines| Lines::start(lines, output("lines")));
         let samples =
@@ -45,16 +46,16 @@ impl LinesAndSamples {
         Self { lines, samples }
     }
 
-    /// Whether anything is measured.
+    /// Returns `true` if anything is measured.
     pub(super) fn is_any(&self) -> bool {
         self.lines.is_some() || self.samples.is_some()
     }
 
-    /// What there is so far, and where its results go. `with_samples` also what has been sampled,
-    /// which takes the longest: debug information is read for it.
+    /// Returns the reports so far with their outputs. `with_samples` includes stack samples, which
+    /// take the longest because debug information is read.
     pub(super) fn reports_so_far(&self, with_samples: bool) -> Vec<(&Output, Report)> {
         let mut reports = Vec::new();
-        // Who is asked to write lines at an interval of the user's own does so.
+        // Lines with an interval set by the user are written by their own writer.
         if let Some(lines) = self.lines.as_ref().filter(|lines| lines.writer.is_none()) {
             reports.push((&lines.output, Report::Lines(lines.profiler.report())));
         }
@@ -64,7 +65,7 @@ impl LinesAndSamples {
         reports
     }
 
-    /// Delivers everything, with these notes.
+    /// Delivers all results with these notes.
     pub(super) fn finish(self, notes: &[String]) {
         if let Some(samples) = self.samples {
             samples.finish(notes);
@@ -129,7 +130,7 @@ impl Samples {
     }
 }
 
-/// The line of a program without a sampler that `mlprof run` asks for samples.
+/// Message of a program without a sampler when `mlprof run` requests samples.
 #[cfg(not(feature = "sampling"))]
 const NOT_BUILT: &str = "mlprof: nothing is sampled: the program is built without that: turn on the feature `sampling` of its \
                          mlprof plugin";

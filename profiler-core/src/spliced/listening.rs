@@ -1,4 +1,4 @@
-//! What `mlprof run --live` asks of a process: that it listens to `mlprof ps` and its like.
+//! Support for `mlprof run --live`: the process listens for `mlprof ps` and similar commands.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,21 +6,22 @@ use super::enabled_flags::{want, wanted};
 use crate::{build_settings, watcher};
 use mlprof_events::run::RunSettings;
 
-/// The program has no loop of ours, and no hook says when a step ends.
+/// Set if the program has neither one of mlprof's training loops nor a hook that reports the end of
+/// a step.
 static TELLS_NO_STEPS: AtomicBool = AtomicBool::new(false);
 
-/// Has the process listen, if the settings say so.
+/// Makes the process listen if the settings request it.
 pub(super) fn begin(settings: &RunSettings) {
     if settings.live {
         want(wanted::STEPS, true);
-        // A program with a copy of its own may tell of steps in other ways.
+        // A program with its own copy of the crate may report steps in other ways.
         let tells_none = !settings.has_steps && build_settings::is_apart();
         TELLS_NO_STEPS.store(tells_none, Ordering::Relaxed);
         watcher::listen();
     }
 }
 
-/// Why this process never says that a training step ends, if that is known.
+/// Returns the reason why this process never reports the end of a training step, if it is known.
 pub fn why_no_steps() -> Option<&'static str> {
     TELLS_NO_STEPS.load(Ordering::Relaxed).then_some(
         "nothing tells of this program's steps: it has none of mlprof's plugins, and `mlprof run` has put no hook into its \

@@ -1,25 +1,33 @@
-//! What code calls that `mlprof run` has put hooks into, and what `mlprof run` asks of a process.
+//! Entry points for code instrumented by `mlprof run`, and the measurements that `mlprof run`
+//! requests from a process.
 //!
-//! The compiler wrapper of `mlprof run` puts a hook at the beginning of the chosen functions of any
-//! crate. Such a crate knows nothing of this one: it calls C functions of the *runtime* library
-//! that its program is linked with. The runtime hands the calls on to a [`Sink`]: the copy of this
-//! crate that the program itself is built with, if there is one, else the runtime's own. So spliced
-//! ops reach whichever profiler the program has made active, and a program that does not know
-//! mlprof has its profilers made by [`RunSettings`].
+//! The compiler wrapper of `mlprof run` inserts a hook at the beginning of chosen functions, in any
+//! crate. The instrumented crate does not depend on this crate. It calls C functions of the
+//! *runtime* library, which is linked into its program. The runtime forwards the calls to a
+//! [`Sink`]. This is the copy of this crate in the program itself, or the runtime's own copy if the
+//! program has none. Instrumented ops therefore reach any profiler that the program has activated.
+//! In a program that does not use mlprof, [`RunSettings`] defines the profilers.
 //!
 //! ```text
 //! spliced crate ──▶ runtime (C functions) ──▶ Sink ──▶ trait Profiler
 //! ```
 //!
-//! *From the outside*: the environment variable [`RUN_VARIABLE`] names a file of [`RunSettings`].
-//! They are read before `main`. The results come when the process ends: by returning from `main`,
-//! by `exit`, by a fault or `abort`, and by SIGINT, SIGTERM, SIGHUP or SIGQUIT where the program has
-//! no handler of its own. Who ends otherwise (`_exit`, SIGKILL, `exec`) leaves what was written until
-//! then, and a [record](ProcessRecord) by which `mlprof run` sees that there is more. A forked child is a process of the run
-//! from its first measured call on, with a record, a name and reports of its own.
+//! *Configuration*: the environment variable [`RUN_VARIABLE`] names a file of [`RunSettings`],
+//! which is read before `main`.
 //!
-//! *Cost* of a spliced function while nobody wants to know: one relaxed load. Linux only so far: on
-//! other systems nothing registers.
+//! *Results*: they are written when the process ends in one of these ways:
+//!
+//! - It returns from `main` or calls `exit`.
+//! - It ends by a fault or `abort`.
+//! - It receives SIGINT, SIGTERM, SIGHUP or SIGQUIT and has no handler of its own.
+//!
+//! A process that ends otherwise (`_exit`, SIGKILL, `exec`) leaves the results written until then
+//! and a [record](ProcessRecord) from which `mlprof run` detects the missing rest. A forked child
+//! belongs to the run from its first measured call on. It has a record, a name and reports of its
+//! own.
+//!
+//! *Cost* of an instrumented function while no profiler wants it: one relaxed load. Only Linux is
+//! supported. On other systems the sink is never registered.
 
 #[cfg(target_os = "linux")]
 mod crash;
@@ -53,8 +61,8 @@ pub use returned::SplicedTensor;
 pub use sink::{AllocationsSink, LinesSink, SINK_VERSION, Sink, sink};
 pub use site::{Site, SiteKind};
 
-/// Whether this program was built by `mlprof run`: whether there is a runtime that hands calls of
-/// spliced code to this copy of the crate.
+/// Returns `true` if this program was built by `mlprof run`. In that case a runtime forwards calls
+/// of instrumented code to this copy of the crate.
 pub fn is_present() -> bool {
     enabled_flags::is_connected()
 }

@@ -1,4 +1,4 @@
-//! The profilers of a run.
+//! Profilers of a run.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{AdvancedProfiler, Error, Output, Profiler, output};
 use mlprof_events::run::TensorSettings;
 use mlprof_events::run::{AdvancedSettings, RunSettings};
 
-/// The profilers that the settings of a run ask for, whose files begin with `name`.
+/// Creates the profilers that a run's settings request. Their file names begin with `name`.
 pub(super) fn make(settings: &RunSettings, name: &str) -> Result<Vec<Arc<dyn Profiler>>, Error> {
     let mut parts: Vec<Arc<dyn Profiler>> = Vec::new();
     not_built(settings).for_each(|missing| output::say(format_args!("mlprof: {missing}")));
@@ -40,7 +40,7 @@ pub(super) fn make(settings: &RunSettings, name: &str) -> Result<Vec<Arc<dyn Pro
     Ok(parts)
 }
 
-/// Returns the profilers that a run asks for and this program is built without.
+/// Returns an error for each requested profiler that this program is built without.
 fn not_built(settings: &RunSettings) -> impl Iterator<Item = Error> {
     let tensor = settings.tensor.as_ref().map(|_| Error::NotBuilt { profiler: "tensor" });
     let numerics = settings.numerics.as_ref().map(|_| Error::NotBuilt { profiler: "numerics" });

@@ -1,26 +1,26 @@
-//! How the runtime library learns of this copy of the crate, before `main`.
+//! Registers this copy of the crate with the runtime library, before `main`.
 
 use std::ffi::c_void;
 
 use super::sink::{Sink, sink};
 
-/// What the runtime library exports: `extern "C" fn(&'static Sink)`.
+/// Function exported by the runtime library: `extern "C" fn(&'static Sink)`.
 const REGISTER: &std::ffi::CStr = c"mlprof_register";
 
-/// Tells the runtime library, if the program was linked with it. Libraries are initialised before
-/// programs: a program's own copy comes after the runtime's, and takes its place.
+/// Registers the sink if the program is linked with the runtime library. Libraries are initialised
+/// before programs, so a program's own copy registers after the runtime's copy and replaces it.
 fn register() {
-    // SAFETY: looks for a name, which is a C string.
+    // SAFETY: `dlsym` only looks up the name, which is a valid C string.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, REGISTER.as_ptr()) };
     if found.is_null() {
         return;
     }
-    // SAFETY: the runtime library's function of this name has this type, in every version.
+    // SAFETY: the runtime library's function of this name has this type in every version.
     let register =
         unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(&'static Sink)>(found) };
     register(sink());
 }
 
-// SAFETY: where there is no runtime library it makes one call of libc; where there is one, it uses the
-// standard library, which on Linux needs no preparation for files, threads and locks.
+// SAFETY: without a runtime library, the function makes one libc call. With one, it uses the
+// standard library. On Linux, files, threads and locks of the standard library work before `main`.
 mlprof_events::before_main!(unsafe register);

@@ -1,4 +1,4 @@
-//! What the results of a process are called.
+//! File names of a process's results.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,22 @@ use crate::report::internals::ClaimedName;
 use crate::{Output, Stage};
 use mlprof_events::run::RunSettings;
 
-/// Bytes of a program's name in the names of its results, at most.
+/// Maximum length of the program name in result names, in bytes.
 const LONGEST_PROGRAM: usize = 150;
 
-/// What the files of this process begin with behind their stage: its program and its number; and one
-/// more where files of that name are there, or are being made by a process of another container.
+/// Claims the name that this process's files begin with, after the stage: the program name and the
+/// process id. A suffix is added if files of that name exist or another container's process is
+/// writing them.
 pub(super) fn claim_name(settings: &RunSettings) -> ClaimedName {
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("program"));
     let program = program.file_stem().unwrap_or_default().to_string_lossy();
-    // What follows the name, as its kind, must not be cut off.
+    // The parts after the name, such as the kind, must not be cut off.
     let program = shortened(&program, LONGEST_PROGRAM);
     let name = format!("{program}-{}", mlprof_events::process_id());
     ClaimedName::within(&settings.directory, &name, is_result)
 }
 
-/// Whether a file is a result of the process whose results begin so.
+/// Returns `true` if a file is a result of the process with this name.
 fn is_result(file: &str, name: &str) -> bool {
     let stages = [Stage::Fit, Stage::Validate, Stage::Test, Stage::Predict, Stage::SanityCheck];
     let stage =
@@ -32,10 +33,10 @@ fn is_result(file: &str, name: &str) -> bool {
     })
 }
 
-/// What there are results of.
+/// Kinds of results.
 const KINDS: [&str; 6] = ["ops", "numerics", "functions", "memory", "lines", "samples"];
 
-/// `{directory}/[{stage}-]{program}-{process}-{what}.…`
+/// Returns an output that writes to `{directory}/[{stage}-]{program}-{process}-{what}.…`.
 pub(super) fn output_of(settings: &RunSettings, name: &str, what: &str) -> Output {
     Output::new()
         .ignore_environment()

@@ -1,4 +1,4 @@
-//! What spliced ops return, and what they were given.
+//! Tensors that instrumented ops return, and their inputs.
 
 use std::ffi::c_void;
 
@@ -8,10 +8,10 @@ use mlprof_events::{
 
 use crate::hook::{self, Direction};
 
-/// A tensor as it lies in memory: the same text is in spliced crates.
+/// Layout of a tensor in memory. Instrumented crates contain the same definition.
 #[repr(C)]
 struct SplicedNumbers {
-    /// Where all numbers are that it may share with others.
+    /// Address of the whole storage, which the tensor may share with others.
     storage: *const u8,
     address: *const u8,
     dtype: i64,
@@ -22,11 +22,11 @@ struct SplicedNumbers {
 
 type Take = unsafe extern "C-unwind" fn(data: *mut c_void, numbers: *const SplicedNumbers);
 
-/// A tensor that spliced code tells of: it says where its numbers are if it is asked, and they stay there until the one who asks
-/// has returned.
+/// Tensor passed by instrumented code. It gives access to its numbers on request, and they stay in
+/// place until the callback has returned.
 ///
-/// *Invariant*: only spliced code makes one; `read` may be called with its `object` as long as the call of
-/// [`Sink::returned`](super::Sink::returned) lasts that it was told by.
+/// *Invariant*: only instrumented code creates such tensors. `read` may be called with its `object`
+/// during the call of [`Sink::returned`](super::Sink::returned) that passed the tensor.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SplicedTensor {
@@ -35,7 +35,8 @@ pub struct SplicedTensor {
 }
 
 impl SplicedTensor {
-    /// What `look` makes of it; `None` if its numbers are not in the host's memory.
+    /// Returns the result of `look` for the tensor's numbers, or `None` if they are not in the
+    /// host's memory.
     fn look<R>(&self, look: impl FnOnce(&SplicedNumbers) -> R) -> Option<R> {
         struct Looking<F, R> {
             look: Option<F>,
@@ -45,7 +46,8 @@ impl SplicedTensor {
             data: *mut c_void,
             numbers: *const SplicedNumbers,
         ) {
-            // SAFETY: the data are what is given below, which nobody else has; the numbers are there during the call.
+            // SAFETY: `data` is the pointer passed below to a `Looking<F, R>`, which only this call
+            // accesses. `numbers` is valid during the call.
             let (looking, numbers) = unsafe { (&mut *data.cast::<Looking<F, R>>(), &*numbers) };
             looking.seen = looking.look.take().map(|look| look(numbers));
         }
@@ -54,7 +56,8 @@ impl SplicedTensor {
         }
         let mut looking = Looking { look: Some(look), seen: None };
         let take = take_of(&looking);
-        // SAFETY: by the invariant; the data live during the call.
+        // SAFETY: by the invariant, `read` may be called with `object` now. `looking` lives during
+        // the call and matches the type that `take` expects.
         unsafe { (self.read)(self.object, take, (&raw mut looking).cast()) };
         looking.seen
     }
@@ -72,12 +75,13 @@ impl SplicedNumbers {
     fn tensor(&self) -> HostTensor<'_> {
         let slice = |items: *const i64| match self.dimensions {
             0 => &[][..],
-            // SAFETY: so many are there, as long as this is.
+            // SAFETY: instrumented code guarantees `dimensions` initialised items, which live as
+            // long as `self`.
             count => unsafe { std::slice::from_raw_parts(items, count) },
         };
         let dtype = DType::from_code(self.dtype);
-        // SAFETY: spliced code gives the slice that the framework keeps the tensor in, which is locked meanwhile, and how the
-        // framework itself says that it lies there.
+        // SAFETY: instrumented code passes the framework's storage of the tensor, which stays
+        // locked during the call. Data type, sizes and strides come from the framework.
         unsafe { HostTensor::new(self.address, dtype, slice(self.sizes), slice(self.strides)) }
     }
 }
@@ -100,8 +104,8 @@ const fn has_fractions(dtype: DType) -> bool {
     matches!(dtype, DType::Float64 | DType::Float32 | DType::Float16 | DType::BFloat16)
 }
 
-/// Tells what an op of this name has returned. Not what it was given as it is, or a view of that; nor what it has made of no
-/// tensor, which is what the program says.
+/// Reports the tensors returned by an op of this name. It skips inputs returned unchanged or as a
+/// view. It also skips ops without input tensors, because their values come from the program.
 pub(super) fn tell(
     name: &str,
     direction: Direction,

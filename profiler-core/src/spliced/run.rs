@@ -1,4 +1,4 @@
-//! A process of `mlprof run`: its profilers from before `main` to the end.
+//! A process of `mlprof run`, with its profilers from before `main` to the end.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,22 +29,22 @@ use mlprof_events::panics::contain;
 use mlprof_events::run::process_record;
 use mlprof_events::run::{RUN_VARIABLE, RunSettings};
 
-/// What is measured in this process because `mlprof run` said so.
+/// Measurements in this process that `mlprof run` requested.
 struct Run {
-    /// [The process](this_process) that is measured. Not a forked child, which has its parent's
-    /// memory, until it has a run of its own.
+    /// [Process](this_process) that is measured. A forked child shares its parent's memory but is
+    /// another process until it has its own run.
     process: u64,
     settings: RunSettings,
     parts: Vec<Arc<dyn Profiler>>,
-    /// The first of them is the Tensor profiler.
+    /// Set if the first part is the Tensor profiler.
     has_tensor: bool,
-    /// All of them as one.
+    /// All parts combined into one profiler.
     profiler: Option<Arc<dyn Profiler>>,
     activated: Option<Activated>,
-    /// Also held, for a moment, by who writes what there is so far.
+    /// Also held briefly by code that writes intermediate results.
     lines_and_samples: Arc<LinesAndSamples>,
     began: Stopwatch,
-    /// What its files are called.
+    /// Claimed name of the result files.
     name: ClaimedName,
 }
 
@@ -53,17 +53,17 @@ static RUN: Mutex<Option<Run>> = Mutex::new(None);
 /// Held while results are written.
 static SPILLING: Mutex<()> = Mutex::new(());
 
-/// From one time that results are written to the next, where that takes no time.
+/// Minimum interval between two writes of intermediate results, if writing takes no time.
 const SPILL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often this process was forked.
+/// Number of forks of this process.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 fn lock() -> MutexGuard<'static, Option<Run>> {
     RUN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does what the settings say, if there are any.
+/// Starts the run if there are settings for one.
 pub(super) fn start() {
     let Some(path) = variable(RUN_VARIABLE).filter(|_| !environment::is_part_of_a_build()) else {
         return;
@@ -83,21 +83,22 @@ pub(super) fn start() {
     }
 }
 
-/// The first call of a forked child of a process that is measured: from here on the child has a
-/// run, a name, a record and reports of its own, in which is what it did since the fork. What its
-/// parent has measured stays the parent's.
+/// Begins the run of a forked child at its first measured call. From here on the child has its own
+/// run, name, record and reports, which cover its work since the fork. Data measured by the parent
+/// stays with the parent.
 #[cfg_attr(not(unix), expect(dead_code, reason = "only Unix forks"))]
 fn start_in_child() {
     let Some(parent) = lock().take() else { return };
     let (settings, replaced) = (parent.settings.clone(), parent.profiler.clone());
-    // Neither ended nor freed: its claim is the parent's, and its threads are not here.
+    // The parent's run is neither ended nor freed. Its claim belongs to the parent, and its threads
+    // do not exist here.
     std::mem::forget(parent);
     FORKS.store(0, Ordering::Relaxed);
     begin(settings, replaced);
 }
 
-/// Begins to measure this process, in place of what a forked child has `replaced`. False if nothing
-/// is measured.
+/// Begins to measure this process. A forked child passes its parent's profiler as `replaced`.
+/// Returns `false` if the run has no measurement.
 fn begin(settings: RunSettings, replaced: Option<Arc<dyn Profiler>>) -> bool {
     if let Some(folder) = &settings.processes {
         process_record::begin(folder);
@@ -142,7 +143,8 @@ fn not_measured(error: &(dyn std::error::Error + 'static)) {
     output::say(format_args!("mlprof: {error:?}; the program runs without being measured"));
 }
 
-/// In a forked child, by a fork handler: the first call that is measured finds that it is one.
+/// Marks the process as a forked child, called by a fork handler. The first measured call then does
+/// the remaining work.
 #[cfg_attr(not(unix), expect(dead_code, reason = "only Unix forks"))]
 fn in_child() {
     forked_child::begins();
@@ -150,7 +152,8 @@ fn in_child() {
     lines::begin_in_child();
 }
 
-/// A forked child ends whose only calls were of lines in functions that were running at the fork.
+/// Does the pending work of a forked child before it exits. It may not have been done if the child
+/// only ran lines of functions that were active at the fork.
 #[cfg_attr(not(unix), expect(dead_code, reason = "only Unix forks"))]
 fn catch_up_at_exit() {
     if forked_child::is_due() && lines::has_run() {
@@ -161,8 +164,7 @@ fn catch_up_at_exit() {
 #[cfg(unix)]
 fn at_exit() {
     extern "C" fn exiting() {
-        // No panic may leave a function that C calls: a program that had ended well would be
-        // aborted.
+        // A panic must not unwind into C. It would abort a program that had ended successfully.
         let ended = contain(|| {
             #[cfg(target_os = "linux")]
             super::crash::let_die();
@@ -182,11 +184,11 @@ fn at_exit() {
         in_child();
     }
     forked_child::before_first_call(start_in_child);
-    // SAFETY: the handlers count, set flags, and change tallies that nobody else has in the child.
-    // It fails only without memory: then nothing is said of forks.
+    // SAFETY: the handlers only count, set flags, and change tallies that no other thread accesses
+    // in the child. Registration fails only without memory; then forks are not reported.
     unsafe { libc::pthread_atfork(None, Some(forked), Some(forked_child)) };
-    // SAFETY: the function is there as long as the library is, from which it is removed when that is
-    // unloaded, and does not unwind.
+    // SAFETY: `exiting` lives as long as its library, and the C library removes it when that
+    // library is unloaded. It does not unwind.
     let refused = unsafe { libc::atexit(exiting) } != 0;
     if refused {
         output::say("mlprof: no report can be made at the end of the process");
@@ -196,19 +198,20 @@ fn at_exit() {
 #[cfg(not(unix))]
 fn at_exit() {}
 
-/// The profiler that `mlprof run` has given this process, if it has; from before `main` to the end.
+/// Returns the profiler that `mlprof run` created for this process, if any. It exists from before
+/// `main` to the end.
 pub fn profiler_of_run() -> Option<Arc<dyn Profiler>> {
-    // In a forked child it is the child's own.
+    // In a forked child, the profiler must be the child's own.
     forked_child::catch_up();
     lock().as_ref().and_then(|run| run.profiler.clone())
 }
 
-/// Whether `mlprof run` has put hooks into the ops of any framework.
+/// Returns `true` if `mlprof run` has instrumented the ops of any framework.
 pub(super) fn has_ops() -> bool {
     lock().as_ref().is_some_and(|run| !run.settings.frameworks.is_empty())
 }
 
-/// A profiler that the program has chosen, and the one of the run besides.
+/// Combines a profiler chosen by the program with the profiler of the run.
 pub(crate) fn with_run(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     let Some(runs_own) = profiler_of_run() else { return profiler };
     if hands_on(&profiler, &runs_own) {
@@ -220,10 +223,11 @@ pub(crate) fn with_run(profiler: Arc<dyn Profiler>) -> Arc<dyn Profiler> {
     }
 }
 
-/// What `mlprof run` has had measured so far beside its profiler: lines and samples. *Cost*: for samples debug information
-/// is read, which may take seconds.
+/// Returns the lines and samples that `mlprof run` has measured so far. *Cost*: for samples it
+/// reads debug information, which may take seconds.
 pub fn lines_and_samples_so_far() -> Vec<Report> {
-    // Until it is let go of the end of the process waits: it must not find somebody else to have it.
+    // The lock makes the end of the process wait until this clone of the measurements is dropped.
+    // Otherwise `finish` would not be their only owner.
     let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
     let run = lock();
     let run_here = run.as_ref().filter(|run| run.process == this_process());
@@ -235,8 +239,8 @@ pub fn lines_and_samples_so_far() -> Vec<Report> {
     measured.map(reports).unwrap_or_default()
 }
 
-/// A training step has ended, where no training loop of ours says so itself: on any thread, for the
-/// steps of a schedule are the process's.
+/// Records the end of a training step, unless one of mlprof's training loops reports its steps
+/// itself. It may come from any thread, because a schedule counts the steps of the process.
 pub(super) fn step() {
     if crate::active::RunningLoop::is_any() {
         return;
@@ -247,7 +251,8 @@ pub(super) fn step() {
     watcher::step();
 }
 
-/// Another copy of this crate measures instead: nothing was recorded yet.
+/// Abandons the run before anything was recorded, because another copy of this crate measures
+/// instead.
 pub(super) fn abandon() {
     watcher::stop_listening();
     signals::leave();
@@ -255,25 +260,26 @@ pub(super) fn abandon() {
     drop(lock().take());
 }
 
-/// Delivers what was not delivered yet. Further calls do nothing. `signal` is what ends the process,
-/// if that is one.
+/// Delivers all results that were not delivered yet. Further calls have no effect. `signal` is the
+/// signal that ends the process, if any.
 fn finish(signal: Option<i32>) {
     let Some(run) = lock().take_if(|run| run.process == this_process()) else { return };
-    // What is being written now would come later than what is final.
+    // A write of intermediate results must end first, because it would overwrite the final results.
     let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
     whatever_panics(|| drop(run.activated));
     let notes = notes(signal);
-    // Nobody else has it: that would be who spills.
+    // No other owner exists, because only a write of intermediate results shares it.
     if let Some(lines_and_samples) = Arc::into_inner(run.lines_and_samples) {
         whatever_panics(|| lines_and_samples.finish(&notes));
     }
     run.parts.iter().for_each(|part| whatever_panics(|| deliver(&**part, &notes)));
     process_record::reported();
-    // Now that its files are there it need not be claimed any more.
+    // The files exist now, so the name need not be claimed any longer.
     drop(run.name);
 }
 
-/// Makes one of several reports. A panic costs that one, and not the others, nor the program's end.
+/// Makes one of several reports. A panic affects only this report, not the others or the end of the
+/// program.
 fn whatever_panics(make: impl FnOnce()) {
     if let Err(message) = contain(make) {
         output::say(format_args!(
@@ -282,12 +288,12 @@ fn whatever_panics(make: impl FnOnce()) {
     }
 }
 
-/// Writes what was counted and sampled so far, for the case that the process ends in a way that leaves
-/// no time for a report; when to do so again. It takes a hundredth of the time at most.
+/// Writes the intermediate counts and samples, in case the process ends without time for a report.
+/// Returns the delay until the next write. Writing takes at most a hundredth of the run time.
 fn spill() -> Option<Duration> {
     let _spilling = SPILLING.lock().unwrap_or_else(PoisonError::into_inner);
     let (parts, lines_and_samples, so_far) = match &*lock() {
-        // Steps are written when their cycle is over.
+        // The Tensor profiler is left out, because it writes steps when their cycle ends.
         Some(run) if run.process == this_process() => {
             let parts = run.parts[usize::from(run.has_tensor)..].to_vec();
             (parts, run.lines_and_samples.clone(), run.began.elapsed())
@@ -296,7 +302,7 @@ fn spill() -> Option<Duration> {
     };
     let began = Stopwatch::start();
     for part in &parts {
-        // It is said when the report is made in earnest.
+        // A panic is ignored here, because it is reported when the final report is made.
         let _ = contain(|| spill_part(&**part));
     }
     let _ = contain(|| {
@@ -307,8 +313,8 @@ fn spill() -> Option<Duration> {
     Some(spills_after(so_far, began.elapsed()))
 }
 
-/// From one time that results are written to the next. The first come early, for processes that live
-/// for a moment: each time after twice as long a run as the last one, up to the interval.
+/// Returns the delay between two writes. The first writes come early, for short-lived processes.
+/// Each comes after twice the run time of the previous one, up to the interval.
 fn spills_after(so_far: Duration, took: Duration) -> Duration {
     so_far.min(SPILL_INTERVAL).max(took * 100)
 }
@@ -336,7 +342,7 @@ fn spill_report(output: &Output, mut report: Report) {
     }
 }
 
-/// What is to be said of the process's end.
+/// Returns the notes about the end of the process.
 fn notes(signal: Option<i32>) -> Vec<String> {
     let signal = signal.map(|signal| {
         let name = signals::name(signal);
@@ -352,15 +358,16 @@ fn notes(signal: Option<i32>) -> Vec<String> {
     signal.into_iter().chain(forks).collect()
 }
 
-/// Has a profiler report what it has not reported.
+/// Delivers the results of a profiler that it has not delivered yet.
 fn deliver(profiler: &dyn Profiler, notes: &[String]) {
-    // Only to see whether there is anything; what is delivered is measured once, below.
+    // This report only shows if there is anything to deliver. The delivered report is made once,
+    // below.
     let Some(report) = profiler.report() else { return };
     let output = profiler.output();
     let is_in_a_stage = output.is_some_and(Output::is_in_a_stage);
     let is_of_a_stage = report.header().stage.is_some();
     if is_of_a_stage && !is_in_a_stage {
-        return; // it came at the end of its stage
+        return; // it was delivered at the end of its stage
     }
     let is_after_a_stage = output.is_some_and(|output| output.stage().is_some());
     if is_after_a_stage
@@ -368,9 +375,9 @@ fn deliver(profiler: &dyn Profiler, notes: &[String]) {
         && !has_numbers(&report)
         && !matches!(report, Report::Tensor(_))
     {
-        return; // there was something before
+        return; // the reports of earlier stages were delivered
     }
-    // What is noted of the numbers is noted of those that are delivered: other threads go on.
+    // The notes must describe the rendered report, because other threads continue to record.
     let rendered = profiler.render();
     if let (Some(output), Some(report)) = (output, rendered.report()) {
         notes.iter().for_each(|note| output.note(note));
@@ -381,7 +388,7 @@ fn deliver(profiler: &dyn Profiler, notes: &[String]) {
             output.note(reason);
         }
         note_open(output, report);
-        // After the last stage: its file is not that of what came later.
+        // Results after the last stage must not use the stage's file name.
         if !is_of_a_stage {
             output.leave_stages();
         }
@@ -397,7 +404,7 @@ fn deliver(profiler: &dyn Profiler, notes: &[String]) {
     profiler.teardown(None);
 }
 
-/// Calls that did not come to their end are in no row.
+/// Adds a note about calls that are still open and thus in no row.
 fn note_open(output: &Output, report: &Report) {
     let open = report.open();
     if !open.is_empty() {

@@ -1,6 +1,6 @@
-//! A report also when the process is ended by a signal.
+//! Report when a signal ends the process.
 
-/// How long a program runs before its results are written for the first time.
+/// Run time before the results are written for the first time.
 #[cfg(any(target_os = "linux", test))]
 pub(super) const FIRST_SPILL: std::time::Duration = std::time::Duration::from_millis(100);
 
@@ -39,27 +39,29 @@ mod linux {
     use mlprof_events::errno::keeping_errno;
     use mlprof_events::own_thread;
 
-    /// How often it is looked whether std handles faults, a millisecond apart.
+    /// Number of checks, one millisecond apart, for std's fault handlers.
     const LOOKS: u32 = 200;
 
-    /// The address of our handler of SIGQUIT, if that is handled.
+    /// Address of the profiler's SIGQUIT handler, if it is installed.
     static HANDLED: OnceLock<usize> = OnceLock::new();
 
-    /// Whoever else reports before SIGINT, SIGTERM and SIGHUP end the process is first.
+    /// Registration of the final report for SIGINT, SIGTERM and SIGHUP. Other code that reports
+    /// before these signals end the process runs first.
     static AT_THE_END: Mutex<Option<AtTheEnd>> = Mutex::new(None);
 
     fn set_at_the_end(last: Option<AtTheEnd>) {
         *AT_THE_END.lock().unwrap_or_else(PoisonError::into_inner) = last;
     }
 
-    /// Calls `finish` with the signal when one comes that would end the process, then ends it so.
-    /// Signals that the program handles or ignores before `main` are left alone; from a handler that
-    /// it installs later on, its own exit is what brings the report. Meanwhile `spill` is called again
-    /// and again, after a tenth of a second and then after what it says; `None`: no more.
+    /// Watches for signals that would end the process. Calls `finish` with such a signal and then
+    /// ends the process by it. Signals that the program handles or ignores before `main` are left
+    /// alone. If the program installs a handler later, the report is made when that handler exits.
+    /// Meanwhile `spill` is called repeatedly, first after a tenth of a second and then after the
+    /// time that it returned. `None` stops it.
     ///
-    /// To be called once for each process: again in a forked child whose calls are measured.
+    /// Must be called once per process, and again in a forked child with measured calls.
     pub(in crate::spliced) fn watch(finish: fn(i32), spill: fn() -> Option<Duration>) {
-        // First without the one of a forked child's parent, whose function is the same.
+        // A forked child first removes its parent's registration, which has the same function.
         set_at_the_end(None);
         set_at_the_end(Some(AtTheEnd::call(finish)));
         let started = crash::prepare().and_then(|told| {
@@ -67,8 +69,8 @@ mod linux {
                 Waiting { told, looks: 0..LOOKS, until_spill: Some(FIRST_SPILL), spill };
             own_thread::spawn("mlprof-signals", move || waiting.wait(finish))?;
             crash::watch();
-            // Where the system drops the signal the program goes on, measured, as it does without
-            // us.
+            // If the system drops the signal, the program continues and stays measured, as it would
+            // without the profiler.
             if interrupt::is_default(SIGQUIT) && !interrupt::drops_signals() {
                 register(SIGQUIT)?;
                 let _ = HANDLED.set(interrupt::handler(SIGQUIT));
@@ -82,25 +84,25 @@ mod linux {
         }
     }
 
-    /// Another copy of this crate finds signals as they were, and watches them.
+    /// Restores the signals, because another copy of this crate will watch them.
     pub(in crate::spliced) fn leave() {
         set_at_the_end(None);
         crash::leave();
         if HANDLED.get() == Some(&interrupt::handler(SIGQUIT)) {
-            // SAFETY: the default is what the signal did before; nothing else is done.
+            // SAFETY: the call only restores the default action, which the signal had before.
             unsafe { libc::signal(SIGQUIT, libc::SIG_DFL) };
         }
     }
 
-    /// Has the system call [`handle`] for a signal.
+    /// Installs [`handle`] as the handler of a signal.
     fn register(signal: c_int) -> io::Result<()> {
         let handler: extern "C" fn(c_int) = handle;
-        // SAFETY: all-zero is a valid `sigaction`: no flags, and an empty set of signals.
+        // SAFETY: an all-zero `sigaction` is valid: no flags and an empty signal set.
         let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
-        // SAFETY: the action is whole and outlives the call. Its handler takes one argument, as is
-        // right without SA_SIGINFO, and calls only what may be called in one.
+        // SAFETY: the action is fully initialised and outlives the call. The handler has one
+        // argument, as required without SA_SIGINFO, and is async-signal-safe.
         match unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -109,8 +111,8 @@ mod linux {
 
     extern "C" fn handle(signal: c_int) {
         keeping_errno(|| {
-            // A forked child may have no thread that would take it: there the signal does what it
-            // does without us.
+            // A forked child may lack the thread that would make the report. The signal then has
+            // its default effect.
             if !crash::is_of_this_process() {
                 end_by(signal);
             }
@@ -134,10 +136,10 @@ mod linux {
         })
     }
 
-    /// What the thread that makes reports waits for.
+    /// State of the thread that makes reports.
     struct Waiting {
         told: Waiter,
-        /// Whether std handles faults is still to be looked after.
+        /// Remaining checks for std's fault handlers.
         looks: Range<u32>,
         until_spill: Option<Duration>,
         spill: fn() -> Option<Duration>,
@@ -151,7 +153,7 @@ mod linux {
                     crash::reported();
                     continue;
                 }
-                // Unless somebody else has taken the signal over.
+                // The signal is left alone if other code has replaced the handler.
                 if HANDLED.get() == Some(&interrupt::handler(signal)) {
                     finish(signal);
                     end_by(signal);
@@ -159,7 +161,7 @@ mod linux {
             }
         }
 
-        /// The next signal.
+        /// Waits for the next signal and returns it.
         fn next(&mut self) -> io::Result<i32> {
             while let Some(look) = self.looks.next() {
                 if let Some(signal) = self.within(Some(Duration::from_millis(1)))? {
@@ -177,7 +179,7 @@ mod linux {
             }
         }
 
-        /// The next signal, if it comes in time.
+        /// Returns the next signal if it arrives within `time`.
         fn within(&mut self, time: Option<Duration>) -> io::Result<Option<i32>> {
             Ok(self.told.wait(time)?.map(|signal| signal as i32))
         }

@@ -1,4 +1,4 @@
-//! Where the calls of spliced code arrive.
+//! Receives the calls of instrumented code.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,25 +14,27 @@ use crate::hook::{self, Direction, InputsBuilder, Instrumentation, OpStart};
 use crate::lines::abi::{self, LineFrame, LineSite};
 use crate::{Action, Interest, allocation};
 
-/// The version of [`Sink`] and [`Site`]: a runtime and a program that disagree do not work together.
+/// Version of [`Sink`] and [`Site`]. A runtime and a program with different versions do not work
+/// together.
 pub const SINK_VERSION: u32 = 5;
 
-/// The functions that the runtime library calls: one table per copy of this crate in a process.
+/// Function table that the runtime library calls. Each copy of this crate in a process has one.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Sink {
     /// [`SINK_VERSION`].
     pub version: u32,
-    /// This sink is the one from here on. The word tells spliced code what is [wanted](mod@super::wanted).
+    /// Makes this sink the active one. The word receives the [wanted](mod@super::wanted) bits for
+    /// instrumented code.
     pub begin: extern "C" fn(wanted: &'static AtomicU32),
-    /// Another one is.
+    /// Ends the use of this sink, because another one replaces it.
     pub end: extern "C" fn(),
-    /// A function begins; 0 if nothing was opened. The words are those of
-    /// [`InputsBuilder::set_words`], or null; they are not copied.
+    /// Begins a function. Returns 0 if nothing was opened. The words are those of
+    /// [`InputsBuilder::set_words`], or null. They are not copied.
     pub open: unsafe extern "C" fn(site: *const Site, words: *const i64, count: usize) -> u64,
-    /// It ends; `opened` is what `open` gave.
+    /// Ends a function. `opened` is the value that `open` returned.
     pub close: unsafe extern "C" fn(site: *const Site, opened: u64),
-    /// An op that is open returns these tensors; it was given those. Called only while
+    /// Passes the tensors that an open op returns, and its inputs. Called only while
     /// [`wanted::OUTPUTS`] is set.
     pub returned: unsafe extern "C" fn(
         site: *const Site,
@@ -41,13 +43,13 @@ pub struct Sink {
         inputs: *const SplicedTensor,
         input_count: usize,
     ),
-    /// Lines of functions.
+    /// Functions for lines.
     pub lines: LinesSink,
-    /// What allocators do.
+    /// Functions for the allocator's operations.
     pub allocations: AllocationsSink,
 }
 
-/// The functions of [`lines::abi`](crate::lines::abi).
+/// Functions of [`lines::abi`](crate::lines::abi).
 #[repr(C)]
 #[derive(Debug)]
 pub struct LinesSink {
@@ -67,7 +69,7 @@ pub struct LinesSink {
     pub resume: unsafe extern "C" fn(frame: *const LineFrame),
 }
 
-/// What [`allocation`] wants to hear of.
+/// Functions of [`allocation`] that receive allocator events.
 #[repr(C)]
 #[derive(Debug)]
 pub struct AllocationsSink {
@@ -81,7 +83,7 @@ pub struct AllocationsSink {
     pub copied: extern "C" fn(bytes: usize),
 }
 
-/// This copy's table.
+/// Returns the table of this copy of the crate.
 pub fn sink() -> &'static Sink {
     static SINK: Sink = Sink {
         version: SINK_VERSION,
@@ -104,10 +106,10 @@ pub fn sink() -> &'static Sink {
     &SINK
 }
 
-/// Something was opened, but only so that its end is known.
+/// Marks a site that is opened only because its end is the end of a step.
 const ONLY_A_STEP: u64 = u64::MAX;
 
-/// Keeps the word at what the active profiler wants.
+/// Keeps the word in line with the interest of the active profilers.
 struct SplicedCode;
 
 impl Instrumentation for SplicedCode {
@@ -125,7 +127,7 @@ impl Instrumentation for SplicedCode {
 }
 
 extern "C" fn begin(wanted: &'static AtomicU32) {
-    // No panic may leave a function that C calls.
+    // A panic must not unwind into C.
     let _ = catch_unwind(|| {
         wanted.store(0, Ordering::Relaxed);
         WANTED.store(std::ptr::from_ref(wanted).cast_mut(), Ordering::Release);
@@ -158,25 +160,25 @@ extern "C" fn copied(bytes: usize) {
 }
 
 thread_local! {
-    /// How many calls that compute gradients are open.
+    /// Number of open calls that compute gradients.
     static BACKWARD: Cell<u32> = const { Cell::new(0) };
-    /// What is open of ops that told their names, the innermost last.
+    /// Open ops with run-time names, innermost last.
     static NAMED: RefCell<Vec<Action>> = const { RefCell::new(Vec::new()) };
 }
 
 /// # Safety
 ///
-/// `site` points to a site that lives for ever, `words` to `count` words or nowhere.
+/// `site` must point to a site that lives forever. `words` must be null or point to `count` words.
 unsafe extern "C" fn open(site: *const Site, words: *const i64, count: usize) -> u64 {
     let opened = catch_unwind(|| {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller guarantees that `site` points to a site that lives forever.
         let site = unsafe { &*site };
         match site.kind() {
             SiteKind::Function | SiteKind::Resumption => {
                 active::open(|| site.action(), Interest::FUNCTIONS)
             }
             SiteKind::Op | SiteKind::ResumedOp | SiteKind::Backward | SiteKind::ResumedBackward => {
-                // SAFETY: as above.
+                // SAFETY: the caller guarantees that `words` is null or points to `count` words.
                 let opened = unsafe { open_op(site.action(), words, count) };
                 if site.kind().is_backward() && opened.is_some() {
                     BACKWARD.set(BACKWARD.get() + 1);
@@ -184,7 +186,8 @@ unsafe extern "C" fn open(site: *const Site, words: *const i64, count: usize) ->
                 opened
             }
             SiteKind::NamedOp => {
-                // SAFETY: as above, and spliced code tells the name first.
+                // SAFETY: the caller guarantees `count` words. For a named op, instrumented code
+                // passes the address and length of the name first.
                 unsafe { open_named_op(site, words, count) }
             }
             SiteKind::Action => open_action(site),
@@ -196,7 +199,7 @@ unsafe extern "C" fn open(site: *const Site, words: *const i64, count: usize) ->
 
 /// # Safety
 ///
-/// `words` points to `count` words or nowhere.
+/// `words` must be null or point to `count` words.
 #[inline(always)]
 unsafe fn open_op(action: Action, words: *const i64, count: usize) -> Option<u64> {
     let direction = match BACKWARD.get() {
@@ -210,40 +213,41 @@ unsafe fn open_op(action: Action, words: *const i64, count: usize) -> Option<u64
     if words.is_null() {
         return open(None);
     }
-    // SAFETY: by the contract of this function.
+    // SAFETY: `words` is not null, so the caller guarantees that it points to `count` words.
     let words = unsafe { std::slice::from_raw_parts(words, count) };
     InputsBuilder::with_words(words, |inputs| open(Some(inputs)))
 }
 
 /// # Safety
 ///
-/// `words` points to `count` words, the first two of which are the address and the length of a text
-/// that is there during the call.
+/// `words` must point to `count` words. The first two must be the address and the length of a text
+/// that is valid during the call.
 unsafe fn open_named_op(site: &Site, words: *const i64, count: usize) -> Option<u64> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: the caller guarantees that `words` points to `count` words.
     let words = unsafe { std::slice::from_raw_parts(words, count) };
     let [address, length, inputs @ ..] = words else { return None };
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees that the first two words are the address and length of a valid
+    // text.
     let name = unsafe { std::slice::from_raw_parts(*address as *const u8, *length as usize) };
-    // What is put together here is none of the program's memory.
+    // Memory allocated here does not count as the program's.
     mlprof_events::uncounted(|| {
         let action = site.op_named(&String::from_utf8_lossy(name));
         let inputs_start = if inputs.is_empty() { std::ptr::null() } else { inputs.as_ptr() };
-        // SAFETY: as above.
+        // SAFETY: `inputs` is a valid slice, or the pointer is null.
         let opened = unsafe { open_op(action, inputs_start, inputs.len()) }?;
         let noted = NAMED.try_with(|open| open.try_borrow_mut().map(|mut open| open.push(action)));
         if matches!(noted, Ok(Ok(()))) {
             return Some(opened);
         }
-        // The thread is being torn down, and nobody would know what ends.
+        // The thread is being torn down and could not find the op when it ends.
         ActiveScope::close(opened, action);
         None
     })
 }
 
-/// A training loop of ours has actions of its own, and so may one of the user's, by
-/// `.profile_optimizer()` or `profile!`: these would be there twice. A loop of another thread's has
-/// none to do with it.
+/// Opens an action unless it would be recorded twice. mlprof's training loops report actions
+/// themselves, and a user's loop may do so with `.profile_optimizer()` or `profile!`. A loop on an
+/// unrelated thread does not matter.
 fn open_action(site: &Site) -> Option<u64> {
     if active::RunningLoop::is_around() || active::is_open(site.action()) {
         return None;
@@ -253,10 +257,10 @@ fn open_action(site: &Site) -> Option<u64> {
 
 /// # Safety
 ///
-/// `site` points to a site that lives for ever.
+/// `site` must point to a site that lives forever.
 unsafe extern "C" fn close(site: *const Site, opened: u64) {
     let _ = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller guarantees that `site` points to a site that lives forever.
         let site = unsafe { &*site };
         if site.kind() == SiteKind::NamedOp {
             let last = NAMED.try_with(|open| open.try_borrow_mut().ok()?.pop());
@@ -276,7 +280,8 @@ unsafe extern "C" fn close(site: *const Site, opened: u64) {
 
 /// # Safety
 ///
-/// `site` points to a site that lives for ever; so many outputs and inputs are there, as [`SplicedTensor`] says.
+/// `site` must point to a site that lives forever. `outputs` and `inputs` must point to the given
+/// numbers of tensors, which follow the rules of [`SplicedTensor`].
 unsafe extern "C" fn returned(
     site: *const Site,
     outputs: *const SplicedTensor,
@@ -285,7 +290,8 @@ unsafe extern "C" fn returned(
     input_count: usize,
 ) {
     let _ = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: by the contract of this function; a vector without any has an address all the same.
+        // SAFETY: the caller guarantees that `site` is valid and that the pointers refer to the
+        // given numbers of tensors. Pointers of empty vectors are not null and are aligned.
         let (site, outputs, inputs) = unsafe {
             (
                 &*site,

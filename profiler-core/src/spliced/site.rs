@@ -1,4 +1,4 @@
-//! A place that a hook was put into.
+//! Instrumented places in the source code.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,7 @@ use mlprof_events::SourceLocation;
 use mlprof_events::Text;
 use mlprof_events::forking::{Mutex, apart_from_forks};
 
-/// What a spliced function is to a profiler.
+/// Meaning of an instrumented function to a profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum SiteKind {
@@ -17,20 +17,20 @@ pub enum SiteKind {
     Function = 0,
     /// A tensor op.
     Op = 1,
-    /// An op that computes gradients: ops inside it are backward ops.
+    /// An op that computes gradients. Ops inside it are backward ops.
     Backward = 2,
-    /// An action as training loops have them.
+    /// An action, as in training loops.
     Action = 3,
-    /// An action whose end is the end of a training step.
+    /// An action that ends a training step when it ends.
     Step = 4,
-    /// A poll of an async function after the first: its call goes on.
+    /// A poll of an async function after the first one, which continues its call.
     Resumption = 5,
-    /// An op whose name is told when it runs: the first two words are the address and the length of
-    /// what stands behind the site's own. Inputs follow.
+    /// An op with a name that is known at run time. The first two words are the address and length
+    /// of the text to append to the site's name. The inputs follow.
     NamedOp = 6,
-    /// As [`Resumption`](Self::Resumption), of an op.
+    /// Like [`Resumption`](Self::Resumption), for an op.
     ResumedOp = 7,
-    /// As [`Resumption`](Self::Resumption), of an op that computes gradients.
+    /// Like [`Resumption`](Self::Resumption), for an op that computes gradients.
     ResumedBackward = 8,
 }
 
@@ -63,17 +63,17 @@ impl SiteKind {
         matches!(self, Self::Resumption | Self::ResumedOp | Self::ResumedBackward)
     }
 
-    /// Whether ops inside it are of the backward pass.
+    /// Returns `true` if ops inside it belong to the backward pass.
     pub(super) const fn is_backward(self) -> bool {
         matches!(self, Self::Backward | Self::ResumedBackward)
     }
 }
 
-/// A spliced function: a static of its crate, laid out as C does.
+/// An instrumented function: a static of its crate with C layout.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Site {
-    /// [`Action::number`]; 0 before the first call.
+    /// [`Action::number`], or 0 before the first call.
     action: AtomicU32,
     kind: u32,
     line: u32,
@@ -87,7 +87,7 @@ impl Site {
         SiteKind::from_number(self.kind)
     }
 
-    /// What is started here. *Cost*: one relaxed load but for the first call.
+    /// Returns the action of this site. *Cost*: one relaxed load after the first call.
     #[inline]
     pub(super) fn action(&self) -> Action {
         match Action::from_number(self.action.load(Ordering::Relaxed)) {
@@ -96,23 +96,24 @@ impl Site {
         }
     }
 
-    /// The op that is called so behind the name of the site. *Cost*: that of [`Action::op`].
+    /// Returns the op named by the site's name followed by `name`. *Cost*: that of [`Action::op`].
     pub(super) fn op_named(&self, name: &str) -> Action {
-        // SAFETY: sites are made by spliced code from string literals.
+        // SAFETY: instrumented code creates sites from string literals, so the text is valid.
         let framework = unsafe { self.name.read() };
         Action::op(&(framework + name))
     }
 
-    /// Names and files are copied: the library that the site is in may be unloaded.
+    /// Interns the action. Names and files are copied, because the library that contains the site
+    /// may be unloaded.
     #[cold]
     fn resolve(&self) -> Action {
         #[cfg(target_os = "linux")]
         super::crash::main_has_begun();
-        // SAFETY: sites are made by spliced code from string literals.
+        // SAFETY: instrumented code creates sites from string literals, so both texts are valid.
         let (name, file) = unsafe { (self.name.read(), self.file.read()) };
         let kind = self.kind().action_kind();
         let action = match kind {
-            // An op is one row wherever its functions are written.
+            // Ops have no location, so that an op is one row regardless of its functions' places.
             ActionKind::Function => {
                 let location = SourceLocation { file: interned(file), line: self.line };
                 Action::with_location(kind, &name, location)
@@ -125,7 +126,8 @@ impl Site {
     }
 }
 
-/// The one copy of a file's name. There are as many as files with spliced functions.
+/// Returns the single leaked copy of a file name. There is one for each file with instrumented
+/// functions.
 fn interned(text: String) -> &'static str {
     static TEXTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
     apart_from_forks(|| {
@@ -165,7 +167,7 @@ mod tests {
         assert_eq!((op.kind(), op.location()), (ActionKind::Op, None));
         assert_eq!(site(SiteKind::Step, "optimizer_step").action(), Action::new("optimizer_step"));
         let nothing = Text { start: std::ptr::null(), length: 9 };
-        // SAFETY: nothing is read of a null pointer.
+        // SAFETY: `read` does not access a null pointer.
         assert_eq!(unsafe { nothing.read() }, "");
     }
 }

@@ -1,4 +1,4 @@
-//! Which stage and step run, and what is recorded of them.
+//! Current stages and steps, and what is recorded of them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,44 +11,44 @@ use crate::{RunContext, Stage, UnattributedWork};
 use mlprof_events::{OfStage, Stages, StepPhase};
 use mlprof_trace::internals::Profile;
 
-/// All stages that run.
+/// All running stages.
 pub(super) struct Control {
-    /// Never empty: before the first stage and after the last there is what is outside of any. That
-    /// stays around the stages if it has something to report.
+    /// Running stages, never empty. Outside of all stages, it holds one entry without a stage. That
+    /// entry stays below the stages if it has something to report.
     running: Stages<StageRun>,
     /// The stage that ended last.
     finished: Option<StageRun>,
 }
 
-/// One stage of a run.
+/// State of one stage.
 pub(super) struct StageRun {
-    /// `None` outside of any stage.
+    /// The stage, or `None` for the entry outside of all stages.
     pub(super) stage: Option<Stage>,
     pub(super) run: RunContext,
-    /// The step that runs, counted from 0.
+    /// Current step, counted from 0.
     pub(super) step: u64,
     pub(super) phase: StepPhase,
-    /// What the running cycle is recorded in, also while it warms up.
+    /// Recording of the current cycle, including its warm-up.
     pub(super) recording: Option<Arc<Recording>>,
-    /// The first step of the running cycle that is kept.
+    /// First step of the current cycle that is kept.
     pub(super) first_step: u64,
-    /// Cycles that are over.
+    /// Number of finished cycles.
     pub(super) cycles: u64,
-    /// How many pauses are open.
+    /// Number of open pauses.
     pub(super) pauses: u32,
-    /// What is shown if no active step ever ends.
+    /// Recording to show if no active step ever ends.
     pub(super) fallback: Fallback,
-    /// What the cycles have shown so far.
+    /// Results of the cycles so far.
     pub(super) profile: Profile,
-    /// Regions of devices.
+    /// Device regions of the cycles so far.
     pub(super) regions: Regions,
-    /// The files that were written.
+    /// Files written so far.
     pub(super) files: Vec<PathBuf>,
-    /// What could not be done, in words.
+    /// Messages about operations that failed.
     pub(super) notes: Vec<String>,
-    /// Whether what comes before the first stage and after the last has a report of its own.
+    /// Set if work outside of all stages has its own report.
     keeps_what_no_stage_has: bool,
-    /// What was told to nobody while the profiler was active.
+    /// Work that could not be attributed to any profiler while this one was active.
     pub(super) unattributed: Vec<Arc<UnattributedWork>>,
 }
 
@@ -81,45 +81,46 @@ impl StageRun {
         begun
     }
 
-    /// Outside of any stage, where nothing has been heard of.
+    /// Creates the initial entry outside of all stages.
     fn outside() -> Self {
         let settings = Settings::default();
         let run = Self::new(None, RunContext::default(), &settings);
         Self { fallback: Fallback::default(), ..run }
     }
 
-    /// What is done with the step that runs.
+    /// Returns the phase of the current step.
     pub(super) fn phase_of_step(&self, settings: &Settings) -> StepPhase {
         match (self.stage, settings.schedule()) {
-            // A sanity check is no training: its batches would be taken for the first steps.
+            // A sanity check is not training. Otherwise its batches would count as the first steps.
             (Some(Stage::SanityCheck), _) => StepPhase::Skip,
             (_, Some(schedule)) => schedule.phase(self.step),
             (_, None) => StepPhase::Record,
         }
     }
 
-    /// What threads record into now.
+    /// Returns the recording that threads currently record into.
     pub(super) fn recording_now(&self) -> Option<&Arc<Recording>> {
         self.recording.as_ref().filter(|_| self.pauses == 0)
     }
 
-    /// Whether anything was recorded or tried.
+    /// Returns `true` if no step was taken, no cycle finished and no recording is kept.
     fn is_idle(&self) -> bool {
         let is_recorded = match self.keeps_what_no_stage_has {
             true => self.recording.is_some(),
-            // What was recorded in case that nothing else comes.
+            // A fallback recording does not count, because it is only kept in case nothing else
+            // follows.
             false => self.recording.is_some() && !self.fallback.is_recording,
         };
         self.step == 0 && self.cycles == 0 && !is_recorded
     }
 
-    /// What is outside of any stage, where nothing has happened: nothing is left of it when a stage
-    /// begins, and when it ends.
+    /// Returns `true` for the entry outside of all stages while it is unused. An unused entry is
+    /// removed when a stage begins, and is not reported.
     pub(super) fn is_nothing(&self) -> bool {
         self.stage.is_none() && self.is_idle()
     }
 
-    /// The report is a stage's own unless it is a sanity check, which has none.
+    /// Returns `true` unless the stage is a sanity check, which has no report of its own.
     fn has_report(&self) -> bool {
         self.stage != Some(Stage::SanityCheck)
     }
@@ -130,14 +131,14 @@ impl Control {
         Self { running: Stages::outside(StageRun::outside()), finished: None }
     }
 
-    /// The innermost running stage.
+    /// Returns the innermost running stage.
     pub(super) fn top(&mut self) -> &mut StageRun {
         let last = self.running.len() - 1;
         &mut self.running[last]
     }
 
-    /// The stage that a report made now is about: the innermost one that runs, or the one that
-    /// ended last.
+    /// Returns the stage for a report made now: the innermost running one, or the one that ended
+    /// last.
     pub(super) fn reported(&self) -> Option<&StageRun> {
         let running = self.running.reported().map(|position| &self.running[position]);
         let running = running.filter(|run| run.has_report());
@@ -147,18 +148,18 @@ impl Control {
         }
     }
 
-    /// How many stages run, what is outside of any included, up to `stage` (`None`: the one that a
-    /// report is about), if that runs.
+    /// Returns the number of running entries up to `stage`, if it runs. The entry outside of all
+    /// stages counts. `None` stands for the stage of a report made now.
     pub(super) fn depth_of(&self, stage: Option<Stage>) -> Option<usize> {
         self.running.position(stage).map(|position| position + 1)
     }
 
-    /// Whether more stages run than so many.
+    /// Returns `true` if more than `depth` stages are running.
     pub(super) fn is_deeper_than(&self, depth: usize) -> bool {
         self.running.len() > depth
     }
 
-    /// Begins a stage inside those that run; what is outside of any and has nothing is replaced.
+    /// Begins a stage inside the running ones. It replaces an unused entry outside of all stages.
     pub(super) fn begin(&mut self, mut run: StageRun) {
         run.unattributed.clone_from(&self.top().unattributed);
         run.unattributed.retain(|unattributed| !unattributed.is_over());
@@ -169,8 +170,8 @@ impl Control {
         self.finished = None;
     }
 
-    /// Throws the innermost stage away if still more run than `depth`, which is not 0: another thread may
-    /// have ended it since it was asked.
+    /// Discards the innermost stage if more than `depth` are still running. `depth` is at least 1.
+    /// Another thread may have ended the stage since the caller checked.
     pub(super) fn throw_away_below(&mut self, depth: usize) {
         if self.is_deeper_than(depth) {
             let innermost = self.top().stage;
@@ -178,7 +179,8 @@ impl Control {
         }
     }
 
-    /// Ends `stage`; `None`: the one that a report is about, or what is outside of any.
+    /// Ends `stage`. For `None`, ends the stage of a report made now, or the entry outside of all
+    /// stages.
     pub(super) fn end(&mut self, stage: Option<Stage>) {
         let ended = match self.running.end(stage) {
             Some(ended) => Some(ended.own),

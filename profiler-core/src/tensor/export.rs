@@ -1,4 +1,4 @@
-//! What is done with a finished cycle.
+//! Export of a finished cycle.
 
 use std::io;
 #[cfg(feature = "trace-formats")]
@@ -19,7 +19,7 @@ use mlprof_analysis::{Trace, kineto, perfetto, xplane};
 use mlprof_trace::flame::{self, FlameGraph, FlameMetric};
 
 impl TensorProfiler {
-    /// Gives a finished cycle to whoever wants it, and writes what is to be written of it.
+    /// Passes a finished cycle to the user's handler and writes the requested files.
     pub(super) fn hand_over(&self, cycle: &Cycle) {
         let export = Export { profiler: self, cycle, time: unix_nanoseconds() };
         let settings = self.settings.export;
@@ -60,35 +60,35 @@ impl TensorProfiler {
     }
 }
 
-/// The files of one cycle. None of them fails the run.
+/// Writer of one cycle's files. A write error never ends the run.
 struct Export<'cycle> {
     profiler: &'cycle TensorProfiler,
     cycle: &'cycle Cycle,
-    /// When, which tells the files of one cycle from those of another.
+    /// Unix time in nanoseconds, which makes the file names of each cycle unique.
     time: u128,
 }
 
 impl Export<'_> {
-    /// Where a file goes, if there is a directory for it.
+    /// Returns the path of a file, if a directory is set.
     fn path(&self, ending: &str) -> Option<PathBuf> {
         let ending = format!("{}.{ending}", self.time);
         self.profiler.output.part_path(self.cycle.stage, &self.cycle.run, &ending)
     }
 
-    /// Writes a file, if there is a directory for it, and remembers it.
+    /// Writes a file, if a directory is set, and adds it to the list of files.
     fn file(&self, ending: &str, write: impl FnOnce(&Path) -> io::Result<()>) {
         let Some(path) = self.path(ending) else { return };
         self.written(path, write);
     }
 
-    /// The same, where it goes there.
+    /// Writes a file at `path` and adds it to the list of files.
     fn written(&self, path: PathBuf, write: impl FnOnce(&Path) -> io::Result<()>) {
         let written = catch_unwind(AssertUnwindSafe(|| write(&path)));
         match written.unwrap_or_else(|_| Err(io::Error::other("writing it panicked"))) {
             Ok(()) => {
                 let mut control = self.profiler.control();
                 let files = &mut control.top().files;
-                // Tables of all cycles are in one folder.
+                // The tables of all cycles share one folder, which must be listed only once.
                 if !files.contains(&path) {
                     files.push(path);
                 }
@@ -100,7 +100,7 @@ impl Export<'_> {
         }
     }
 
-    /// Leaves a word in the report of the stage, and the first time on standard error.
+    /// Adds a note to the report of the stage and prints it on standard error the first time.
     fn complain(&self, note: &str) {
         let is_known = self.profiler.control().top().notes.iter().any(|known| known == note);
         if !is_known {
@@ -109,7 +109,8 @@ impl Export<'_> {
         }
     }
 
-    /// Says in the report and on standard error that something has no file because it is empty.
+    /// Reports, in the report and on standard error, that a file is missing because it would be
+    /// empty.
     fn tell(&self, missing: Missing) {
         self.profiler.note(&missing.to_string());
         crate::report::internals::tell_missing(&self.profiler.output, &[missing]);
@@ -138,7 +139,7 @@ impl Export<'_> {
         }
     }
 
-    /// Writes what is made of the trace as it is read so.
+    /// Reads the trace with `read` and writes a converted file.
     #[cfg(feature = "trace-formats")]
     fn made_of_trace(
         &self,
@@ -174,7 +175,7 @@ impl Export<'_> {
         use crate::RunContext;
         use std::sync::PoisonError;
 
-        // All ranks have one folder.
+        // All ranks share one folder, so its path must not contain the rank.
         let run = RunContext { rank: 0, world_size: 1, ..self.cycle.run.clone() };
         let first = self.profiler.output.part_path(self.cycle.stage, &run, "parquet");
         let Some(first) = first else { return };

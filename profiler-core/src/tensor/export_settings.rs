@@ -1,4 +1,4 @@
-//! What is written of a finished cycle beside the trace, and where a trace goes that a user asks for.
+//! Settings for additional files of a finished cycle, and the trace handler for TensorBoard.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,27 +19,29 @@ pub(super) struct ExportSettings {
 }
 
 impl TensorProfiler {
-    /// Whether flame graphs are written beside the trace at the end of every cycle: folded stacks,
-    /// `{stem}.{metric}.folded`, and with the feature `flame` pictures of them, `{stem}.{metric}.svg`.
-    /// See [`trace::flame`] for the metrics; one of which nothing was recorded has no file. They are
-    /// not written by default.
+    /// Enables or disables flame graphs, written next to the trace at the end of every cycle. They
+    /// are off by default. The folded stacks are `{stem}.{metric}.folded`. With the feature
+    /// `flame`, pictures are written as `{stem}.{metric}.svg`. See [`trace::flame`] for the
+    /// metrics. A metric without recorded data has no file.
     #[must_use]
     pub fn flame(mut self, writes: bool) -> Self {
         self.settings.export.flame = writes;
         self
     }
 
-    /// Whether every cycle is written as Parquet tables beside the trace when it ends, with sums
-    /// per op and per stage: `{stage}-{filename}.parquet/<table>/<rank>-<cycle>.parquet`, a folder
-    /// for all ranks and cycles of a stage, which `mlprof analyze`, `sql`, `diff` and `merge` read
-    /// as they read traces, and DuckDB, Spark and polars as they are. `mlprof schema` says what is
-    /// in them. They are not written by default. Needs the feature `parquet`.
+    /// Enables or disables Parquet tables for every cycle, with sums per op and per stage. They are
+    /// off by default and need the feature `parquet`. The files are
+    /// `{stage}-{filename}.parquet/<table>/<rank>-<cycle>.parquet`, in one folder for all ranks and
+    /// cycles of a stage. `mlprof analyze`, `sql`, `diff` and `merge` read them like traces.
+    /// DuckDB, Spark and polars can read them directly. `mlprof schema` documents their contents.
     ///
-    /// The tables of a cycle appear when all of them are whole. Those that an earlier run of the same name has left
-    /// are replaced; a stage that runs again in the same process has a folder of its own, `….-2.parquet`.
+    /// The tables of a cycle appear only when all of them are complete. Tables of an earlier run
+    /// with the same name are replaced. A stage that runs again in the same process has its own
+    /// folder, `….-2.parquet`.
     ///
-    /// *Cost*: some 4 µs per event at the end of the cycle, half of it on a thread of ours, and 180 bytes of memory
-    /// for as long, so [`max_events`](Self::max_events) bounds it; 5 to 15 bytes on disk.
+    /// *Cost*: about 4 µs per event at the end of the cycle, half of it on an mlprof thread.
+    /// Meanwhile each event uses 180 bytes of memory, which [`max_events`](Self::max_events)
+    /// bounds. Each event takes 5 to 15 bytes on disk.
     #[cfg(feature = "parquet")]
     #[must_use]
     pub fn parquet(mut self, writes: bool) -> Self {
@@ -47,9 +49,9 @@ impl TensorProfiler {
         self
     }
 
-    /// Whether the use of memory is written beside the trace at the end of every cycle, as
-    /// `{stem}.memory.json` and as a picture, `{stem}.memory.html`: see [`trace::memory`]. Turns
-    /// [`profile_memory`](Self::profile_memory) on. It is not written by default.
+    /// Enables or disables a memory timeline, written next to the trace at the end of every cycle.
+    /// It is off by default. The files are `{stem}.memory.json` and a chart, `{stem}.memory.html`:
+    /// see [`trace::memory`]. It also enables [`profile_memory`](Self::profile_memory).
     #[must_use]
     pub fn memory_timeline(mut self, writes: bool) -> Self {
         self.settings.export.memory_timeline = writes;
@@ -57,10 +59,10 @@ impl TensorProfiler {
         self
     }
 
-    /// Whether allocations and frees are written beside the trace at the end of every cycle as
-    /// `{stem}.memory.pickle`, a snapshot of torch's allocator, which <https://pytorch.org/memory_viz> shows: see
-    /// [`Cycle::export_memory_snapshot`]. Turns [`profile_memory`](Self::profile_memory) on. It is not written by
-    /// default.
+    /// Enables or disables a memory snapshot, written next to the trace at the end of every cycle.
+    /// It is off by default. The file `{stem}.memory.pickle` has the format of torch's allocator
+    /// snapshots, which <https://pytorch.org/memory_viz> displays: see
+    /// [`Cycle::export_memory_snapshot`]. It also enables [`profile_memory`](Self::profile_memory).
     #[must_use]
     pub fn memory_snapshot(mut self, writes: bool) -> Self {
         self.settings.export.memory_snapshot = writes;
@@ -69,19 +71,19 @@ impl TensorProfiler {
     }
 }
 
-/// Now, in nanoseconds of Unix time.
+/// Returns the current Unix time in nanoseconds.
 pub(super) fn unix_nanoseconds() -> u128 {
     wall_time().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
-/// For [`on_trace_ready`](TensorProfiler::on_trace_ready): writes every cycle to
-/// `{directory}/{worker}.{nanoseconds}.pt.trace.json[.gz]`, as TensorBoard's profiler plugin wants
-/// its files to be called. Without a name the worker is `{host}_{process number}`; in a run of
-/// several processes on one directory every worker needs a name of its own. What file systems
-/// refuse in names becomes `_`.
+/// Creates a handler for [`on_trace_ready`](TensorProfiler::on_trace_ready). It writes every cycle
+/// to `{directory}/{worker}.{nanoseconds}.pt.trace.json[.gz]`, the file names that TensorBoard's
+/// profiler plugin expects. The default worker name is `{host}_{process number}`. If several
+/// processes write to one directory, every worker needs its own name. Characters that file systems
+/// do not allow become `_`.
 ///
-/// The directory is made if need be. Standard error hears of the first file that cannot be written;
-/// the run goes on.
+/// A missing directory is created. The first write error is printed on standard error, and the run
+/// continues.
 ///
 /// ```
 /// use mlprof_core::TensorProfiler;

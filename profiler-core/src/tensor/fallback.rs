@@ -1,9 +1,9 @@
-//! What a stage shows that ends before the first active step of its schedule does.
+//! Fallback recording of a stage that ends before the first active step of its schedule has ended.
 //!
-//! A run may be shorter than its schedule: two batches, a crash, a loop that never calls `step()`. So
-//! the first steps of a stage are recorded in case they are all that there is, and thrown away when
-//! the first active step is over. A step that the schedule keeps pays nothing for that: to a recording
-//! that is thrown away the first steps are what a warm-up is.
+//! A run may be shorter than its schedule because of few batches, a crash or a loop that never
+//! calls `step()`. The first steps of a stage are therefore recorded as a fallback, and discarded
+//! when the first active step has ended. Active steps do not pay for this, because the discarded
+//! recording serves as their warm-up.
 
 use super::settings::Settings;
 use super::{Schedule, TensorProfiler};
@@ -13,38 +13,40 @@ use mlprof_events::StepPhase;
 use mlprof_trace::Cycle;
 use mlprof_trace::internals::CycleName;
 
-/// So many steps are recorded from the beginning of a stage on; those of a warm-up besides.
+/// Maximum number of steps to record at the beginning of a stage, in addition to the steps of a
+/// warm-up.
 pub(super) const MOST_STEPS: u64 = 5;
 
-/// So many events at most, 40 MiB: a loop that never calls `step()` is one endless first step.
+/// Maximum number of events, which is 40 MiB. It bounds a loop that never calls `step()` and so has
+/// one endless first step.
 const MOST_EVENTS: u64 = 1 << 20;
 
-/// What is shown if no active step ever ends.
+/// Recording to show if no active step ever ends.
 #[derive(Default)]
 pub(super) struct Fallback {
-    /// Whether no active step has ended yet.
+    /// Set while no active step has ended.
     is_wanted: bool,
-    /// Whether the running recording is one.
+    /// Set while the current recording is a fallback.
     pub(super) is_recording: bool,
-    /// One that is over.
+    /// Finished fallback recording.
     taken: Option<Taken>,
 }
 
-/// Steps that were recorded and may be shown.
+/// Recorded steps that may be shown.
 pub(super) struct Taken {
     pub(super) cycle: Cycle,
     pub(super) regions: Regions,
 }
 
 impl Fallback {
-    /// That of a stage which begins. A sanity check has no report, and without a schedule, or where
-    /// its first step is an active one, there is nothing to fall back from.
+    /// Creates the fallback of a new stage. A sanity check needs none, because it has no report. A
+    /// stage without a schedule, or with one whose first step is active, needs none either.
     pub(super) fn new(stage: Option<Stage>, schedule: Option<Schedule>) -> Self {
         let waits = schedule.is_some_and(|schedule| schedule.first_active() > 0);
         Self { is_wanted: waits && stage != Some(Stage::SanityCheck), ..Self::default() }
     }
 
-    /// Whether the running step is recorded only in case that no active one comes.
+    /// Returns `true` if the current step is only recorded as a fallback.
     pub(super) fn wants(&self, phase: StepPhase) -> bool {
         match phase {
             StepPhase::Skip => self.is_wanted && self.taken.is_none(),
@@ -53,12 +55,12 @@ impl Fallback {
         }
     }
 
-    /// Whether it is what a report would show if the stage ended now.
+    /// Returns `true` if a report would show the fallback if the stage ended now.
     pub(super) fn is_pending(&self) -> bool {
         self.is_recording || self.taken.is_some()
     }
 
-    /// How many events it may have.
+    /// Returns the maximum number of events in a fallback recording.
     pub(super) fn max_events(settings: &Settings) -> u64 {
         match settings.records_without_steps {
             true => settings.max_events,
@@ -66,7 +68,7 @@ impl Fallback {
         }
     }
 
-    /// An active step is over: from here on there is something better.
+    /// Ends the fallback, because an active step has ended. Returns its recording, if any.
     #[must_use = "its memory is given back where no lock is held"]
     pub(super) fn end(&mut self) -> Option<Taken> {
         self.is_wanted = false;
@@ -75,8 +77,8 @@ impl Fallback {
 }
 
 impl TensorProfiler {
-    /// Goes on with what is recorded as a fallback, unless the step that begins, in `after`, ends it;
-    /// false if there is none.
+    /// Continues a fallback recording, unless the step that begins, in phase `after`, ends it.
+    /// Returns `false` if there is none.
     pub(super) fn continue_fallback(&self, after: StepPhase) -> bool {
         let is_over = {
             let mut control = self.control();
@@ -97,12 +99,13 @@ impl TensorProfiler {
         true
     }
 
-    /// Ends the recording of a fallback and keeps it aside.
+    /// Ends a fallback recording and keeps its result.
     fn take_fallback(&self) {
         let Some((recording, ended)) = self.take_recording() else { return };
         let cycle = self.cycle(false, recording.take(ended));
         recording.end();
-        // What it keeps is not there for the steps that count, which would have to ask the system.
+        // The pool is refilled, because the kept recording holds its memory. Otherwise active steps
+        // would have to allocate from the system.
         recording.fill_pool(&cycle);
         let taken = Taken { cycle, regions: recording.take_regions() };
         let mut control = self.control();
@@ -113,18 +116,18 @@ impl TensorProfiler {
         drop(former);
     }
 
-    /// Forgets what was kept aside: an active step is over.
+    /// Discards the fallback, because an active step has ended.
     pub(super) fn end_fallback(&self) {
         let taken = self.control().top().fallback.end();
         drop(taken);
     }
 
-    /// The stage is over: what was kept aside is all that there is, unless an active step has ended.
+    /// Reports the fallback at the end of a stage, unless an active step has ended.
     pub(super) fn show_fallback(&self) {
         let (is_better, taken) = {
             let mut control = self.control();
             let fallback = &mut control.top().fallback;
-            // A warm-up that is under way is later, and warmer.
+            // A warm-up that is still being recorded is preferred, because its steps are later.
             (std::mem::take(&mut fallback.is_recording), fallback.end())
         };
         let Some(Taken { mut cycle, regions }) = taken.filter(|_| !is_better) else { return };
@@ -132,13 +135,13 @@ impl TensorProfiler {
         self.keep(cycle, &regions);
     }
 
-    /// What the cycle that ends now is called.
+    /// Returns the name of the cycle that ends now.
     pub(super) fn name_of_cycle(&self, is_complete: bool) -> CycleName {
         let mut control = self.control();
         let run = control.top();
         CycleName {
             number: run.cycles,
-            // The step that runs is not over.
+            // The current step is excluded, because it has not ended.
             steps: run.first_step..run.step,
             is_complete,
             stage: run.stage,
@@ -146,7 +149,7 @@ impl TensorProfiler {
         }
     }
 
-    /// Puts a cycle to the numbers of the stage and has it written.
+    /// Adds a cycle to the stage's results and exports it.
     pub(super) fn keep(&self, cycle: Cycle, regions: &Regions) {
         if let Some(taker) = &self.settings.takes_cycles {
             self.control().top().cycles += 1;

@@ -1,12 +1,13 @@
-//! The Tensor profiler: every op of a few training steps, with shapes, memory and kernels.
+//! The Tensor profiler, which records every op of a few training steps with shapes, memory and
+//! kernels.
 //!
-//! From a hook to a report:
+//! The path from a hook to a report:
 //!
-//! * `writer` is how a thread records: its open scopes, and a log of fixed-size events that it
-//!   alone writes. A `recording` is all threads' tracks from one moment to another.
-//! * `steps` begins and ends recordings as the [`Schedule`] says, for the stages in `control`.
-//! * A recording that is over becomes a [`Cycle`], which is read, never written. Its events go into
-//!   the stage's `Profile`, from which tables are made, and to `export`, which writes the trace.
+//! * `writer` records the events of one thread: its open scopes, and a log of fixed-size events
+//!   with a single writer. A `recording` contains the tracks of all threads for a period of time.
+//! * `steps` begins and ends recordings according to the [`Schedule`], for the stages in `control`.
+//! * A finished recording becomes a read-only [`Cycle`]. Its events are added to the stage's
+//!   `Profile`, which is the source of the tables. `export` writes its trace.
 
 mod control;
 mod export;
@@ -51,13 +52,13 @@ use settings::Settings;
 pub use trace_formats::TraceFormat;
 use trace_settings::Switches;
 
-/// Not a recording's number: nothing was started yet.
+/// Special value instead of a recording's number: no recording has started yet.
 const NOT_BEGUN: u64 = u64::MAX;
-/// Not a recording's number: the running step is not recorded.
+/// Special value instead of a recording's number: the current step is not recorded.
 const NOT_RECORDING: u64 = 0;
 
-/// Records every action, module and op of the steps that its [`Schedule`] says: the counterpart of
-/// `torch.profiler` and of Lightning's `PyTorchProfiler`.
+/// Records every action, module and op of the steps selected by its [`Schedule`]. It is the
+/// counterpart of `torch.profiler` and of Lightning's `PyTorchProfiler`.
 ///
 /// ```
 /// use mlprof_core::tensor::Schedule;
@@ -71,39 +72,40 @@ const NOT_RECORDING: u64 = 0;
 ///     let _scope = profile!("training_step");
 ///     // … forward, backward, optimizer …
 ///     drop(_scope);
-///     mlprof_core::ProfilerExt::step(&*profiler); // trainers do this
+///     mlprof_core::ProfilerExt::step(&*profiler); // trainers call it themselves
 /// }
 /// drop(session); // prints the table
 /// # Ok::<(), mlprof_core::Error>(())
 /// ```
 ///
-/// *What is recorded*: whatever hooks and guards start and stop while a step is recorded. Ops come
-/// from the plugin of a framework. A scope that is opened before the recording begins is not in it;
-/// one that is still open at its end is, marked as unfinished.
+/// *Contents*: all events of hooks and guards while a step is recorded. Ops come from the plugin of
+/// a framework. A scope opened before the recording begins is not included. A scope still open at
+/// its end is included and marked as unfinished.
 ///
-/// *Short runs*: the first steps of a stage, five at most, and its warm-up are recorded in case the
-/// stage ends before its first active step does. They are thrown away when that step is over; else
-/// they are what the report shows, and its notes say so.
+/// *Short runs*: up to five first steps of a stage, and its warm-up, are recorded as a fallback. If
+/// the stage ends before its first active step has ended, the report shows them with a note.
+/// Otherwise they are discarded.
 ///
-/// *What it costs*: outside of those and of the schedule's warm-up and active steps one or two loads
-/// per guard, and hooks are off. While it records, an op costs some 1.6 times the least that is possible (two
-/// readings of the counter and a push), with shapes 2.3 times (`cargo xtask bench scopes`), and 40
-/// bytes of memory. At the end of a cycle the thread that ends the step puts the events into the
-/// table and writes the trace.
+/// *Cost*: outside these steps and the schedule's warm-up and active steps, a guard costs one or
+/// two loads, and hooks are off. While recording, an op costs about 1.6 times the minimum (two
+/// counter readings and a push), or 2.3 times with shapes (`cargo xtask bench scopes`). It also
+/// needs 40 bytes of memory. At the end of a cycle, the thread that ends the step aggregates the
+/// events and writes the trace.
 ///
-/// *Memory* is bounded by [`max_events`](Self::max_events); what is dropped is counted and printed.
-/// Between cycles it depends on how many different ops there are, not on how many steps.
+/// *Memory* is bounded by [`max_events`](Self::max_events). Dropped events are counted and
+/// reported. Between cycles, memory depends on the number of distinct ops, not on the number of
+/// steps.
 ///
-/// *Threads* record side by side without locks.
+/// *Threads* record concurrently without locks.
 pub struct TensorProfiler {
-    /// The number of the recording that threads record into, [`NOT_BEGUN`] or [`NOT_RECORDING`].
+    /// Number of the current recording, [`NOT_BEGUN`] or [`NOT_RECORDING`].
     recording: AtomicU64,
-    /// The step that runs, for contexts.
+    /// Current step, used in contexts.
     step: AtomicU64,
-    /// Whether it was ever asked what it wants.
+    /// Set when [`interest`](Profiler::interest) has been called.
     was_asked: AtomicBool,
     clock: Clock,
-    /// The recording of that number.
+    /// The current recording.
     current: Mutex<Option<Arc<Recording>>>,
     control: Mutex<Control>,
     memory: Arc<Memory>,
@@ -122,7 +124,8 @@ impl Default for TensorProfiler {
 }
 
 impl TensorProfiler {
-    /// Shapes but no memory, the [default schedule](Schedule::default), a report on the console.
+    /// Creates a profiler with shapes but no memory, the [default schedule](Schedule::default) and
+    /// a report on the console.
     pub fn new() -> Self {
         mlprof_events::forking::watch();
         Self {
@@ -156,7 +159,7 @@ impl TensorProfiler {
         self.current().clone()
     }
 
-    /// The number of the recording to record into, if there is one.
+    /// Returns the number of the current recording, if there is one.
     #[inline(always)]
     fn number(&self) -> Option<u64> {
         if !clock::IS_THERE {
@@ -169,17 +172,17 @@ impl TensorProfiler {
         }
     }
 
-    /// Whether anything has been heard of.
+    /// Returns `true` if any event has been received.
     fn has_begun(&self) -> bool {
         self.recording.load(Ordering::Relaxed) != NOT_BEGUN
     }
 
-    /// Whether it was the active profiler, which hooks tell of what happens.
+    /// Returns `true` if this profiler has been active, so that it received events of hooks.
     fn was_active(&self) -> bool {
         self.was_asked.load(Ordering::Relaxed)
     }
 
-    /// Said once, with the report of the running stage.
+    /// Adds a note to the report of the current stage, once.
     fn note(&self, text: &str) {
         uncounted(|| {
             let mut control = self.control();
@@ -190,7 +193,7 @@ impl TensorProfiler {
         });
     }
 
-    /// Tells hooks whose work is done elsewhere which actions are open here now.
+    /// Reports the open actions of this thread to hooks whose work runs on other threads.
     #[cold]
     #[inline(never)]
     fn tell_context(&self, number: u64) {
@@ -200,8 +203,8 @@ impl TensorProfiler {
     }
 }
 
-// What may hold a lock of the profiler's is `uncounted`: an allocation there would be told to the
-// profiler itself.
+// Code that may hold a lock of this profiler runs in `uncounted`. Otherwise an allocation there
+// would be reported to this profiler.
 impl Profiler for TensorProfiler {
     fn start(&self, action: Action) {
         let Some(number) = self.number() else { return };
@@ -211,7 +214,8 @@ impl Profiler for TensorProfiler {
         }
     }
 
-    /// Never fails: what was started before the recording began is not known to it.
+    /// Closes `action` if it is open. It never fails, because the action may have started before
+    /// the recording began.
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
         let Some(number) = self.number() else { return Ok(()) };
         writer::stop(number, || self.current_recording(), action, &self.clock);
@@ -310,7 +314,7 @@ impl Internals for TensorProfiler {
         self.number().is_some_and(|number| writer::is_open(number, action))
     }
 
-    /// Ends the running cycle: what is recorded from here on to the next step is in no report.
+    /// Ends the current cycle. Events from here to the next step are not included in any report.
     fn render(&self) -> RenderedReport {
         uncounted(|| {
             self.finish_stage();

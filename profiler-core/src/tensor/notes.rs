@@ -1,4 +1,4 @@
-//! What a reader of the report must know, and what is missing in it.
+//! Notes of a report, including missing data.
 
 use super::TensorProfiler;
 use super::control::StageRun;
@@ -10,19 +10,19 @@ use mlprof_events::clock::{self, Rate};
 use mlprof_events::{Schedule, ShapeList};
 use mlprof_trace::internals::Profile;
 
-/// What is known of the process beside the recording. Asked for while no lock is held: hooks leave
-/// notes while they hold theirs.
+/// State of the process apart from the recording. It is collected while no lock is held, because
+/// hooks add notes while they hold their own locks.
 pub(super) struct Surroundings {
-    /// Whether a stage or a step ever began.
+    /// Set if a stage or a step has begun.
     has_begun: bool,
-    /// Whether it was ever asked what it wants, as the active profiler is.
+    /// Set if the profiler has been active, so that its interest was queried.
     was_active: bool,
-    /// What gives ops.
+    /// Libraries whose ops are recorded.
     sources: Vec<&'static str>,
-    /// What is used and gives none.
+    /// Frameworks in use whose ops are not recorded.
     without_ops: Vec<&'static str>,
     has_allocator: bool,
-    /// What the devices are called, if there are any.
+    /// Name of the device platform, if there are devices.
     platform: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl TensorProfiler {
         }
     }
 
-    /// What was asked for and is not in the numbers of `run`.
+    /// Returns the requested data that is missing in the results of `run`.
     pub(super) fn missing(&self, run: &StageRun, around: &Surroundings) -> Vec<Missing> {
         if !clock::IS_THERE {
             return vec![Missing::Clock];
@@ -53,7 +53,7 @@ impl TensorProfiler {
         missing
     }
 
-    /// Steps that were to be recorded and were not.
+    /// Returns the steps that should have been recorded but were not.
     fn missing_steps(&self, run: &StageRun) -> Option<Missing> {
         let schedule = self.settings.schedule()?;
         let totals = &run.profile.totals;
@@ -82,7 +82,7 @@ impl TensorProfiler {
                 shown: shown.map(|cycle| (cycle.first_step, cycle.steps)),
             });
         }
-        // What comes after the last step is no part of a cycle.
+        // Events after the last step do not belong to a cycle.
         let last = last.filter(|last| last.steps > 0)?;
         Some(Missing::RestOfCycle {
             cycle: last.number,
@@ -94,7 +94,7 @@ impl TensorProfiler {
         })
     }
 
-    /// What hooks were to tell of.
+    /// Adds the kinds of events that hooks should have reported but did not.
     fn missing_kinds(&self, run: &StageRun, around: &Surroundings, missing: &mut Vec<Missing>) {
         let profile = &run.profile;
         let wants_memory = self.settings.profile_memory && !profile.has_memory();
@@ -127,7 +127,7 @@ impl TensorProfiler {
         }
     }
 
-    /// All notes of a report.
+    /// Returns all notes of a report.
     pub(super) fn notes(&self, run: &StageRun, missing: &[Missing]) -> Vec<String> {
         let refused = self.settings.refused.as_ref().map(ToString::to_string);
         let mut notes: Vec<String> =
@@ -146,7 +146,7 @@ impl TensorProfiler {
         notes
     }
 
-    /// More comes.
+    /// Returns a note if more results will follow.
     fn note_on_progress(&self, run: &StageRun) -> Option<String> {
         let schedule = self.settings.schedule().filter(|_| run.profile.totals.cycles == 0)?;
         if run.fallback.is_pending() {
@@ -163,12 +163,12 @@ impl TensorProfiler {
     }
 }
 
-/// What notes call a stage.
+/// Returns the name of a stage in notes.
 fn name_of(run: &StageRun) -> &'static str {
     run.stage.map_or("the run", Stage::as_str)
 }
 
-/// How many steps there must be for so many cycles before this one, and for this one.
+/// Returns the number of steps needed to finish the cycle with this index.
 fn asked_until(schedule: &Schedule, cycle: u64) -> u64 {
     let length = schedule.wait.saturating_add(schedule.warmup).saturating_add(schedule.active);
     let first = schedule.first_active().saturating_add(schedule.active);
@@ -222,7 +222,7 @@ fn note_on_losses(profile: &Profile, notes: &mut Vec<String>) {
     }
 }
 
-/// The time that CUPTI took inside of the program's own calls.
+/// Returns a note about the time that CUPTI spent inside the program's own calls.
 fn driver_overhead(profile: &Profile) -> Option<String> {
     let kinds = profile.driver_overhead(Rate::now());
     let (longest, count, most) = kinds.first()?;
@@ -267,7 +267,7 @@ fn note_on_devices(profile: &Profile, notes: &mut Vec<String>) {
     );
 }
 
-/// Notes what happened to `count` things.
+/// Adds a note about `count` items.
 fn note_count(notes: &mut Vec<String>, count: u64, (one, many): (&str, &str), what: &str) {
     match count {
         0 => {}

@@ -1,4 +1,4 @@
-//! One recording: what all threads recorded from its beginning to its end.
+//! A recording with the events of all threads for a period of time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -16,7 +16,7 @@ use mlprof_trace::internals::{
 };
 use mlprof_trace::{Cycle, Dropped};
 
-/// The memory that recordings of one profiler take turns to use.
+/// Memory pools shared by the successive recordings of one profiler.
 pub(crate) struct Memory {
     events: Arc<Pool<EVENT_WORDS>>,
     memory: Arc<Pool<MEMORY_WORDS>>,
@@ -28,9 +28,9 @@ impl Memory {
     }
 }
 
-/// What threads record into while it lasts.
+/// A recording that threads write to while it lasts.
 pub(crate) struct Recording {
-    /// Never used twice in a process; above 0.
+    /// Number of the recording, unique in the process and above 0.
     pub(crate) number: u64,
     pub(crate) started: u64,
     clocks: ClockReading,
@@ -51,7 +51,7 @@ pub(crate) struct Recording {
     pauses: Mutex<Pauses>,
 }
 
-/// When nothing was recorded, in ticks.
+/// Pauses in the recording, in clock ticks.
 #[derive(Default)]
 struct Pauses {
     since: Option<u64>,
@@ -59,7 +59,7 @@ struct Pauses {
     ticks: u64,
 }
 
-/// No more pauses are listed: each takes memory.
+/// Maximum number of pauses to list, which bounds their memory.
 const MOST_PAUSES: usize = 4096;
 
 impl Pauses {
@@ -72,14 +72,14 @@ impl Pauses {
     }
 }
 
-/// What one thread records into.
+/// Log of one thread.
 pub(crate) struct TrackLog {
     pub(crate) name: ThreadName,
-    /// The number that the operating system knows the thread by, or one of our own.
+    /// Thread id of the operating system, or one assigned by mlprof.
     pub(crate) thread: u64,
     pub(crate) events: Log<EVENT_WORDS>,
     pub(crate) memory: Log<MEMORY_WORDS>,
-    /// How many scopes are open.
+    /// Number of open scopes.
     pub(crate) open: Tally,
 }
 
@@ -116,7 +116,7 @@ impl Recording {
         }
     }
 
-    /// A place for a thread's events.
+    /// Creates the log of a thread.
     pub(crate) fn register(&self, name: ThreadName, thread: u64) -> Arc<TrackLog> {
         let track = Arc::new(TrackLog {
             name,
@@ -133,31 +133,31 @@ impl Recording {
         lock(&self.tracks).clone()
     }
 
-    /// Nobody will read what is recorded from here on.
+    /// Marks the recording as ended, so that further events are not read.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// Gives its memory back.
+    /// Returns the memory of all logs to the pool.
     pub(crate) fn discard(&self) {
         for track in self.tracks() {
             drop((track.events.take(), track.memory.take()));
         }
     }
 
-    /// Gets as much memory ready as what was taken into `cycle` keeps.
+    /// Allocates as much memory for the pool as `cycle` occupies.
     pub(crate) fn fill_pool(&self, cycle: &Cycle) {
         let (events, memory) = cycle.chunk_counts();
         self.memory.events.fill(events);
         self.memory.memory.fill(memory);
     }
 
-    /// Nothing is recorded from this moment on, in ticks, until it [goes on](Self::go_on).
+    /// Pauses the recording at `now`, in clock ticks, until [`go_on`](Self::go_on).
     pub(crate) fn pause(&self, now: u64) {
         lock(&self.pauses).since.get_or_insert(now);
     }
 
-    /// Recording goes on at this moment, in ticks, if it paused.
+    /// Resumes a paused recording at `now`, in clock ticks.
     pub(crate) fn go_on(&self, now: u64) {
         lock(&self.pauses).end(now);
     }
@@ -166,7 +166,7 @@ impl Recording {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Keeps what belongs to no thread's log.
+    /// Stores an event that does not belong to a thread's log.
     pub(super) fn observe(&self, observation: &Observation<'_>) {
         match *observation {
             Observation::DeviceEvent(event) => self.add_device_event(*event),
@@ -174,12 +174,13 @@ impl Recording {
             Observation::PastMemory(change) => self.add_past_memory(*change),
             Observation::MemoryLabel(label) => self.add_label(*label, Timestamp::now()),
             Observation::DeviceCounter(sample) => self.add_counter_sample(*sample),
-            // A thread's own, the report's, and what is not known here.
+            // All other kinds belong to a thread's log or to the report, or are unknown to this
+            // version.
             _ => {}
         }
     }
 
-    /// What was over before the recording began is not in it.
+    /// Stores a device event. Driver events that ended before the recording began are ignored.
     fn add_device_event(&self, event: DeviceEvent) {
         if event.method == TimingMethod::Driver && event.end.ticks() < self.started {
             return;
@@ -187,14 +188,14 @@ impl Recording {
         self.add(&self.device, event, &self.dropped_device);
     }
 
-    /// As above.
+    /// Stores a driver call. Calls from before the recording are ignored.
     fn add_call(&self, call: DriverCall) {
         if call.start.ticks() >= self.started {
             self.add(&self.calls, call, &self.dropped_calls);
         }
     }
 
-    /// As above.
+    /// Stores a memory change. Changes from before the recording are ignored.
     fn add_past_memory(&self, change: PastMemoryChange) {
         if change.time.ticks() >= self.started {
             self.add(&self.past_memory, change, &self.dropped_past_memory);
@@ -209,7 +210,7 @@ impl Recording {
         }
     }
 
-    /// One that was taken before the beginning belongs to nobody.
+    /// Stores a counter sample. Samples from before the recording are ignored.
     fn add_counter_sample(&self, sample: CounterSample) {
         if sample.time.ticks() < self.started {
             return;
@@ -227,7 +228,7 @@ impl Recording {
         }
     }
 
-    /// Takes what was recorded out of it.
+    /// Takes all recorded data, up to `ended` in clock ticks.
     pub(crate) fn take(&self, ended: u64) -> RecordedCycle {
         self.go_on(ended);
         let pauses = take(&self.pauses);

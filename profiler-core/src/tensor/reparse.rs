@@ -1,7 +1,7 @@
-//! A cycle as whoever reads its trace has it, for formats that are made of what was read.
+//! Reads a cycle back from its own trace, for the formats that are converted from a trace.
 //!
-//! The trace's text goes, piece by piece, to a thread that reads it as `mlprof convert` does, so that what is made of it is
-//! the same. Neither the text nor a file of it is ever there as a whole.
+//! The trace's text is sent in pieces to a thread that parses it like `mlprof convert`, so both
+//! give the same result. Neither the full text nor a file of it ever exists.
 
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,21 +11,21 @@ use mlprof_events::own_thread;
 
 use super::Cycle;
 
-/// Pieces that may be on their way.
+/// Maximum number of pieces in the channel.
 const ON_THE_WAY: usize = 4;
-/// What a piece has at the least, but for the last.
+/// Minimum size of a piece in bytes, except for the last one.
 const PIECE: usize = 1 << 16;
 
-/// How the text of a trace is read.
+/// Function that parses the text of a trace.
 pub(super) type ReadTrace = fn(Received) -> Result<Trace, mlprof_analysis::Error>;
 
-/// The cycle as whoever reads its trace so has it; `None` if nothing is in it.
+/// Returns the cycle as parsed by `read`, or `None` if it is empty.
 pub(super) fn trace(cycle: &Cycle, read: ReadTrace) -> io::Result<Option<Trace>> {
     let (sender, receiver) = sync_channel(ON_THE_WAY);
     let (answer, answered) = sync_channel(1);
     let thread = own_thread::spawn("mlprof-reader", move || {
         let text = Received { from: receiver, piece: Vec::new(), start: 0 };
-        // Whoever asked is there until it is answered.
+        // The receiver exists until it has the result.
         let _ = answer.send(read(text));
     })?;
     let mut sent = Sent { to: sender, piece: Vec::with_capacity(2 * PIECE) };
@@ -43,7 +43,7 @@ pub(super) fn trace(cycle: &Cycle, read: ReadTrace) -> io::Result<Option<Trace>>
     }
 }
 
-/// Text that goes to another thread.
+/// Writer that sends text to another thread.
 struct Sent {
     to: SyncSender<Vec<u8>>,
     piece: Vec<u8>,
@@ -64,7 +64,7 @@ impl Write for Sent {
     }
 }
 
-/// Text that comes from another thread.
+/// Reader of text from another thread.
 pub(super) struct Received {
     from: Receiver<Vec<u8>>,
     piece: Vec<u8>,
@@ -74,7 +74,7 @@ pub(super) struct Received {
 impl Read for Received {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         while self.start == self.piece.len() {
-            // Nobody sends any more: that is the end.
+            // A disconnected sender marks the end of the text.
             let Ok(piece) = self.from.recv() else { return Ok(0) };
             (self.piece, self.start) = (piece, 0);
         }
@@ -103,7 +103,7 @@ mod tests {
         let mut received = Received { from, piece: Vec::new(), start: 0 };
         received.read_to_end(&mut arrived).expect("text");
         assert_eq!(arrived, text);
-        // And who writes for nobody hears of it.
+        // Writing fails if the receiver no longer exists.
         let (to, from) = sync_channel(1);
         drop(from);
         let error = Sent { to, piece: Vec::new() }.write_all(&text).expect_err("nobody is there");

@@ -1,19 +1,19 @@
-//! What the report of the Tensor profiler shows.
+//! Settings for the report of the Tensor profiler.
 
 use super::{GroupBy, TensorProfiler};
 use crate::report::tensor::{SortKey, TableOptions, TimeUnit};
 
-/// Rows of the table in the report, as Lightning's `PyTorchProfiler` has it.
+/// Default number of rows in the report's table, as in Lightning's `PyTorchProfiler`.
 const ROWS: usize = 20;
 
 #[derive(Debug, Clone)]
 pub(super) struct ReportSettings {
     pub(super) group_by: GroupBy,
-    /// `None`: self device time if there is device time, else self host time.
+    /// Sort key. `None` means self device time if there is device time, otherwise self host time.
     pub(super) sort_by: Option<SortKey>,
     pub(super) row_limit: Option<usize>,
     pub(super) time_unit: Option<TimeUnit>,
-    /// `None`: what the devices' hook calls them.
+    /// Device name in column titles. `None` means the name from the devices' hook.
     pub(super) device_name: Option<String>,
 }
 
@@ -30,13 +30,13 @@ impl Default for ReportSettings {
 }
 
 impl ReportSettings {
-    /// What tables call the device.
+    /// Returns the device name for column titles.
     pub(super) fn device_name(&self) -> String {
         let name = self.device_name.clone().or_else(mlprof_events::platform);
         name.unwrap_or_else(|| "Device".to_owned())
     }
 
-    /// How the table of the report is painted.
+    /// Returns the format options of the report's table.
     pub(super) fn table_options(&self, has_device_time: bool) -> TableOptions {
         let by_self_time = match has_device_time {
             true => SortKey::SelfDeviceTimeTotal,
@@ -52,62 +52,63 @@ impl ReportSettings {
 }
 
 impl TensorProfiler {
-    /// How many rows the table of the report has, 20 by default; `None` for all. Values and JSON have
-    /// all of them.
+    /// Limits the number of rows in the report's table. The default is 20, and `None` shows all
+    /// rows. Values and JSON always contain all rows.
     #[must_use]
     pub fn row_limit(mut self, rows: impl Into<Option<usize>>) -> Self {
         self.settings.report.row_limit = rows.into();
         self
     }
 
-    /// Sets the column that the table of the report is sorted by, the highest first. By default
-    /// [`SortKey::SelfDeviceTimeTotal`] if anything was timed on a device, else
-    /// [`SortKey::SelfCpuTimeTotal`]. A text such as
-    /// `"calls"`, `"memory"`, or torch's `"cpu_time_total"`, becomes a key by `parse()`.
+    /// Sets the sort column of the report's table, in descending order. The default is
+    /// [`SortKey::SelfDeviceTimeTotal`] if any device time was measured, otherwise
+    /// [`SortKey::SelfCpuTimeTotal`]. `parse()` converts texts such as `"calls"`, `"memory"` or
+    /// torch's `"cpu_time_total"` into a key.
     #[must_use]
     pub fn sort_by(mut self, key: SortKey) -> Self {
         self.settings.report.sort_by = Some(key);
         self
     }
 
-    /// The unit of all times in the table of the report; by default each has the one that suits it.
+    /// Sets one unit for all times in the report's table. By default each time has a suitable unit.
     #[must_use]
     pub fn time_unit(mut self, unit: impl Into<Option<TimeUnit>>) -> Self {
         self.settings.report.time_unit = unit.into();
         self
     }
 
-    /// Tells rows apart by the shapes of the inputs too.
+    /// Enables or disables grouping of rows by input shapes.
     #[must_use]
     pub fn group_by_input_shapes(mut self, groups: bool) -> Self {
         self.settings.report.group_by.input_shapes = groups;
         self
     }
 
-    /// Tells rows apart by the `n` innermost functions, spans, actions and modules around too; 0 (the
-    /// default) does not.
+    /// Also groups rows by the `n` innermost enclosing functions, spans, actions and modules. The
+    /// default, 0, disables this.
     #[must_use]
     pub fn group_by_stack_n(mut self, n: usize) -> Self {
         self.settings.report.group_by.stack = n;
         self
     }
 
-    /// Tells rows apart by the innermost module around too.
+    /// Enables or disables grouping of rows by the innermost enclosing module.
     #[must_use]
     pub fn group_by_module(mut self, groups: bool) -> Self {
         self.settings.report.group_by.module = groups;
         self
     }
 
-    /// Tells rows apart by [phase](super::Phase) too: forward, backward, optimizer, other.
+    /// Enables or disables grouping of rows by [phase](super::Phase): forward, backward, optimizer
+    /// or other.
     #[must_use]
     pub fn group_by_phase(mut self, groups: bool) -> Self {
         self.settings.report.group_by.phase = groups;
         self
     }
 
-    /// What the columns of device time and memory are called, `Device` by default: `CUDA` gives
-    /// torch's own `Self CUDA`, `CUDA total`, ….
+    /// Sets the name in the column titles of device time and memory. The default is `Device`.
+    /// `CUDA` gives torch's titles such as `Self CUDA` and `CUDA total`.
     #[must_use]
     pub fn device_name(mut self, name: impl Into<String>) -> Self {
         self.settings.report.device_name = Some(name.into());

@@ -1,4 +1,4 @@
-//! What is recorded, and what is done with it.
+//! Settings for recording and for processing the results.
 
 use std::sync::OnceLock;
 
@@ -10,14 +10,14 @@ use crate::report::Setting;
 use crate::report::number::grouped;
 use mlprof_events::{GroupBy, Schedule, ScheduleError};
 
-/// Whether kernels are timed on devices whose framework can (burn's CubeCL devices).
+/// Measurement of kernels on devices whose framework supports it (burn's CubeCL devices).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum DeviceTiming {
-    /// By the device's clock. Costs a round trip to the device per kernel.
+    /// Times kernels with the device's clock. It costs one round trip to the device per kernel.
     #[default]
     On,
-    /// Only which kernels were launched, and by which op; costs next to nothing.
+    /// Only records which kernels were launched, and by which op. The cost is negligible.
     NamesOnly,
 }
 
@@ -25,15 +25,15 @@ type TraceHandler = Box<dyn Fn(&Cycle) + Send + Sync>;
 type CycleTaker = Box<dyn Fn(Cycle) + Send + Sync>;
 
 pub(super) struct Settings {
-    /// What the program says of steps; [`schedule`](Self::schedule) is what holds.
+    /// Schedule set by the program. [`schedule`](Self::schedule) returns the effective one.
     own_schedule: Option<Schedule>,
-    /// Of a schedule that cannot be followed, which took no effect.
+    /// Error of a schedule that was rejected.
     pub(super) refused: Option<ScheduleError>,
-    /// What the environment says of steps, from the first stage on.
+    /// Schedule from the environment, read at the first stage.
     said_schedule: OnceLock<Schedule>,
-    /// The number of the first step of a stage.
+    /// Number of the first step of a stage.
     pub(super) first_step: u64,
-    /// Whether the program need not know of steps.
+    /// Set if the program may run without steps.
     pub(super) records_without_steps: bool,
     pub(super) record_shapes: bool,
     pub(super) record_inputs: bool,
@@ -41,14 +41,14 @@ pub(super) struct Settings {
     pub(super) device_timing: DeviceTiming,
     pub(super) max_events: u64,
     pub(super) on_trace_ready: Option<TraceHandler>,
-    /// Who takes cycles away, in place of what is made of them here.
+    /// Receiver of finished cycles, which replaces all further processing here.
     pub(super) takes_cycles: Option<CycleTaker>,
     pub(super) exports_trace: bool,
     pub(super) report: ReportSettings,
     pub(super) export: ExportSettings,
 }
 
-/// 40 bytes each: 640 MiB when all is taken.
+/// Default event limit. Each event takes 40 bytes, so the maximum is 640 MiB.
 const MAX_EVENTS: u64 = 1 << 24;
 
 impl Default for Settings {
@@ -74,7 +74,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What was asked for, but for the schedule, which the report says itself.
+    /// Returns the settings as text, without the schedule, which the report shows separately.
     pub(super) fn in_words(&self) -> Vec<Setting> {
         let group_by = self.report.group_by;
         let stack = match group_by.stack {
@@ -108,7 +108,7 @@ impl Settings {
         settings.into_iter().flatten().collect()
     }
 
-    /// All that rows can be told apart by, where the report's table does not do so itself.
+    /// Returns the finest available grouping, or `None` if the report's table already uses it.
     pub(super) fn finest(&self) -> Option<GroupBy> {
         let own = self.report.group_by;
         let input_shapes = own.input_shapes || self.record_shapes;
@@ -120,14 +120,14 @@ impl Settings {
         self.said_schedule.get().copied().or(self.own_schedule)
     }
 
-    /// Another schedule holds from here on.
+    /// Overrides the schedule with one from the environment, if there is one.
     pub(super) fn take_schedule(&self, said: Option<Schedule>) {
         if let Some(said) = said {
             self.said_schedule.get_or_init(|| said);
         }
     }
 
-    /// While something is recorded.
+    /// Returns the interest while a recording is active.
     pub(super) fn interest(&self) -> Interest {
         let mut interest = Interest::ACTIONS | Interest::FUNCTIONS | Interest::OPS;
         if self.record_shapes {
@@ -147,11 +147,11 @@ impl Settings {
 }
 
 impl TensorProfiler {
-    /// Sets the steps that are recorded.
+    /// Selects the steps to record.
     ///
-    /// A schedule that would never record a step has no effect: trainers and sessions refuse the
-    /// profiler with [`Error::Schedule`](crate::Error::Schedule), and a profiler that the program
-    /// activates itself keeps the schedule it had and states the error in its report.
+    /// A schedule that would never record a step is ignored. Trainers and sessions then reject the
+    /// profiler with [`Error::Schedule`](crate::Error::Schedule). A profiler that the program
+    /// activates itself keeps its previous schedule and shows the error in its report.
     #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         match schedule.check() {
@@ -164,7 +164,8 @@ impl TensorProfiler {
         self
     }
 
-    /// Records whole stages, without steps. Mind [`max_events`](Self::max_events).
+    /// Records whole stages instead of steps. [`max_events`](Self::max_events) limits the
+    /// recording.
     #[must_use]
     pub fn without_schedule(mut self) -> Self {
         self.settings.own_schedule = None;
@@ -172,26 +173,31 @@ impl TensorProfiler {
         self
     }
 
-    /// Whether a program without training steps is as good as one with: of a stage in which no step ever
-    /// ends as much is recorded as [`max_events`](Self::max_events) allows (else a million events),
-    /// what runs outside of all stages has a report beside theirs, and nobody is told to call `step()`.
-    /// It is not by default.
+    /// Enables or disables full support for programs without training steps. It is off by default.
+    /// When enabled:
+    ///
+    /// - A stage without any finished step is recorded up to [`max_events`](Self::max_events),
+    ///   instead of a million events.
+    /// - Work outside of all stages has its own report.
+    /// - No message advises calling `step()`.
     #[must_use]
     pub fn record_without_steps(mut self, records: bool) -> Self {
         self.settings.records_without_steps = records;
         self
     }
 
-    /// Whether the shapes and types of ops' inputs are recorded; they are by default.
+    /// Enables or disables recording of the shapes and types of op inputs. It is enabled by
+    /// default.
     #[must_use]
     pub fn record_shapes(mut self, records: bool) -> Self {
         self.settings.record_shapes = records;
         self
     }
 
-    /// Whether all that is known of ops' inputs is recorded with their shapes, for traces: strides, numbers and
-    /// switches (torch's `Concrete Inputs`), and which overload of its name an op is. It is not by default:
-    /// only tch's ops have it, and they take longer.
+    /// Enables or disables recording of all known details of op inputs, with their shapes, for
+    /// traces. The details are strides, scalar values (torch's `Concrete Inputs`) and the overload
+    /// of an op. It is off by default. Only tch provides these details, and recording them takes
+    /// longer.
     #[must_use]
     pub fn record_inputs(mut self, records: bool) -> Self {
         self.settings.record_inputs = records;
@@ -199,22 +205,22 @@ impl TensorProfiler {
         self
     }
 
-    /// Whether allocations and frees are recorded; they are not by default.
+    /// Enables or disables recording of allocations and frees. It is off by default.
     #[must_use]
     pub fn profile_memory(mut self, records: bool) -> Self {
         self.settings.profile_memory = records;
         self
     }
 
-    /// How kernels are timed where the framework leaves a choice.
+    /// Selects how kernels are timed, if the framework supports several ways.
     #[must_use]
     pub fn device_timing(mut self, timing: DeviceTiming) -> Self {
         self.settings.device_timing = timing;
         self
     }
 
-    /// How many events one cycle may hold, 16,777,216 by default, in 40 bytes each (allocations 48).
-    /// Further ones are counted, and the report says how many there were.
+    /// Limits the number of events per cycle. The default is 16,777,216. Each event takes 40 bytes,
+    /// and each allocation 48. Further events are counted, and the report shows their number.
     #[must_use]
     pub fn max_events(mut self, events: u64) -> Self {
         self.settings.max_events = events;
@@ -222,15 +228,15 @@ impl TensorProfiler {
     }
 
     /// Calls `handler` at the end of every cycle, on the thread that ends the step. It replaces the
-    /// trace file that is written otherwise; a handler that panics loses its trace and nothing else.
+    /// default trace file. If the handler panics, only its trace is lost.
     #[must_use]
     pub fn on_trace_ready(mut self, handler: impl Fn(&Cycle) + Send + Sync + 'static) -> Self {
         self.settings.on_trace_ready = Some(Box::new(handler));
         self
     }
 
-    /// The number of the step with which it comes in, of a stage that has begun before; the schedule counts
-    /// from 0 still.
+    /// Sets the number of the step at which this profiler joins a stage that is already running.
+    /// The schedule still counts from 0.
     #[doc(hidden)]
     #[must_use]
     pub fn begin_at_step(mut self, step: u64) -> Self {
@@ -238,8 +244,8 @@ impl TensorProfiler {
         self
     }
 
-    /// Hands every cycle over when it ends, on the thread that ends the step, which then goes on: nothing is
-    /// counted for a report, and no file is written.
+    /// Passes every finished cycle to `taker`, on the thread that ends the step. The cycles are
+    /// then neither counted for a report nor written to files.
     #[doc(hidden)]
     #[must_use]
     pub fn hand_cycles_to(mut self, taker: impl Fn(Cycle) + Send + Sync + 'static) -> Self {
@@ -247,8 +253,8 @@ impl TensorProfiler {
         self
     }
 
-    /// Whether a trace file is written at the end of every cycle, if there is a directory for it; it
-    /// is by default.
+    /// Enables or disables the trace file at the end of every cycle. It is enabled by default and
+    /// requires a directory.
     #[must_use]
     pub fn export_trace(mut self, exports: bool) -> Self {
         self.settings.exports_trace = exports;

@@ -1,4 +1,4 @@
-//! From step to step and from stage to stage: recordings that begin and end.
+//! Begins and ends recordings at steps and stages.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,13 +11,13 @@ use crate::hook::{self, OpStart};
 use crate::{Action, ActionKind, RunContext, Stage};
 use mlprof_events::StepPhase;
 
-/// The span of a step; which one is in its sequence number.
+/// Returns the action for step spans. The sequence number of a span gives the step.
 fn step_action() -> Action {
     Action::of_kind(ActionKind::Step, "ProfilerStep", None)
 }
 
 impl TensorProfiler {
-    /// The first sign of life outside of any stage: the first step begins.
+    /// Begins the first step, when the first event arrives outside of any stage.
     #[cold]
     #[inline(never)]
     pub(super) fn begin(&self) -> Option<u64> {
@@ -41,13 +41,13 @@ impl TensorProfiler {
         self.number()
     }
 
-    /// The number of the step that runs, counted from 0 in its stage.
+    /// Returns the number of the current step, counted from 0 in its stage.
     pub fn step_num(&self) -> u64 {
         self.step.load(Ordering::Relaxed)
     }
 
     pub(super) fn next_step(&self) {
-        let _ = self.number(); // the first sign of life may be the end of the first step
+        let _ = self.number(); // the end of the first step may be the first event
         if self.control().top().pauses > 0 {
             return;
         }
@@ -78,7 +78,7 @@ impl TensorProfiler {
         self.start_step();
     }
 
-    /// Opens the span of the running step, if it is recorded.
+    /// Opens the span of the current step, if it is recorded.
     fn start_step(&self) {
         if self.settings.schedule().is_some()
             && let Some(number) = self.number()
@@ -98,7 +98,7 @@ impl TensorProfiler {
         }
     }
 
-    /// Begins a recording if the running step is to be recorded and none is under way.
+    /// Begins a recording if the current step needs one and none is active.
     fn begin_recording_if_due(&self) {
         let (is_due, is_fallback) = {
             let mut control = self.control();
@@ -110,7 +110,7 @@ impl TensorProfiler {
         if !is_due {
             return;
         }
-        // What was called before belongs to nobody.
+        // Work submitted earlier does not belong to the recording, so it is delivered first.
         crate::instrumentation::flush();
         let max_events = match is_fallback {
             true => Fallback::max_events(&self.settings),
@@ -128,7 +128,7 @@ impl TensorProfiler {
         self.publish();
     }
 
-    /// Makes the innermost stage's recording the one that threads record into.
+    /// Makes threads record into the recording of the innermost stage.
     fn publish(&self) {
         let (recording, step) = {
             let mut control = self.control();
@@ -142,10 +142,11 @@ impl TensorProfiler {
         hook::interest_changed();
     }
 
-    /// Takes the recording of the innermost stage out of use.
+    /// Removes and returns the recording of the innermost stage, with its end in clock ticks.
     pub(super) fn take_recording(&self) -> Option<(Arc<Recording>, u64)> {
         self.control().top().recording.as_ref()?;
-        // While it is still the current one: what comes now belongs to it.
+        // The flush happens while the recording is still current, so that delivered events belong
+        // to it.
         crate::instrumentation::flush();
         let recording = self.control().top().recording.take()?;
         self.publish();
@@ -157,23 +158,23 @@ impl TensorProfiler {
     fn discard_recording(&self) {
         if let Some((recording, _)) = self.take_recording() {
             recording.end();
-            // The memory that it was given is ready for the steps that count.
+            // Its memory returns to the pool, ready for the active steps.
             recording.discard();
         }
     }
 
-    /// Ends the running cycle and has it written.
+    /// Ends the current cycle and exports it.
     fn finish_cycle(&self, is_complete: bool) {
         let Some((recording, ended)) = self.take_recording() else { return };
         let cycle = self.cycle(is_complete, recording.take(ended));
         recording.end();
-        // After the last step there need not be anything.
+        // A cycle after the last step may be empty.
         if is_complete || !cycle.steps.is_empty() || !cycle.is_empty() {
             self.keep(cycle, &recording.take_regions());
         }
     }
 
-    /// Ends what the reported stage has under way, so that its report has everything.
+    /// Ends pending recordings of the reported stage, so that its report is complete.
     pub(super) fn finish_stage(&self) {
         if !self.has_begun() {
             return;
@@ -187,7 +188,8 @@ impl TensorProfiler {
             (phase, run.step, run.fallback.is_recording)
         };
         if let Some(number) = self.number() {
-            // What comes after the last step is none; without any step it is all there is.
+            // After the last step, the open span is not a full step and is removed. Without any
+            // finished step, it holds the only data and is kept.
             if steps > 0 || is_fallback {
                 writer::cancel(number, step_action(), false);
             }
@@ -195,12 +197,12 @@ impl TensorProfiler {
         self.show_fallback();
         match phase {
             StepPhase::Warmup if !is_fallback => self.discard_recording(),
-            // Without a schedule the whole stage is the cycle.
+            // Without a schedule, the whole stage is one cycle.
             _ => self.finish_cycle(self.settings.schedule().is_none()),
         }
     }
 
-    /// The stage that runs, if any, goes on when this one is over.
+    /// Begins a stage. The current stage, if any, is interrupted and continues when this one ends.
     pub(super) fn begin_stage(&self, stage: Stage, run: &RunContext) {
         if self.recording.load(Ordering::Relaxed) == NOT_BEGUN {
             self.recording.store(NOT_RECORDING, Ordering::Relaxed);
@@ -220,8 +222,7 @@ impl TensorProfiler {
         self.go_on();
     }
 
-    /// Those that run inside the stage of this depth are over before it is, and what they have recorded
-    /// is in no report.
+    /// Discards the stages inside the one at this depth. Their recordings are not reported.
     fn throw_away_inside(&self, depth: Option<usize>) {
         let Some(depth) = depth else { return };
         while self.control().is_deeper_than(depth) {
@@ -269,8 +270,8 @@ impl TensorProfiler {
         }
     }
 
-    /// What comes now does not belong to the running step: its span ends, and is not even there if
-    /// nothing has happened in it yet.
+    /// Ends the span of the current step, because further events do not belong to it. A span
+    /// without events is removed.
     fn interrupt_step(&self) {
         let Some(number) = self.number() else { return };
         if !writer::cancel(number, step_action(), true) {
@@ -282,11 +283,12 @@ impl TensorProfiler {
         crate::instrumentation::flush();
     }
 
-    /// The innermost stage goes on with its step, and with its recording if there is one.
+    /// Continues the current step of the innermost stage, and its recording if there is one.
     fn go_on(&self) {
         let resumes = self.control().top().recording.is_some();
         if resumes {
-            // What was called meanwhile does not belong to it. Otherwise nobody has to wait.
+            // Work submitted during the interruption does not belong to the recording. Without a
+            // recording, waiting for it is unnecessary.
             crate::instrumentation::flush();
         }
         self.publish();

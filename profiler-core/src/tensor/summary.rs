@@ -1,4 +1,4 @@
-//! The report of the Tensor profiler: values, text, and what a reader of them must know.
+//! Report of the Tensor profiler: values, text and notes.
 
 use std::sync::OnceLock;
 
@@ -15,15 +15,15 @@ use mlprof_events::clock::{self, Clock, Rate, Stopwatch};
 use mlprof_events::forking::made_once;
 
 impl TensorProfiler {
-    /// The numbers of all cycles of the stage that are over: of the innermost stage that runs, or of
-    /// the one that ended last.
+    /// Returns the results of all finished cycles, of the innermost running stage or of the one
+    /// that ended last.
     pub fn snapshot(&self) -> TensorReport {
         self.snapshot_and_missing().0
     }
 
-    /// The numbers, and what was asked for and is not in them.
+    /// Returns the results, and the requested data that is missing in them.
     pub(super) fn snapshot_and_missing(&self) -> (TensorReport, Vec<Missing>) {
-        // Outside of the lock: it records, if only into something of its own.
+        // This runs outside the lock, because it records into a recording of its own.
         let seconds_per_scope = seconds_per_scope();
         let around = self.surroundings();
         let control = self.control();
@@ -81,7 +81,7 @@ impl TensorProfiler {
         (report, missing)
     }
 
-    /// The table of all cycles of the stage that are over, told apart as `group_by` says.
+    /// Returns a table of all finished cycles of the stage, grouped by `group_by`.
     ///
     /// ```
     /// use mlprof_core::report::tensor::TableOptions;
@@ -109,15 +109,15 @@ impl TensorProfiler {
         KeyAverages { device_name, ..averages.unwrap_or_default() }
     }
 
-    /// The text of the report.
+    /// Formats the report as text.
     pub(super) fn paint_report(&self, report: &TensorReport) -> String {
         let has_device_time = report.key_averages.has_device_time();
         tensor_page::paint(report, &self.settings.report.table_options(has_device_time))
     }
 }
 
-/// What recording one scope costs on this machine: the best of a few short rounds, so some 0.2 ms
-/// the first time.
+/// Measures the cost of recording one scope, in seconds. The result is the minimum of a few short
+/// rounds. The first call takes about 0.2 ms.
 fn seconds_per_scope() -> f64 {
     const ROUNDS: usize = 8;
     const SCOPES: u32 = 100;

@@ -1,4 +1,5 @@
-//! A cycle as Parquet tables: what `mlprof convert --to parquet` makes of its trace, made where it was recorded.
+//! Writes a cycle as Parquet tables, with the same result as `mlprof convert --to parquet` for its
+//! trace.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,13 +9,13 @@ use mlprof_analysis::{Trace, columns};
 
 use super::Cycle;
 
-/// Which folders this profiler has written tables to, and which cycle came last.
+/// Folders to which this profiler has written tables, with the run number and last cycle of each.
 #[derive(Debug, Default)]
 pub(super) struct Folders(HashMap<PathBuf, (u32, u64)>);
 
 impl Folders {
-    /// Where a cycle goes: beside the earlier ones of its stage. A stage that runs again begins anew, in a folder
-    /// of its own. Whether the folder is a new one.
+    /// Returns the folder for a cycle, and `true` if the folder is new. Cycles of one stage share a
+    /// folder. A stage that runs again gets a new folder.
     pub(super) fn of(&mut self, first: &Path, cycle: u64) -> (PathBuf, bool) {
         let known = self.0.get(first).copied();
         let (run, is_new) = match known {
@@ -31,8 +32,8 @@ impl Folders {
     }
 }
 
-/// Writes the tables of a cycle. If the folder is a new one for this run, what an earlier run of the same name has
-/// left of this rank, or of ranks that there are not any more, is taken out.
+/// Writes the tables of a cycle. In a folder that is new for this run, it first removes old tables
+/// of this rank and of ranks that no longer exist.
 pub(super) fn write(cycle: &Cycle, trace: &Trace, folder: &Path, is_new: bool) -> io::Result<()> {
     if is_new {
         let (own, all) = (cycle.run.rank, cycle.run.world_size.max(1));
@@ -54,7 +55,7 @@ mod tests {
             (fit, 0, fit, true),
             (fit, 1, fit, false),
             (test, 0, test, true),
-            // One in between may have been lost.
+            // Cycle 2 may have been lost.
             (fit, 3, fit, false),
             (fit, 0, second.as_path(), true),
             (fit, 1, second.as_path(), false),

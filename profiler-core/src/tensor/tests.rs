@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::{ProfilerExt, Session, hook, profile};
 
-/// What a test keeps of a cycle: names and steps in the order of their ends.
+/// Summary of a cycle for tests. Names and steps are in the order of their ends.
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Seen {
     steps: std::ops::Range<u64>,
@@ -185,7 +185,7 @@ fn without_steps_the_first_one_is_all_there_is() {
     profiler.describe();
     let seen = cycles.all();
     assert_eq!((&seen[0].names[..], seen[0].is_complete), (&["work".to_owned()][..], false));
-    // So it is with a schedule that begins later.
+    // A schedule that begins later also records these first steps.
     let cycles = Cycles::default();
     let profiler = cycles.profiler(schedule(5, 1, 1));
     profiler.setup(Stage::Fit, &RunContext::default());
@@ -300,7 +300,7 @@ fn hooks_are_asked_only_while_something_is_recorded() {
     let seen = cycles.all();
     assert_eq!(seen[0].names[0], "only_while_recorded");
     assert_eq!(seen[0].names.len(), 2, "{:?}", seen[0].names);
-    // Tests of other files may have profilers active at the same time.
+    // Tests in other files may have active profilers at the same time.
     let heard = source.0.lock().expect("no panic")[before..].to_vec();
     let wants = |interest: &Interest| interest.contains(Interest::OPS | Interest::SHAPES);
     assert!(heard.iter().any(wants) && heard.contains(&Interest::NONE), "{heard:?}");

@@ -1,25 +1,26 @@
-//! What traces are written as.
+//! File formats of traces.
 
 use std::fmt;
 
 use super::TensorProfiler;
 
-/// A format of traces.
+/// File format of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TraceFormat {
-    /// Chrome's trace events as Kineto writes them, compressed by gzip: `.pt.trace.json.gz`.
+    /// Chrome trace events in Kineto's form, compressed with gzip: `.pt.trace.json.gz`.
     Json,
-    /// Perfetto's own: `.pftrace`. Smaller than JSON, read faster, and nothing is lost that crosses something.
+    /// Perfetto's own format: `.pftrace`. It is smaller than JSON and faster to read, and it keeps
+    /// events that overlap others.
     #[cfg(feature = "trace-formats")]
     Pftrace,
-    /// XSpace, for XProf and TensorBoard's Profile page: `.xplane.pb`.
+    /// XSpace for XProf and for TensorBoard's Profile page: `.xplane.pb`.
     #[cfg(feature = "trace-formats")]
     Xplane,
 }
 
 impl TraceFormat {
-    /// What files end in.
+    /// Returns the file name extension.
     pub(super) const fn ending(self) -> &'static str {
         match self {
             Self::Json => "pt.trace.json.gz",
@@ -31,14 +32,14 @@ impl TraceFormat {
     }
 }
 
-/// Its ending, as in the names of files.
+/// Prints the file name extension.
 impl fmt::Display for TraceFormat {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
         text.write_str(self.ending())
     }
 }
 
-/// What the files of a cycle are, each once.
+/// Set of the formats to write.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TraceFormats([bool; ALL.len()]);
 
@@ -63,10 +64,11 @@ impl TraceFormats {
 }
 
 impl TensorProfiler {
-    /// What the trace of every cycle is written as: Kineto's JSON, which is the default, Perfetto's
-    /// own format or XProf's, or several of them; none of them as with
-    /// [`export_trace(false)`](Self::export_trace). The files of a cycle differ in their endings
-    /// only, and are to the byte what `mlprof convert` makes of the JSON. `parquet` is beside them.
+    /// Selects the file formats for the trace of every cycle: Kineto's JSON (the default),
+    /// Perfetto's format, XProf's, or several of them. An empty list works like
+    /// [`export_trace(false)`](Self::export_trace). The files of a cycle differ only in their
+    /// extensions. They are byte-identical to the files that `mlprof convert` makes from the JSON.
+    /// `parquet` is a separate setting.
     ///
     #[cfg_attr(feature = "trace-formats", doc = "```")]
     #[cfg_attr(not(feature = "trace-formats"), doc = "```ignore")]
@@ -76,10 +78,11 @@ impl TensorProfiler {
     /// let profiler = TensorProfiler::new().trace_formats([Json, Pftrace]);
     /// ```
     ///
-    /// *Cost* of what is not JSON: some 4 µs per event at the end of the cycle, for each format, half of it on a thread of
-    /// ours, and 180 bytes of memory for as long, so [`max_events`](Self::max_events) bounds it.
+    /// *Cost* of each format except JSON: about 4 µs per event at the end of the cycle, half of it on
+    /// an mlprof thread. Meanwhile each event uses 180 bytes of memory, which
+    /// [`max_events`](Self::max_events) bounds.
     ///
-    /// Formats other than JSON need the feature `trace-formats`.
+    /// Formats other than JSON require the feature `trace-formats`.
     #[must_use]
     pub fn trace_formats(mut self, formats: impl IntoIterator<Item = TraceFormat>) -> Self {
         let mut asked = [false; ALL.len()];

@@ -1,4 +1,4 @@
-//! What traces say beside what is recorded, and what is recorded, changed while it runs.
+//! Additional content of traces, and switches that change the recording while it runs.
 
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,16 +10,16 @@ use mlprof_events::uncounted;
 use mlprof_trace::TraceOptions;
 use mlprof_trace::internals::RecordedCycle;
 
-/// What is recorded or not from here on, whatever the settings say.
+/// Kinds of events that are switched on or off, overriding the settings.
 #[derive(Default)]
 pub(super) struct Switches(AtomicU32);
 
-/// What can be switched: the rest is what a recording is.
+/// Interests that can be switched. All others are essential for a recording.
 const SWITCHED: [Interest; 5] =
     [Interest::OPS, Interest::SHAPES, Interest::INPUTS, Interest::MEMORY, Interest::DEVICE];
 
 impl Switches {
-    /// The interest that is left of `asked`.
+    /// Returns `asked` with the switches applied.
     #[inline]
     pub(super) fn applied(&self, asked: Interest) -> Interest {
         let (on, off) = both(self.0.load(Ordering::Relaxed));
@@ -36,20 +36,20 @@ impl Switches {
             };
             Some(u32::from(on) | u32::from(off) << u16::BITS)
         };
-        // Always changes it.
+        // The closure always returns `Some`, so the update always succeeds.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
     }
 }
 
-/// What is on and what is off, whatever the settings say.
+/// Returns the interests that are switched on, and those that are switched off.
 fn both(state: u32) -> (u16, u16) {
     (state as u16, (state >> u16::BITS) as u16)
 }
 
 impl TensorProfiler {
-    /// Whether traces say how many floating-point operations each op computes, as `flops`: those that the
-    /// table counts. Turns [`record_shapes`](Self::record_shapes) on; it is reckoned when the trace is
-    /// written. They do not by default.
+    /// Enables or disables the number of floating-point operations per op, as `flops` in traces.
+    /// These are the same numbers as in the table. It is off by default. It also enables
+    /// [`record_shapes`](Self::record_shapes). The numbers are computed when the trace is written.
     #[must_use]
     pub fn with_flops(mut self, writes: bool) -> Self {
         self.settings.record_shapes |= writes;
@@ -57,53 +57,55 @@ impl TensorProfiler {
         self
     }
 
-    /// Whether traces say what was open around each op, as `Call stack`, which TensorBoard's plugin groups ops
-    /// by: actions, modules, spans and functions, these with file and line. Functions are those with
-    /// `#[profiled]` and those that `mlprof run` has put hooks into. They do not by default.
+    /// Enables or disables the `Call stack` of each op in traces, by which TensorBoard's plugin
+    /// groups ops. It is off by default. The stack contains actions, modules and spans, and
+    /// functions with file and line. These are functions with `#[profiled]` and those instrumented
+    /// by `mlprof run`.
     #[must_use]
     pub fn with_stack(self, writes: bool) -> Self {
         self.trace_options().with_stack = writes;
         self
     }
 
-    /// What traces are known by, as `trace_id`, in place of a random number: the same in all files of a run,
-    /// say.
+    /// Sets the `trace_id` of traces, which otherwise is a random number. For example, all files of
+    /// a run can share one id.
     #[must_use]
     pub fn trace_id(self, id: impl Into<String>) -> Self {
         self.trace_options().trace_id = Some(id.into());
         self
     }
 
-    /// Has traces that are written from here on say this of themselves, at the top; again under the same name
-    /// replaces it.
+    /// Adds a text entry at the top level of traces that are written from now on. A second call
+    /// with the same name replaces the entry.
     ///
     /// # Errors
     ///
-    /// [`Error::Metadata`](crate::Error::Metadata) if traces have that name themselves.
+    /// [`Error::Metadata`](crate::Error::Metadata) if traces already use that name.
     pub fn add_metadata(&self, name: &str, text: &str) -> Result<(), crate::Error> {
         Ok(uncounted(|| self.trace_options().add_metadata(name, text))?)
     }
 
-    /// The same for a value in JSON: `profiler.add_metadata_json("batch", "{\"size\": 64}")?`.
+    /// Adds a JSON value as metadata: `profiler.add_metadata_json("batch", "{\"size\": 64}")?`.
     ///
     /// # Errors
     ///
-    /// [`Error::Metadata`](crate::Error::Metadata) if it is no JSON, or traces have that name
-    /// themselves.
+    /// [`Error::Metadata`](crate::Error::Metadata) if the value is not valid JSON, or if traces
+    /// already use that name.
     pub fn add_metadata_json(&self, name: &str, json: &str) -> Result<(), crate::Error> {
         Ok(uncounted(|| self.trace_options().add_metadata_json(name, json))?)
     }
 
-    /// Has ops, shapes, inputs, memory or devices recorded from here on or not, whatever was asked for before,
-    /// also in the middle of a step; torch's `toggle_collection_dynamic`. Of an [`Interest`] the rest is not
-    /// looked at: see [`pause`](crate::ProfilerExt::pause).
+    /// Switches recording of ops, shapes, inputs, memory or devices on or off, overriding the
+    /// settings, even in the middle of a step. It corresponds to torch's
+    /// `toggle_collection_dynamic`. Other parts of the [`Interest`] are ignored: to stop those, see
+    /// [`pause`](crate::ProfilerExt::pause).
     ///
     /// ```
     /// use mlprof_core::{Interest, TensorProfiler};
     ///
     /// let profiler = TensorProfiler::new();
     /// profiler.toggle_collection(Interest::SHAPES | Interest::DEVICE, false);
-    /// // … what need not be looked at so closely …
+    /// // … steps that need less detail …
     /// profiler.toggle_collection(Interest::SHAPES | Interest::DEVICE, true);
     /// ```
     pub fn toggle_collection(&self, what: Interest, records: bool) {
@@ -115,7 +117,7 @@ impl TensorProfiler {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cycle that ends now.
+    /// Creates the cycle that ends now.
     pub(super) fn cycle(&self, is_complete: bool, recorded: RecordedCycle) -> Cycle {
         let mut cycle = Cycle::new(self.name_of_cycle(is_complete), recorded);
         cycle.trace = self.trace_options().clone();

@@ -1,4 +1,4 @@
-//! How a thread records: its open scopes, and the place that they go to when they end.
+//! Recording on one thread: its open scopes, and the log that receives them when they end.
 
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -14,18 +14,18 @@ use mlprof_events::{
 use mlprof_trace::MemoryEvent;
 use mlprof_trace::internals::{EVENT_WORDS, LogWriter, MEMORY_WORDS, OpenEvent};
 
-/// What a thread has of one recording.
+/// State of one thread in one recording.
 struct Seat {
     recording: Arc<Recording>,
     track: Arc<TrackLog>,
     events: LogWriter<EVENT_WORDS>,
     memory: LogWriter<MEMORY_WORDS>,
     stack: Vec<OpenEvent>,
-    /// How many events there were when the running step began.
+    /// Number of events when the current step began.
     count_at_step: u64,
 }
 
-/// A thread's recordings: the one that it used last, and others that still go on.
+/// Recordings of a thread: the most recently used one and others that are still active.
 #[derive(Default)]
 #[expect(clippy::vec_box, reason = "`Current` points to a seat, which must not move")]
 struct Writer {
@@ -33,11 +33,13 @@ struct Writer {
     shapes: Option<Box<ShapeCache>>,
 }
 
-/// The seat that the thread used last, and its recording's number; 0 without one.
+/// Seat that the thread used last, and the number of its recording. The number is 0 if there is
+/// none.
 ///
-/// *Invariant*: `seat` points to a seat in this thread's `WRITER`, and `shapes` to its shape cache,
-/// as long as `number` is not 0. Whoever borrows the writer sets it to [`Current::NONE`] before and
-/// back after, so that what is reached through these pointers is reached by nobody else meanwhile.
+/// *Invariant*: while `number` is not 0, `seat` points to a seat in this thread's `WRITER`, and
+/// `shapes` to its shape cache. Code that borrows the writer first stores [`Current::NONE`], and
+/// restores the pointers as its last step. Therefore a reference through these pointers is never
+/// used at the same time as a borrow of the writer.
 #[derive(Clone, Copy)]
 struct Current {
     number: u64,
@@ -61,9 +63,10 @@ thread_local! {
         const { RefCell::new(Writer { seats: Vec::new(), shapes: None }) };
 }
 
-/// Calls `record` with the calling thread's seat in the recording of `number`, making one if
-/// `recording` gives that recording. Nothing happens while the thread records already (an allocation
-/// of ours that is itself measured) or is being torn down.
+/// Calls `record` with the calling thread's seat in recording `number`. If the thread has no seat,
+/// it creates one in the recording that `recording` returns. It does nothing while the thread is
+/// torn down, or if the thread is already recording, for example when mlprof's own allocation is
+/// measured.
 fn with_seat<T>(
     number: u64,
     recording: impl FnOnce() -> Option<Arc<Recording>>,
@@ -94,7 +97,7 @@ fn with_seat<T>(
         .flatten()
 }
 
-/// Opens an op or another scope, with the shapes of its inputs if there are any.
+/// Opens an op or another scope, with the shapes of its inputs if present.
 #[inline(always)]
 pub(crate) fn start(
     number: u64,
@@ -104,8 +107,9 @@ pub(crate) fn start(
 ) {
     let current = CURRENT.get();
     if current.number == number && clock.is_in_line() {
-        // SAFETY: by the invariant of `Current` both point to what only this thread can reach, and
-        // nothing that is called here reaches it in another way.
+        // SAFETY: `current.number` is not 0, so by the invariant of `Current` both pointers are
+        // valid and belong to this thread. This code neither borrows `WRITER` nor calls `start`
+        // again, so no other reference to these values exists.
         let (seat, shapes) = unsafe { (&mut *current.seat, &mut *current.shapes) };
         let known = match op.inputs {
             Some(inputs) => shapes.known(inputs.words()),
@@ -146,7 +150,9 @@ pub(crate) fn stop(
     if clock.is_in_line() {
         let now = counter();
         let current = CURRENT.get();
-        // SAFETY: as in `start`.
+        // SAFETY: `current.number` is not 0, so by the invariant of `Current` the pointer is valid
+        // and belongs to this thread. `stop_innermost` does not borrow `WRITER`, so no other
+        // reference to the seat exists.
         if current.number == number && unsafe { &mut *current.seat }.stop_innermost(action, now) {
             return;
         }
@@ -176,7 +182,9 @@ pub(crate) fn memory(
     let event = MemoryEvent::new(Timestamp::from_ticks(clock.now()), *change);
     let current = CURRENT.get();
     if current.number == number {
-        // SAFETY: as in `start`.
+        // SAFETY: `current.number` is not 0, so by the invariant of `Current` the pointer is valid
+        // and belongs to this thread. `push_to_current` does not borrow `WRITER`, so no other
+        // reference to the seat exists.
         let seat = unsafe { &mut *current.seat };
         if seat.memory.push_to_current(event.to_words()) {
             return;
@@ -197,7 +205,7 @@ fn memory_slow(
     });
 }
 
-/// What the calling thread has opened last is a collective of this number.
+/// Marks the innermost open scope of the calling thread as the collective operation `sequence`.
 pub(crate) fn mark_collective(number: u64, sequence: u64) {
     with_seat(
         number,
@@ -210,7 +218,7 @@ pub(crate) fn mark_collective(number: u64, sequence: u64) {
     );
 }
 
-/// Ends everything that the calling thread has open, and with it what it has of the recording.
+/// Ends all open scopes of the calling thread in this recording and marks them as unfinished.
 pub(crate) fn finish(number: u64, now: u64) {
     let known = || None;
     with_seat(number, known, |seat, _| {
@@ -222,8 +230,8 @@ pub(crate) fn finish(number: u64, now: u64) {
     });
 }
 
-/// Forgets the innermost open scope of `action`; with `only_if_empty`, only if nothing happened in
-/// it. False if it is still open.
+/// Removes the innermost open scope of `action` without recording it. With `only_if_empty`, it does
+/// so only if the scope contains no events. Returns `false` if the scope is still open.
 pub(crate) fn cancel(number: u64, action: Action, only_if_empty: bool) -> bool {
     with_seat(
         number,
@@ -258,13 +266,13 @@ pub(crate) fn start_step(
     });
 }
 
-/// Whether the calling thread has the action open.
+/// Returns `true` if the calling thread has `action` open.
 pub(crate) fn is_open(number: u64, action: Action) -> bool {
     let is_open = |seat: &mut Seat| seat.stack.iter().any(|event| event.is_of(action));
     with_seat(number, || None, |seat, _| is_open(seat)).unwrap_or(false)
 }
 
-/// The context of what the calling thread does now, in step number `step`.
+/// Returns the context of the calling thread's current work, in step `step`.
 pub(crate) fn context(number: u64, step: u64) -> Option<Context> {
     with_seat(
         number,
@@ -291,7 +299,7 @@ impl Seat {
         }
     }
 
-    /// Opens a scope. The clock is read last, so that none of the work here is counted.
+    /// Opens a scope. The clock is read last, so the time of this function is not included.
     #[inline(always)]
     fn push(&mut self, op: &OpStart<'_>, shapes: ShapeList, ticks: impl FnOnce() -> u64) {
         let depth = self.stack.len();
@@ -302,7 +310,8 @@ impl Seat {
         }
     }
 
-    /// Closes the innermost scope if it is of `action` and there is room for it; false if not.
+    /// Closes the innermost scope. Returns `false` if it does not belong to `action`, or if the
+    /// current chunk is full.
     #[inline(always)]
     fn stop_innermost(&mut self, action: Action, now: u64) -> bool {
         let depth = self.stack.len().wrapping_sub(1);
@@ -321,8 +330,11 @@ impl Seat {
         }
     }
 
-    /// Closes a scope wherever it is. Others that were opened inside it go on. Steps go on as what all else nests in:
-    /// an epoch that ends after its first step has begun nests with nothing. Otherwise it is the others that do.
+    /// Closes a scope that need not be the innermost one. Scopes opened inside it stay open:
+    ///
+    /// - If one of them is a step, the closed scope is marked as overlapping, and the others are
+    ///   moved out of it. An example is an epoch that ends while its first step is still open.
+    /// - Otherwise the scopes that stay open are marked as overlapping.
     fn stop_inside(&mut self, action: Action, now: u64) {
         let Some(found) = self.stack.iter().rposition(|open| open.is_of(action)) else { return };
         let mut ended = self.stack.remove(found);
@@ -342,10 +354,10 @@ impl Seat {
     }
 }
 
-/// The operating system's number of the calling thread, or one of our own.
+/// Returns the calling thread's id from the operating system, or one assigned by mlprof.
 fn thread_number() -> u64 {
     #[cfg(target_os = "linux")]
-    // SAFETY: takes nothing and always succeeds.
+    // SAFETY: `gettid` takes no arguments and always succeeds.
     return u64::from(unsafe { libc::gettid() }.unsigned_abs());
     #[cfg(not(target_os = "linux"))]
     {

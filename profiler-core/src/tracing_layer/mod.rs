@@ -1,11 +1,12 @@
-//! `tracing` spans as actions (feature `tracing`).
+//! Measures `tracing` spans as actions (feature `tracing`).
 //!
-//! Many crates carry spans already: the models of `candle-transformers`, servers, data loaders.
-//! With [`ProfilerLayer`] in the program's subscriber each span is a row below the action that it
-//! is entered in, measured from enter to exit: of an asynchronous span only the polls.
+//! Many crates already contain spans, such as the models of `candle-transformers`, servers and data
+//! loaders. Add [`ProfilerLayer`] to the program's subscriber to get one row per span, below the
+//! enclosing action. A span is measured from enter to exit. For an asynchronous span, this includes
+//! only its polls.
 //!
-//! Install the subscriber **before the model is built**: a span belongs to the subscriber that was
-//! there when it was made, and models make theirs once, when they are constructed.
+//! Install the subscriber **before the model is built**. A span belongs to the subscriber that was
+//! active when the span was created, and models create their spans once, during construction.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -19,7 +20,7 @@
 //!     span: tracing::Span,
 //! }
 //!
-//! // The filter is not needed; it spares other layers' events the way through this one.
+//! // The filter is optional. It keeps events of other layers from passing through this one.
 //! let spans = ProfilerLayer::new().with_filter(filter_fn(|metadata| metadata.is_span()));
 //! let subscriber = tracing_subscriber::registry().with(spans);
 //! # // A real program: `subscriber.init();`
@@ -53,48 +54,50 @@ use mlprof_events::SourceLocation;
 use mlprof_events::{Action, ActionKind, Interest};
 use modules::Modules;
 
-/// A layer that measures spans with the active profiler, as actions of kind
-/// [`Span`](ActionKind::Span) under the span's own name and `file:line`.
+/// Layer that measures spans with the active profiler. The actions have the kind
+/// [`Span`](ActionKind::Span), and the span's name and `file:line`.
 ///
-/// Spans are measured while a profiler is active that wants [`Interest::FUNCTIONS`], as the Advanced
-/// one does; with [`as_actions`](Self::as_actions), while any is. A span that was entered before, or under another profiler, is not stopped in this one.
+/// Spans are measured while the active profiler wants [`Interest::FUNCTIONS`], as the Advanced
+/// profiler does. With [`as_actions`](Self::as_actions), every active profiler measures them. A
+/// span that was entered earlier, or under another profiler, is not stopped in this one.
 ///
-/// The layer decides nothing about what other layers see: it enables no span that a filter turned
-/// off, and disables none.
+/// The layer does not affect other layers. It never enables a span that a filter has disabled, and
+/// never disables one.
 ///
-/// *Cost*: one relaxed load per enter when no such profiler is active, besides what `tracing`
-/// itself costs (some 100 ns per span); otherwise some 20 ns besides the profiler's own.
+/// *Cost*: one relaxed load per enter when no such profiler is active, otherwise about 20 ns plus
+/// the profiler's own cost. `tracing` itself adds about 100 ns per span.
 pub struct ProfilerLayer {
-    /// Span ids are unique within one subscriber only, and a program may have several.
+    /// Number of the layer. Span ids are unique only within one subscriber, and a program may have
+    /// several.
     number: u64,
-    /// What a profiler must want to hear of spans.
+    /// Interest that a profiler needs in order to receive spans.
     interest: Interest,
-    /// If spans are the modules of a model.
+    /// Module state, if spans are reported as modules.
     modules: Option<Modules>,
 }
 
 impl ProfilerLayer {
-    /// A layer for one subscriber.
+    /// Creates a layer for one subscriber.
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Self { number, interest: Interest::FUNCTIONS, modules: None }
     }
 
-    /// Tells of spans as of actions: profilers that do not look below actions, as the Simple one,
-    /// get a row per name of a span, too.
+    /// Reports spans as actions. Profilers without details below actions, such as the Simple one,
+    /// then also have one row per span name.
     #[must_use]
     pub fn as_actions(mut self) -> Self {
         self.interest = Interest::ACTIONS;
         self
     }
 
-    /// Tells of spans as of the modules of a model, for every profiler: the layers of a model that
-    /// carries spans are seen without a change to it.
+    /// Reports spans as modules of a model, to every profiler. The layers of a model with spans are
+    /// then measured without changing the model.
     ///
-    /// The row is `[module]Span: {path}`, with the spans around as the path. Where a span has several of one
-    /// name in it, as those of the layers of a kind, each is a module of its own, numbered from 0 in the
-    /// order in which they first ran:
+    /// The row is `[module]Span: {path}`, where the path consists of the enclosing spans. A span
+    /// may contain several spans of the same name, such as layers of one type. Each of these is a
+    /// separate module, numbered from 0 in the order of first execution:
     ///
     /// ```
     /// use mlprof_core::prelude::*;
@@ -120,7 +123,7 @@ impl ProfilerLayer {
     /// assert!(profiler.summary().contains("[module]Span: layer.1"));
     /// ```
     ///
-    /// *Cost* of an enter while a profiler is active: some 50 ns more.
+    /// *Cost*: about 50 ns more per enter while a profiler is active.
     #[must_use]
     pub fn as_modules(mut self) -> Self {
         self.interest = Interest::ACTIONS;
@@ -187,27 +190,28 @@ impl ProfilerLayer {
     }
 }
 
-/// A span that this thread is in.
+/// A span that this thread has entered.
 struct OpenSpan {
     layer: u64,
     id: u64,
     action: Action,
-    /// Stops the action when dropped, in the profiler that started it.
+    /// Dropping it stops the action in the profiler that started it.
     scope: ActiveScope,
 }
 
 thread_local! {
-    /// In the order of entering; a span entered twice is there twice. An enter and its exit
-    /// happen on one thread: that is how `tracing` works.
+    /// Entered spans in order. A span entered twice is listed twice. `tracing` guarantees that an
+    /// enter and its exit happen on the same thread.
     static OPEN: RefCell<Vec<OpenSpan>> = const { RefCell::new(Vec::new()) };
 }
 
 fn remember(span: OpenSpan) {
-    // A thread that is going away, or a profiler that enters spans of its own: not measured.
+    // The span is not measured if the thread is being torn down, or if a profiler enters spans
+    // itself.
     let _ = OPEN.try_with(|open| open.try_borrow_mut().map(|mut open| open.push(span)));
 }
 
-/// What the innermost open span is called that `layer` told of.
+/// Returns the action of the innermost open span of `layer`.
 fn innermost(layer: u64) -> Option<Action> {
     OPEN.try_with(|open| {
         let open = open.try_borrow().ok()?;
@@ -217,7 +221,8 @@ fn innermost(layer: u64) -> Option<Action> {
     .flatten()
 }
 
-/// The latest enter of a span: nearly always the last one, but spans may be left in any order.
+/// Removes the latest enter of a span. It is usually the last entry, but spans may be exited in any
+/// order.
 fn take(layer: u64, id: u64) -> Option<ActiveScope> {
     OPEN.try_with(|open| {
         let mut open = open.try_borrow_mut().ok()?;
@@ -231,8 +236,8 @@ fn take(layer: u64, id: u64) -> Option<ActiveScope> {
 const KNOWN_SLOTS: usize = 128;
 
 thread_local! {
-    /// The actions of spans that this thread entered, by the address of their metadata, which
-    /// never moves: without it every enter would ask the interner.
+    /// Cache of span actions on this thread, keyed by the address of the static span metadata.
+    /// Without it, every enter would need a lookup in the interner.
     static KNOWN: [Cell<(usize, Option<Action>)>; KNOWN_SLOTS] =
         const { [const { Cell::new((0, None)) }; KNOWN_SLOTS] };
 }

@@ -1,4 +1,4 @@
-//! Spans as the modules of a model.
+//! Reports spans as the modules of a model.
 
 use std::collections::HashMap;
 use std::sync::PoisonError;
@@ -9,21 +9,22 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use mlprof_events::Action;
 use mlprof_events::forking::{Mutex, MutexGuard};
 
-/// What stands for the type of a module that is known by its span.
+/// Type name of modules that are identified by a span.
 const TYPE: &str = "Span";
 
-/// The spans of one layer. A model makes its spans once and keeps them: so each is one module of it, and
-/// where a module has several of one name, they are numbered in the order in which they first ran.
+/// Modules of one layer. A model creates its spans once and keeps them, so each span is one module.
+/// If a module contains several spans of the same name, these are numbered in the order of first
+/// execution.
 #[derive(Default)]
 pub(super) struct Modules(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// How many spans of each name there are now.
+    /// Number of existing spans by name.
     alive: HashMap<&'static str, usize>,
-    /// The numbers that spans of a name have below one parent: true if taken.
+    /// Numbers in use, by parent and span name. `true` if the number is taken.
     numbers: HashMap<(Option<Action>, &'static str), Vec<bool>>,
-    /// The name of the span that is a module.
+    /// Span name of each module.
     names: HashMap<Action, &'static str>,
 }
 
@@ -32,20 +33,22 @@ impl State {
         self.alive.get(name).copied().unwrap_or(0)
     }
 
-    /// If a module may have several spans of this name, as far as can be told when the first is entered: of
-    /// a name that there is no more often than that of the span around it, each such span has one.
+    /// Returns `true` if `parent` may contain several spans of this name. This is an estimate, made
+    /// when the first one is entered. It returns `false` if there are at most as many spans of this
+    /// name as of the parent's name, because each parent then has one.
     fn are_several(&self, name: &str, parent: Option<Action>) -> bool {
         let parent = parent.and_then(|parent| self.names.get(&parent));
         self.alive(name) > parent.map_or(1, |parent| self.alive(parent).max(1))
     }
 }
 
-/// Kept with a span: what it is called, by the module that it is entered in.
+/// Modules of a span, stored in its extensions. There is one for each parent in which it was
+/// entered.
 #[derive(Default)]
 struct Places(Vec<Place>);
 
 struct Place {
-    /// A subscriber may have several layers.
+    /// Number of the layer, because a subscriber may have several.
     layer: u64,
     parent: Option<Action>,
     number: usize,
@@ -57,12 +60,13 @@ impl Modules {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A span was made.
+    /// Counts a new span.
     pub(super) fn made(&self, metadata: &'static Metadata<'static>) {
         *self.lock().alive.entry(metadata.name()).or_default() += 1;
     }
 
-    /// A span is gone: its numbers are free. What makes a span for each call has few names so.
+    /// Removes a span and frees its numbers. Code that creates a span for each call therefore
+    /// reuses a few numbers.
     pub(super) fn gone<'span, R: LookupSpan<'span>>(&self, span: &SpanRef<'span, R>, layer: u64) {
         let name = span.name();
         let mut state = self.lock();
@@ -79,7 +83,7 @@ impl Modules {
         }
     }
 
-    /// The module that `span` is where it is entered in `parent`.
+    /// Returns the module of `span` when it is entered in `parent`.
     pub(super) fn action<'span, R: LookupSpan<'span>>(
         &self,
         span: &SpanRef<'span, R>,

@@ -1,4 +1,4 @@
-//! What the profiler of memory counts for actions.
+//! Tests of the memory profiler's counts for actions.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +20,7 @@ fn row<'report>(report: &'report MemoryReport, action: &str) -> &'report ActionM
 fn total_self_net_and_peak() {
     let _turn = turn();
     let profiler = AllocationProfiler::new();
-    let mut kept = Vec::with_capacity(3); // 72 bytes, before
+    let mut kept = Vec::with_capacity(3); // 72 bytes, allocated before the actions
     for _ in 0..3 {
         let _outer = profiler.profile("outer");
         let passing = vec![0_u8; 10_000];
@@ -68,8 +68,8 @@ fn what_is_still_running_has_run_since_it_was_started() {
     assert_eq!(report.open[0].action, "outer", "the longest first");
 }
 
-/// The peak of an action is above what the thread had at its start, and an action that frees more
-/// than it allocates has a net below 0.
+/// Checks that the peak of an action is relative to its start, and that the net is negative if it
+/// frees more than it allocates.
 #[test]
 fn an_action_may_free_what_came_before() {
     let _turn = turn();
@@ -160,7 +160,7 @@ fn a_panic_ends_actions() {
     assert!(report.open.is_empty());
 }
 
-/// Scopes that do not nest like brackets: the inner one is overtaken and then on its own.
+/// Uses scopes that end out of order: the inner one is detached and continues.
 #[test]
 fn an_overtaken_action_is_counted() {
     let _turn = turn();
@@ -178,7 +178,7 @@ fn an_overtaken_action_is_counted() {
     assert_eq!(row(&report, "overtaken").own.allocated_bytes, 120);
 }
 
-/// What runs in a stage inside the running one is no part of the self of what is open around it.
+/// Checks that work in a nested stage is not part of the self counts of an enclosing action.
 #[test]
 fn a_stage_inside_an_action() {
     let _turn = turn();
@@ -208,7 +208,7 @@ fn a_stage_inside_an_action() {
     profiler.teardown(Some(Stage::Fit));
 }
 
-/// The profiler's own memory is not the program's.
+/// Checks that the profiler's own memory does not count as the program's.
 #[test]
 fn what_the_profiler_allocates_is_not_counted() {
     let _turn = turn();
@@ -217,7 +217,7 @@ fn what_the_profiler_allocates_is_not_counted() {
     {
         let _outer = profiler.profile("outer");
         for number in 0..1_000 {
-            let action = Action::new(&format!("{number}")); // the names are the program's
+            let action = Action::new(&format!("{number}")); // the program allocates the names
             profiler.start(action);
             profiler.stop(action).expect("open");
         }
@@ -235,7 +235,7 @@ fn what_the_profiler_allocates_is_not_counted() {
         }
         drop(profiler.snapshot().header);
         let counted = mlprof_core::allocation::thread_tallies().since(&before);
-        // The report is handed out, and so freed by the program.
+        // The caller owns the report and frees it.
         assert_eq!((counted.allocated_bytes, counted.allocated_blocks), (0, 0));
     }
     drop(active);

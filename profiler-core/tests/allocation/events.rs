@@ -1,4 +1,4 @@
-//! The Tensor profiler sees the program's allocations.
+//! Tests that the Tensor profiler receives the program's allocations.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn ops_have_memory() {
     op("test::passes", &mut || drop(vec![0_u8; 50_000]));
     op("test::frees", &mut || kept.clear());
     drop(active);
-    drop(vec![0_u8; 9_000_000]); // nobody is told
+    drop(vec![0_u8; 9_000_000]); // no profiler is active
     profiler.teardown(None);
     let Some(Report::Tensor(report)) = profiler.report() else { panic!("its report") };
     let memory = |name: &str| {
@@ -45,8 +45,8 @@ fn ops_have_memory() {
     assert_eq!(memory("test::frees"), -100_000);
 }
 
-/// The profiler is active and also called directly, as trainers do: what it allocates with its own
-/// locks held must not come back to it.
+/// Covers a profiler that is active and also called directly, as in trainers. Allocations that it
+/// makes while it holds its own locks must not be reported to it.
 #[test]
 fn a_profiler_that_is_called_directly_does_not_wait_for_itself() {
     let _turn = turn();

@@ -1,4 +1,4 @@
-//! The tracking allocator as the allocator of this program: what it counts, to the byte.
+//! Tests with the tracking allocator as the program's allocator. Counts must be exact to the byte.
 
 mod actions;
 mod events;
@@ -15,11 +15,11 @@ use mlprof_core::allocation::TrackingAllocator;
 #[global_allocator]
 static ALLOCATOR: BesideTheHarness = BesideTheHarness(TrackingAllocator::new());
 
-/// The test harness is none of the program that is measured: its first thread starts tests and keeps
-/// lists of them (from the 17th on of 4,864 bytes each) whenever it comes to that.
+/// Allocator that leaves the test harness out of the counts. The harness's first thread starts
+/// tests at any time and keeps lists of them (4,864 bytes each from the 17th on).
 struct BesideTheHarness(TrackingAllocator);
 
-/// Whether this is the harness's first thread, which is the process's.
+/// Returns `true` on the harness's first thread, which is the main thread of the process.
 fn is_the_harness() -> bool {
     thread_local!(static IS_FIRST: Cell<Option<bool>> = const { Cell::new(None) });
     IS_FIRST.get().unwrap_or_else(|| {
@@ -31,7 +31,7 @@ fn is_the_harness() -> bool {
 
 #[cfg(target_os = "linux")]
 fn is_first_thread() -> bool {
-    // SAFETY: only asks.
+    // SAFETY: both functions have no preconditions.
     unsafe { libc::getpid() == libc::gettid() }
 }
 
@@ -40,16 +40,16 @@ fn is_first_thread() -> bool {
     false
 }
 
-// SAFETY: every call is handed on unchanged, to one of two allocators that give out the same memory:
-// the tracking one adds nothing to the system's.
+// SAFETY: each call is passed unchanged to one of two allocators. Both use the system's memory in
+// the same way, because the tracking one adds only counts.
 unsafe impl GlobalAlloc for BesideTheHarness {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are passed on, here and below.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe { if is_the_harness() { System.alloc(layout) } else { self.0.alloc(layout) } }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe {
             match is_the_harness() {
                 true => System.alloc_zeroed(layout),
@@ -59,7 +59,7 @@ unsafe impl GlobalAlloc for BesideTheHarness {
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe {
             match is_the_harness() {
                 true => System.dealloc(memory, layout),
@@ -69,7 +69,7 @@ unsafe impl GlobalAlloc for BesideTheHarness {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe {
             match is_the_harness() {
                 true => System.realloc(memory, layout, new_size),
@@ -79,21 +79,22 @@ unsafe impl GlobalAlloc for BesideTheHarness {
     }
 }
 
-/// One test after the other: the harness's threads allocate before and after the test that they run.
+/// Makes the harness run one test at a time, because its threads allocate before and after their
+/// test.
 #[cfg(target_os = "linux")]
 extern "C" fn one_at_a_time() {
-    // SAFETY: C strings, before `main`, when there is no other thread.
+    // SAFETY: both strings are C strings, and before `main` no other thread exists.
     unsafe { libc::setenv(c"RUST_TEST_THREADS".as_ptr(), c"1".as_ptr(), 0) };
 }
 
-// SAFETY: a function of the C calling convention in the list of those that run before `main`.
+// SAFETY: `.init_array` contains pointers to functions with the C calling convention, as this one.
 #[cfg(target_os = "linux")]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static ONE_AT_A_TIME: extern "C" fn() = one_at_a_time;
 
-/// There is one active profiler, one that knows who allocated what, and one count of the process's
-/// live bytes: all tests take turns, also where the harness runs several at once.
+/// Serialises the tests, even if the harness runs several at once. The process has one active
+/// profiler, one lease for origins, and one count of live bytes.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,4 +1,4 @@
-//! Who allocated what is alive.
+//! Tests of the origins of live memory.
 
 use mlprof_core::allocation::{AllocationProfiler, LARGE_COPY, copied};
 use mlprof_core::report::memory::{MemoryTree, PathMemory};
@@ -6,7 +6,7 @@ use mlprof_core::{Profiler, ProfilerExt, RunContext, Stage};
 
 use crate::turn;
 
-/// The place at a path, as bytes with and without the places inside.
+/// Returns the bytes at a path, with and without nested paths.
 fn at(tree: &MemoryTree, path: &[&str]) -> Option<(u64, u64)> {
     let mut place: &PathMemory = &tree.blocks;
     for name in path {
@@ -51,7 +51,7 @@ fn the_peak_and_what_is_left() {
     drop((model, outside));
 }
 
-/// A block that is made larger is from then on of who did that.
+/// Checks that a resized block belongs to the path that resized it.
 #[test]
 fn resized_blocks_stay_known() {
     let _turn = turn();
@@ -83,7 +83,7 @@ fn blocks_of_any_size_if_asked_for() {
     assert_eq!(at(&report.alive, &["small"]), Some((2, 2)));
 }
 
-/// Another thread frees; and another one allocates, with paths of its own.
+/// Covers blocks that are freed by another thread, and another thread's own paths.
 #[test]
 fn blocks_that_change_threads() {
     let _turn = turn();
@@ -150,11 +150,11 @@ fn large_copies_are_named() {
     let text = profiler.summary();
     assert!(text.contains("Large copies") && text.contains("Self copies"), "{text}");
     drop(profiler);
-    copied(100_000); // nobody wants to know
+    copied(100_000); // no profiler records copies
     assert_eq!(AllocationProfiler::new().snapshot().copies.blocks.blocks, 0);
 }
 
-/// A second profiler counts, and says that it knows no origins; the first one goes on.
+/// Checks that a second profiler counts without origins and notes it, while the first continues.
 #[test]
 fn one_profiler_at_a_time_knows_origins() {
     let _turn = turn();
@@ -177,7 +177,8 @@ fn one_profiler_at_a_time_knows_origins() {
     assert_eq!(third.snapshot().alive.blocks.blocks, 0, "it begins anew");
 }
 
-/// Memory stays bounded: what does not fit is counted, and no tally is wrong.
+/// Checks that memory stays bounded: blocks beyond the limit are counted, and all tallies are
+/// correct.
 #[test]
 fn more_blocks_than_can_be_remembered() {
     let _turn = turn();

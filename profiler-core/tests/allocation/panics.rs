@@ -1,4 +1,4 @@
-//! A profiler of the program's own that panics inside of the allocator.
+//! Tests of a profiler that panics inside the allocator.
 
 use std::hint::black_box;
 use std::panic::catch_unwind;
@@ -38,7 +38,7 @@ fn an_allocator_is_not_unwound_by_a_profiler_that_panics() {
     let active = activate(profiler.clone());
     let allocated = catch_unwind(|| {
         let block = black_box(vec![7_u8; 50_000]);
-        // The second one is for a free.
+        // The second vector makes further allocations and frees after the panic.
         block.iter().map(|byte| usize::from(*byte)).sum::<usize>() + black_box(vec![1; 9_000]).len()
     });
     drop(active);

@@ -1,4 +1,4 @@
-//! The tallies of one thread.
+//! Tests of the tallies of one thread.
 
 use std::alloc::{GlobalAlloc, Layout, System, alloc, alloc_zeroed, dealloc, realloc};
 use std::hint::black_box;
@@ -8,7 +8,7 @@ use mlprof_core::allocation::{
     Counting, LEAST_BYTES, Tallies, TrackingAllocator, kept_by, thread_tallies,
 };
 
-/// What `work` allocated and freed on this thread.
+/// Returns the allocations and frees of `work` on this thread, with its result.
 fn counted<T>(work: impl FnOnce() -> T) -> (Tallies, T) {
     let _counting = Counting::start();
     let before = thread_tallies();
@@ -41,7 +41,7 @@ fn nothing_is_counted_for_what_has_no_size() {
     assert_eq!(count, Tallies::ZERO);
 }
 
-/// 4, 8, 16, …, 1024 numbers of 8 bytes, each growth freeing what was before.
+/// Covers 4, 8, 16, …, 1024 numbers of 8 bytes. Each growth frees the previous block.
 #[test]
 fn a_vector_grows_by_doubling() {
     let _turn = crate::turn();
@@ -69,13 +69,13 @@ fn a_vector_shrinks() {
     assert_eq!(count, tallies((10, 1), (1000, 1)));
 }
 
-/// The four calls of an allocator by themselves, with a block that begins a page.
+/// Covers each of the allocator's four calls separately, with page-aligned blocks.
 #[test]
 fn aligned_and_zeroed_blocks_count_what_was_asked_for() {
     let _turn = crate::turn();
     let page = Layout::from_size_align(5000, 4096).expect("a layout");
     let (count, ()) = counted(|| {
-        // SAFETY: the layout is not empty, and every block is freed with the layout that it has.
+        // SAFETY: the layout is not empty, and every block is freed with its own layout.
         unsafe {
             let zeroed = alloc_zeroed(page);
             assert_eq!((zeroed.addr() % 4096, *zeroed.add(4999)), (0, 0));
@@ -90,21 +90,23 @@ fn aligned_and_zeroed_blocks_count_what_was_asked_for() {
     assert_eq!(count, tallies((5000 + 9000 + 5000, 3), (5000 + 9000 + 5000, 3)));
 }
 
-/// An allocator that has nothing left, the second time.
+/// Allocator without memory for more than 100 bytes.
 struct Failing;
 
-// SAFETY: what is not refused is handed to the system's allocator.
+// SAFETY: null is a valid result of a failed allocation. All other calls go to the system's
+// allocator.
 unsafe impl GlobalAlloc for Failing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() > 100 {
             return std::ptr::null_mut();
         }
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the contract, and `alloc` got the memory from the same
+        // allocator.
         unsafe { System.dealloc(memory, layout) }
     }
 
@@ -119,7 +121,7 @@ fn what_an_allocator_refuses_is_not_counted() {
     let allocator = TrackingAllocator::around(Failing);
     let (small, large) =
         (Layout::new::<[u8; 10]>(), Layout::from_size_align(101, 1).expect("a layout"));
-    // SAFETY: the layouts are not empty; the one block is freed with its layout.
+    // SAFETY: the layouts are not empty, and the one block is freed with its layout.
     let (count, ()) = counted(|| unsafe {
         let block = allocator.alloc(small);
         assert!(!block.is_null());
@@ -169,8 +171,7 @@ fn a_panic_frees_what_it_unwinds() {
 
 #[test]
 fn nothing_is_counted_while_nobody_counts() {
-    // Others may count at this moment; the tallies of a thread stand still only if nobody does. So
-    // this asks a process of its own.
+    // Other tests may be counting at this moment, so the check runs in a process of its own.
     let turn = crate::turn();
     let output = std::process::Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "tallies::off", "--ignored", "--nocapture"])
@@ -196,7 +197,7 @@ fn off() {
     assert_eq!(thread_tallies().since(&before), tallies((1000, 1), (1000, 1)));
 }
 
-/// A value in thread-local storage that allocates and frees while its thread is torn down.
+/// Thread-local value that allocates and frees while its thread is torn down.
 struct Late(Vec<u8>);
 
 impl Drop for Late {
@@ -225,7 +226,7 @@ fn what_a_work_leaves_behind_is_known_block_by_block() {
     let before = vec![0_u8; 5_000];
     let place = |block: &Vec<u8>| (block.as_ptr().addr() as u64, block.capacity() as u64);
     let (kept, blocks) = kept_by(|| {
-        drop(before); // not of this work
+        drop(before); // allocated before this work
         drop(vec![0_u8; 3_000]);
         let (inner, inside) = kept_by(|| vec![0_u8; 2_000]);
         assert_eq!(
@@ -235,7 +236,7 @@ fn what_a_work_leaves_behind_is_known_block_by_block() {
         let mut grown = vec![0_u8; 1_500];
         grown.reserve_exact(100_000);
         let elsewhere = std::thread::spawn(|| vec![0_u8; 4_000]).join().expect("no panic");
-        // Without the panic hook, whose backtraces keep what they have read.
+        // `resume_unwind` skips the panic hook. The hook's backtraces would keep allocated data.
         let unwound = || std::panic::resume_unwind(Box::new(vec![0_u8; 1_200]));
         let gone = std::panic::catch_unwind(|| kept_by(unwound));
         assert!(gone.is_err());

@@ -1,4 +1,4 @@
-//! Process 1 of a container, for which the system drops signals that have no handler.
+//! Tests as process 1 of a container. For that process the system drops signals without a handler.
 
 use super::own_numbers;
 use super::process::Program;
@@ -23,8 +23,8 @@ fn a_watch_of_the_first_process_hears_the_first_signal_and_ends_by_the_second() 
     assert!(output.contains("child: heard") && !output.contains("went on"), "{output}");
 }
 
-/// The parent is number 1 of its container, and the child of its own: by their numbers they are the
-/// same process.
+/// Checks a child that is process 1 of its own container. Its parent is also process 1, so their
+/// ids are equal.
 #[test]
 fn a_forked_child_with_its_parents_number_delivers_no_report() {
     let Some(way) = own_numbers::way() else { return };

@@ -1,4 +1,4 @@
-//! Forked children that leave the scope of their parent's session.
+//! Tests of forked children that leave the scope of their parent's session.
 
 use super::process::Program;
 
@@ -11,7 +11,7 @@ fn a_forked_child_delivers_no_report_whatever_way_it_leaves() {
         assert!(status.success(), "{way}: {status}: {output}{errors}");
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
         assert_eq!(read("fit-run.txt").matches("FIT Profiler Report").count(), 1, "{way}");
-        // The child ends last: a report of its own would have replaced that of its parent.
+        // The child ends last, so a report of its own would have replaced the parent's.
         let report: mlprof_core::report::SimpleReport =
             serde_json::from_str(&read("fit-run.json")).expect("a report");
         let calls = report.actions.iter().find(|row| row.action == "training_step");

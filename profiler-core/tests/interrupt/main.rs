@@ -1,4 +1,5 @@
-//! Signals to child processes: this test binary, started again as one of the `programs`.
+//! Tests that send signals to child processes. A child is this test binary, started again as one of
+//! the `programs`.
 
 #![cfg(unix)]
 
@@ -18,12 +19,12 @@ mod watches;
 use std::time::Duration;
 
 const PROGRAM: &str = "MLPROF_TEST_PROGRAM";
-/// A folder for the program's files.
+/// Environment variable with the folder for the program's files.
 const FOLDER: &str = "MLPROF_TEST_FOLDER";
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
 const SIGHUP: i32 = 1;
-/// All that ask a process to end.
+/// All signals that request the end of a process.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{PATIENCE, PROGRAM, SIGNALS};
 
-/// A child process that plays one of the programs.
+/// Child process that plays one of the programs.
 pub struct Program {
     pub process: Child,
     output: BufReader<ChildStdout>,
@@ -20,14 +20,14 @@ impl Program {
         Self::spawn(command.args(["--ignored", "--exact", "child", "--nocapture"]), name)
     }
 
-    /// With a folder for its files.
+    /// Starts a program with a folder for its files.
     pub fn start_in(folder: &std::path::Path, name: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("a path"));
         command.env(super::FOLDER, folder);
         Self::spawn(command.args(["--ignored", "--exact", "child", "--nocapture"]), name)
     }
 
-    /// As process 1 of a container.
+    /// Starts a program as process 1 of a container.
     #[cfg(target_os = "linux")]
     pub fn start_as_number_one(way: &[&str], name: &str) -> Self {
         let mut command =
@@ -35,7 +35,7 @@ impl Program {
         Self::spawn(command.args(["--ignored", "--exact", "child", "--nocapture"]), name)
     }
 
-    /// With `signal` ignored, as a shell does for programs in the background.
+    /// Starts a program with `signal` ignored, like a background job of a shell.
     pub fn start_ignoring(signal: &str, name: &str) -> Self {
         let script = format!(r#"trap '' {signal}; exec "$0" --ignored --exact child --nocapture"#);
         let mut command = Command::new("sh");
@@ -46,15 +46,15 @@ impl Program {
     }
 
     fn spawn(command: &mut Command, name: &str) -> Self {
-        // Tests that run in the background of a shell inherit an ignored SIGINT.
+        // Tests that run as a background job of a shell inherit an ignored SIGINT.
         let receives_signals = || {
             for signal in SIGNALS {
-                // SAFETY: `signal` may be called between fork and exec.
+                // SAFETY: `signal` is async-signal-safe, so it may be called between fork and exec.
                 unsafe { libc::signal(signal, libc::SIG_DFL) };
             }
             Ok(())
         };
-        // SAFETY: the closure calls nothing but `signal`.
+        // SAFETY: the closure only calls `signal`, which is async-signal-safe.
         unsafe { command.pre_exec(receives_signals) };
         let mut process = command
             .env(PROGRAM, name)
@@ -67,7 +67,7 @@ impl Program {
         Self { process, output, errors }
     }
 
-    /// Reads on until the child says `word`; false if it ends without.
+    /// Reads output until the child prints `word`. Returns `false` if the output ends before.
     pub fn says(&mut self, word: &str) -> bool {
         let wanted = format!("child: {word}");
         self.output.by_ref().lines().map_while(Result::ok).any(|line| line.ends_with(&wanted))
@@ -81,7 +81,7 @@ impl Program {
         assert!(status.success());
     }
 
-    /// Until the end: what it said, its status, and what it wrote to standard error.
+    /// Waits for the end. Returns the standard output, the exit status, and the standard error.
     pub fn end_with_output(mut self) -> (String, ExitStatus, String) {
         let mut output = String::new();
         self.output.read_to_string(&mut output).expect("text");
@@ -95,8 +95,8 @@ impl Program {
         (self.process.wait().expect("ends"), errors)
     }
 
-    /// Sends `signal` again and again until the process has ended: for a second signal, which must
-    /// not come before the first was delivered.
+    /// Sends `signal` repeatedly until the process has ended. The second signal of a test must not
+    /// arrive before the first one was delivered.
     pub fn signal_until_it_ends(mut self, signal: i32) -> ExitStatus {
         let started = Instant::now();
         loop {

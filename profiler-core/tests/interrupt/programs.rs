@@ -1,4 +1,4 @@
-//! The child's side. Each program says `ready` when a signal may come.
+//! The child's side. Each program prints `ready` when a signal may arrive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -107,7 +107,7 @@ fn watches_overlap() {
     let late = watch();
     assert!(!late.requested(), "it began after the signal");
     say("ready");
-    // Still the same interruption: the second signal must end the process.
+    // The interruption is still the same one, so the second signal must end the process.
     wait_for_ever((inner, late));
 }
 
@@ -127,14 +127,14 @@ fn begin(profiler: Arc<dyn Profiler>) -> Session {
 
 fn handler(signal: i32) -> usize {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: fills the action.
+    // SAFETY: `sigaction` only writes the current action to the local value.
     unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
         action.assume_init().sa_sigaction
     }
 }
 
-/// Hangs in a step, as far as any signal is concerned.
+/// Hangs in a step, so that only a signal ends it.
 fn trains(profiler: Arc<dyn Profiler>) {
     let before = SIGNALS.map(handler);
     let is_measured = profiler.is_enabled();
@@ -163,7 +163,7 @@ impl Profiler for ReportsForEver {
     }
 }
 
-/// One hangs, the other one is about to end its stage again and again.
+/// Trains two models. One hangs, and the other ends its stage repeatedly.
 fn trains_two_models() {
     std::thread::spawn(|| {
         let profiler = Arc::new(SimpleProfiler::new());
@@ -179,10 +179,10 @@ fn trains_two_models() {
     }
 }
 
-/// The signal comes in a stage that is over before anybody could have done something about it.
+/// Raises the signal in a stage that ends before the signal can be handled.
 fn is_through_with_its_stage() {
     let session = begin(Arc::new(SimpleProfiler::new()));
-    // SAFETY: a signal that there is a handler for.
+    // SAFETY: a handler for this signal is installed.
     unsafe { libc::raise(SIGINT) };
     drop(session);
     say("went on");
@@ -205,8 +205,8 @@ fn returns() {
 
 fn is_asked_twice_at_the_same_moment() {
     let _session = begin(Arc::new(SimpleProfiler::new()));
-    // SAFETY: valid sets; the handlers of both signals run one after the other when they are let
-    // through.
+    // SAFETY: the sets are local and initialised. After the unblocking the handlers of both signals
+    // run one after the other.
     unsafe {
         let mut both = std::mem::zeroed();
         libc::sigemptyset(&raw mut both);
@@ -220,12 +220,12 @@ fn is_asked_twice_at_the_same_moment() {
     wait_for_ever(());
 }
 
-/// The handler of another library, which hands on to what was there before it.
+/// Installs the handler of another library, which also calls the previous handler.
 fn keeps_its_handler(is_before: bool) {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let install = || {
         for signal in SIGNALS {
-            // SAFETY: the handler does no more than add to an atomic.
+            // SAFETY: the handler only adds to an atomic, which is async-signal-safe.
             let own = unsafe {
                 signal_hook::low_level::register(signal, || {
                     CALLS.fetch_add(1, Ordering::SeqCst);
@@ -247,7 +247,7 @@ fn keeps_its_handler(is_before: bool) {
     assert_eq!(SIGNALS.map(handler), handlers, "it stays");
     is_called(6, &CALLS);
     drop(begin(Arc::new(SimpleProfiler::new())));
-    // A watch hears of the signals as well, and the handler is called once for each.
+    // A watch also receives the signals, and the handler is called once for each.
     let watch = watch();
     is_called(9, &CALLS);
     assert!(!is_before || watch.requested());
@@ -256,7 +256,8 @@ fn keeps_its_handler(is_before: bool) {
     say("went on");
 }
 
-/// Waits until a handler was called so often, and a little longer: once more would be too often.
+/// Waits until a handler was called this often, plus a moment in which an extra call would be
+/// noticed.
 fn is_called(times: usize, calls: &AtomicUsize) {
     say("ready");
     let started = Instant::now();
@@ -275,7 +276,7 @@ fn gets_a_handler_of_libcs() {
     }
     let session = begin(Arc::new(SimpleProfiler::new()));
     for signal in SIGNALS {
-        // SAFETY: the handler does no more than add to an atomic.
+        // SAFETY: the handler only adds to an atomic, which is async-signal-safe.
         unsafe { libc::signal(signal, own as *const () as usize) };
     }
     is_called(3, &CALLS);
@@ -285,12 +286,12 @@ fn gets_a_handler_of_libcs() {
     say("went on");
 }
 
-/// A child that is forked while a session is open ends by the signal, and reports nothing.
+/// Forks a child while a session is open. The signal must end the child without a report.
 fn forks() {
     let profiler = Arc::new(SimpleProfiler::new());
     let session = begin(profiler.clone());
     for signal in SIGNALS {
-        // SAFETY: the child waits; the parent ends it, and waits for that.
+        // SAFETY: the child only waits, and the parent kills and reaps it.
         unsafe {
             let child = libc::fork();
             assert!(child >= 0);
@@ -313,7 +314,7 @@ fn folder() -> std::path::PathBuf {
     std::env::var_os(super::FOLDER).expect("a folder").into()
 }
 
-/// What the child does with its copy of the session; then it ends as a program does, after its
+/// Forks a child that runs `leave` with its copy of the session. The child exits normally after its
 /// parent's report.
 fn forks_a_child(leave: fn(Session)) {
     let output = Output::new().dirpath(folder()).filename("run").json(true);
@@ -321,9 +322,10 @@ fn forks_a_child(leave: fn(Session)) {
     let session = begin(profiler.clone());
     let steps = |count| (0..count).for_each(|_| drop(profiler.profile("training_step")));
     steps(50);
-    // The child is over when nobody has this end any more.
+    // The child waits until the parent's end of this pipe is closed.
     let (mut over, parents_is_done) = std::io::pipe().expect("a pipe");
-    // SAFETY: the child goes on as a copy of this thread.
+    // SAFETY: the child continues with a copy of this thread only and uses no state of other
+    // threads.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
@@ -338,16 +340,16 @@ fn forks_a_child(leave: fn(Session)) {
     drop(session);
     drop(parents_is_done);
     let mut status = 1;
-    // SAFETY: room for the status of a child of this process.
+    // SAFETY: `status` is a local variable, and `child` is a child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0);
 }
 
 #[cfg(target_os = "linux")]
 fn send_to_itself(signal: i32) {
-    // SAFETY: only sends a signal.
+    // SAFETY: `kill` only sends a signal.
     assert_eq!(unsafe { libc::kill(libc::getpid(), signal) }, 0);
-    // Two within a tenth of a second would be one.
+    // Two signals within a tenth of a second count as one.
     std::thread::sleep(Duration::from_millis(150));
 }
 
@@ -361,7 +363,7 @@ fn is_signalled_as_number_one() {
         send_to_itself(signal);
     }
     drop(session);
-    // A session beside a watch that is over.
+    // This session begins after the watch has ended.
     let session = begin(Arc::new(PassThroughProfiler)).on_interrupt(Interrupt::Return);
     drop(session);
     send_to_itself(SIGTERM);
@@ -383,8 +385,8 @@ fn watches_as_number_one() {
 fn forks_another_number_one() {
     assert_eq!(std::process::id(), 1);
     let session = begin(Arc::new(SimpleProfiler::new()));
-    // SAFETY: the next child is the first process of a new numbering; it ends after it has dropped
-    // its copy.
+    // SAFETY: the forked child becomes process 1 of a new PID namespace. It exits after it has
+    // dropped its copy.
     unsafe {
         assert_eq!(libc::unshare(libc::CLONE_NEWPID), 0);
         let child = libc::fork();
@@ -402,17 +404,17 @@ fn forks_another_number_one() {
     drop(session);
 }
 
-/// The bytes of address space that this process has.
+/// Returns the size of this process's address space in bytes.
 #[cfg(target_os = "linux")]
 fn address_space() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("of this process");
     let pages: u64 = pages.split_whitespace().next().and_then(|it| it.parse().ok()).expect("pages");
-    // SAFETY: only asks.
+    // SAFETY: `sysconf` has no preconditions.
     pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.cast_unsigned()
 }
 
-/// By a limit of the address space, in which no thread's stack has room: limits of threads do not
-/// hold for root.
+/// Uses up the address space, so that no thread stack fits. A limit on the number of threads would
+/// not apply to root.
 #[cfg(target_os = "linux")]
 fn has_no_further_thread() {
     let profiler = Arc::new(SimpleProfiler::new());
@@ -420,34 +422,35 @@ fn has_no_further_thread() {
     drop(profiler.profile("training_step"));
     let most = address_space() + (3 << 19);
     let limit = libc::rlimit { rlim_cur: most, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the limit is there during the call.
+    // SAFETY: `limit` is a local variable and valid during the call.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
     if std::thread::Builder::new().spawn(|| ()).is_err() {
         say("no thread");
     }
-    // SAFETY: a signal that there is a handler for.
+    // SAFETY: a handler for this signal is installed.
     unsafe { libc::raise(SIGTERM) };
     wait_for_ever(());
 }
 
-/// As a daemon does; and then opens files, which get the same numbers.
+/// Closes all descriptors, like a daemon, and then opens files that get the same numbers.
 #[cfg(target_os = "linux")]
 fn closes_all_descriptors() {
     let session = begin(Arc::new(SimpleProfiler::new()));
     for number in 3..256 {
-        // SAFETY: nothing of this program's uses any of them.
+        // SAFETY: the program itself uses none of these descriptors, and closing one does not
+        // affect memory.
         unsafe { libc::close(number) };
     }
     let own = std::fs::File::create(folder().join("own")).expect("a file");
     let again: Vec<_> = (0..64).map(|_| own.try_clone().expect("another number")).collect();
-    // SAFETY: a signal that there is a handler for.
+    // SAFETY: a handler for this signal is installed.
     unsafe { libc::raise(SIGTERM) };
     wait_for_ever((session, own, again));
 }
 
 fn has_a_handler() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
-    // SAFETY: the handler does no more than add to an atomic.
+    // SAFETY: the handler only adds to an atomic, which is async-signal-safe.
     let own = unsafe {
         signal_hook::low_level::register(SIGINT, || {
             CALLS.fetch_add(1, Ordering::SeqCst);
@@ -466,7 +469,7 @@ fn has_a_handler() {
     wait_for_calls(1);
     wait_for_request(&watch);
     drop(watch);
-    // Two, since the second of a watch would end the process.
+    // Two more signals follow the drop. A second signal during the watch would end the process.
     wait_for_calls(2);
     wait_for_calls(3);
     say("report");

@@ -1,4 +1,4 @@
-//! Programs that are measured.
+//! Tests of programs that are measured.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
@@ -62,7 +62,8 @@ fn all_trainings_report_once_before_the_process_ends() {
     let (output, status, errors) = program.end_with_output();
     assert_eq!(status.signal(), Some(SIGINT), "{errors}");
     assert_eq!(output.matches("first model").count(), 1, "{output}");
-    // The second one reports each stage that ends, and the signal may come between two of them.
+    // The second model reports each stage that ends. The signal may arrive between two such
+    // reports.
     let reports = output.split("FIT Profiler Report").skip(1);
     let models = reports.map(|report| report.matches(" model").count());
     assert!(models.clone().all(|models| models <= 1), "{output}");

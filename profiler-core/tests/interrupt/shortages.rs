@@ -1,4 +1,4 @@
-//! Programs that have no thread and no descriptor left when the signal comes.
+//! Tests of programs that have no thread or descriptor left when the signal arrives.
 
 use std::os::unix::process::ExitStatusExt;
 

@@ -1,4 +1,4 @@
-//! Programs that ask themselves whether they are to end.
+//! Tests of programs that check themselves if they should end.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;

@@ -1,11 +1,11 @@
-//! Whoever asks for something and gets none is told why: in the report, in its JSON, and once on
-//! standard error. Each reason in a process of its own, which this program starts itself for.
+//! Checks that a user who gets no results also gets the reason: in the report, in its JSON, and
+//! once on standard error. Each reason has its own process, which this program starts.
 
 mod scenes;
 
 use std::process::{Command, Output};
 
-/// Tells a process which scene it is to play.
+/// Environment variable with the scene that a process plays.
 const SCENE: &str = "MLPROF_TEST_SCENE";
 
 fn main() {
@@ -30,7 +30,7 @@ fn main() {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// What a scene did not say, or said too often.
+/// Returns the output that a scene lacks, or that it printed too often.
 fn wrong_with(scene: &scenes::Scene, played: &Output) -> Option<String> {
     let stdout = String::from_utf8_lossy(&played.stdout);
     let stderr = String::from_utf8_lossy(&played.stderr);

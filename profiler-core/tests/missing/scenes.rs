@@ -1,4 +1,4 @@
-//! What each process does.
+//! Scenes of the child processes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use mlprof_core::{
     TensorProfiler, activate, profile,
 };
 
-/// Between the text of a scene's report and its JSON.
+/// Separator between the text of a scene's report and its JSON.
 pub const JSON: &str = "\n=== JSON ===\n";
 
-/// As a hook that knows the device gives it.
+/// Reason as given by a hook for the device.
 const NO_OPS_OF_DEVICE: &str =
     "no ops of Device<Flex(Default)>: they need `mlprof run --ops burn-flex,burn-autodiff -- …`";
 
@@ -24,27 +24,27 @@ fn burn() -> hook::Framework {
     hook::Framework { name: "burn".to_owned(), ..hook::Framework::default() }
 }
 
-/// Why there are no tables of an empty run.
-/// A process, and what it must say.
+/// Process that plays a scene, and its expected output.
 pub struct Scene {
     pub name: &'static str,
     pub play: fn(),
-    /// Parts of what is said; nothing: no warning at all.
+    /// Parts of the expected text. If empty, no warning may appear.
     pub says: &'static [&'static str],
-    /// Whether the report is delivered, so that standard error hears of it.
+    /// Set if the report is delivered, so that the reason also appears on standard error.
     pub is_delivered: bool,
 }
 
-/// The system's allocator, or a tracking one once a scene wants that.
+/// System allocator, or a tracking allocator after a scene enables it.
 struct Chosen;
 
 static TRACKS: AtomicBool = AtomicBool::new(false);
 static TRACKING: TrackingAllocator = TrackingAllocator::new();
 
-// SAFETY: both allocators get their memory from the system's, so either may free what the other gave.
+// SAFETY: both allocators use the system's memory in the same way, so either may free a block of
+// the other.
 unsafe impl GlobalAlloc for Chosen {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are handed on.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe {
             match TRACKS.load(Ordering::Relaxed) {
                 true => TRACKING.alloc(layout),
@@ -54,7 +54,7 @@ unsafe impl GlobalAlloc for Chosen {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: the caller upholds the contract, and the arguments are passed on unchanged.
         unsafe {
             match TRACKS.load(Ordering::Relaxed) {
                 true => TRACKING.dealloc(block, layout),
@@ -72,7 +72,7 @@ fn track_allocations() {
     drop(std::hint::black_box(vec![1_u8; 100]));
 }
 
-/// Delivers, twice as a run of two stages does, and prints the JSON.
+/// Delivers the report twice, like a run of two stages, and prints the JSON.
 fn deliver(profiler: &dyn Profiler) {
     let report = profiler.report();
     profiler.describe();
@@ -89,7 +89,7 @@ fn op() {
     scope.into_iter().for_each(OpScope::close);
 }
 
-/// Two fits of so many steps with an op each, the profiler active.
+/// Runs two fits with this many steps of one op each, while the profiler is active.
 fn fit(profiler: TensorProfiler, steps: usize, work: fn()) {
     let profiler = Arc::new(profiler.export_trace(false));
     for _ in 0..2 {
@@ -106,7 +106,7 @@ fn fit(profiler: TensorProfiler, steps: usize, work: fn()) {
     print_json(&profiler.report().expect("a report"));
 }
 
-/// Would tell of ops, but nothing happens.
+/// Instrumentation that never reports an op.
 struct Idle;
 
 impl Instrumentation for Idle {
@@ -131,7 +131,7 @@ fn scene(name: &'static str, play: fn(), says: &'static [&'static str]) -> Scene
     Scene { name, play, says, is_delivered: true }
 }
 
-/// As `mlprof run` makes it for programs that it knows nothing of.
+/// Returns a profiler as `mlprof run` makes it for a program without known steps.
 fn without_steps() -> TensorProfiler {
     TensorProfiler::new().record_without_steps(true)
 }
@@ -149,7 +149,8 @@ fn of_tensor() -> Vec<Scene> {
             || fit(TensorProfiler::new(), 0, op),
             &["step() was never called, and the first active step is 2 (counted from 0): call it"],
         ),
-        // Where nobody can be asked to call it, its report says it and standard error does not.
+        // The user of such a program cannot add the call. The report contains the reason, and
+        // standard error does not.
         scene("no_step_of_a_program", || fit(without_steps(), 0, op), &[]),
         scene(
             "too_few_steps",
@@ -341,7 +342,7 @@ fn of_samples() -> Vec<Scene> {
     Vec::new()
 }
 
-/// All scenes.
+/// Returns all scenes.
 pub fn all() -> Vec<Scene> {
     [of_tensor(), of_others(), of_samples()].into_iter().flatten().collect()
 }

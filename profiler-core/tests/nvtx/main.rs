@@ -1,8 +1,8 @@
-//! The NVTX profiler and a tool that listens to it.
+//! Tests of the NVTX profiler with a tool that receives its calls.
 //!
-//! The tool is a library in C, compiled here, which writes down what it is told; that it would hear
-//! the same from NVIDIA's own header can be seen by compiling it with that (`-DNVIDIA_HEADERS`). A
-//! process has one tool, so this has no test harness: it starts itself once per scene.
+//! The tool is a C library, compiled here, which records its calls. Compiling it with
+//! `-DNVIDIA_HEADERS` shows that NVIDIA's own header leads to the same calls. A process can have
+//! only one tool, so this program has no test harness and starts itself once per scene.
 
 #[path = "../scene_runner/mod.rs"]
 mod scene_runner;

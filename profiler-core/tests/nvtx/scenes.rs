@@ -1,4 +1,4 @@
-//! What is done in a process, and what the tool hears of it.
+//! Scenes, and the calls that the tool receives in them.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,20 +11,20 @@ use mlprof_core::{
     SimpleProfiler, Stage,
 };
 
-/// What the process has.
+/// Tool and driver of the process.
 pub enum Environment {
     /// A tool, and a driver that captures.
     Tool,
     /// A tool, and a driver without a context.
     ToolAndNoContext,
-    /// A tool, and no driver.
+    /// A tool without a driver.
     ToolAlone,
     Nothing,
-    /// A tool whose library is not there.
+    /// A tool whose library does not exist.
     Missing,
-    /// A library that is none of a tool.
+    /// A library that is not a tool.
     Foreign,
-    /// A tool that wants nothing.
+    /// A tool that declines all calls.
     Declines,
 }
 
@@ -67,7 +67,7 @@ impl Scene {
     }
 }
 
-/// With the threads numbered in the order in which they are heard of first.
+/// Replaces addresses, and numbers the threads in order of first occurrence.
 pub fn without_addresses(heard: &str) -> String {
     let mut threads = Vec::new();
     let line = |line: &str| {
@@ -275,7 +275,8 @@ fn ends_in_any_order() {
     let [outer, inner] = ["outer", "inner"].map(Action::new);
     profiler.start(outer);
     profiler.start(inner);
-    // The tool knows brackets only: the outer range ends for it when the inner one has.
+    // The tool supports only nested ranges. For it, the outer range ends when the inner one has
+    // ended.
     profiler.stop(outer).expect("started");
     assert_eq!(profiler.stop(outer), Err(NeverStarted(outer)));
     profiler.stop(inner).expect("started");
@@ -290,7 +291,7 @@ fn steps_of_a_schedule() {
     profiler.setup(Stage::Fit, &RunContext::default());
     for _ in 0..5 {
         drop(profiler.profile("run_training_batch"));
-        // The validation inside is none of its steps.
+        // Steps of the nested validation are not counted.
         profiler.pause();
         drop(profiler.profile("validation_step"));
         profiler.step();

@@ -1,18 +1,18 @@
-//! Processes that have a numbering of their own, as those of a container do.
+//! Processes in a PID namespace of their own, like those of a container.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 use std::path::Path;
 use std::process::Command;
 
-/// What makes one: as root, or as anybody where the system lets them.
+/// Commands that create a namespace: as root, or as any user where the system permits it.
 const WAYS: [&[&str]; 2] = [
     &["unshare", "--pid", "--fork", "--mount-proc"],
     &["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"],
 ];
 
-/// What a program is called with, as its arguments, to be process 1 of its own numbering. `None`, which is
-/// said, where this system lets nobody make one.
+/// Returns a command prefix that makes a program process 1 of its own PID namespace. Prints a
+/// message and returns `None` if this system does not permit it.
 pub fn way() -> Option<&'static [&'static str]> {
     let works = |way: &&&[&str]| {
         let tried = wrapped(way, Path::new("true")).output();
@@ -25,7 +25,7 @@ pub fn way() -> Option<&'static [&'static str]> {
     found
 }
 
-/// A program that another one, given with its arguments, is called with; by itself without one.
+/// Returns a command that runs `program`, wrapped by the command `around` if that is not empty.
 pub fn wrapped(around: &[&str], program: &Path) -> Command {
     match around.split_first() {
         Some((other, arguments)) => {

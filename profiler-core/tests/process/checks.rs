@@ -1,4 +1,4 @@
-//! What is looked at of what they print.
+//! Checks of the scenes' output.
 
 use std::process::{Command, Output};
 use std::time::Instant;
@@ -44,8 +44,8 @@ pub fn output(mut command: Command) -> Output {
     output
 }
 
-/// The lines that a process prints, and the most that its start-up can have taken: as long as it lived, and
-/// the 10 ms to which the system knows when it started.
+/// Returns the lines that a process prints, and an upper limit for its start-up time in seconds.
+/// The limit is its lifetime plus 10 ms, the precision of the system's start time.
 fn timed_lines(command: Command) -> (Vec<String>, f64) {
     let started = Instant::now();
     let lines = lines(command);
@@ -107,7 +107,8 @@ fn what_was_before_main_is_told_apart() {
     assert!(startup.after_main_seconds() >= 0.1, "{startup:?}");
 }
 
-/// Cargo's variable, and from nobody else: then cargo has turned into this process.
+/// Sets cargo's variable, but is started by another program. This is the situation after cargo has
+/// replaced itself with this process.
 fn under_cargo_run_only_what_came_after_main_is_counted() {
     let mut by_cargo = command("stages");
     by_cargo.env("CARGO_MANIFEST_DIR", "/of/another/package");
@@ -121,7 +122,7 @@ fn under_cargo_run_only_what_came_after_main_is_counted() {
     assert!(names(&fit).contains(&"process_startup"));
 }
 
-/// As documented: Linux does not keep the time of `exec`.
+/// Checks documented behaviour: Linux does not keep the time of `exec`.
 fn a_process_that_was_turned_into_the_program_counts_from_its_start() {
     let mut shell = Command::new("sh");
     shell.args(["-c", "sleep 0.3; exec \"$0\""]).arg(std::env::current_exe().expect("a path"));
@@ -161,7 +162,7 @@ fn a_forked_child_has_no_start_up() {
 }
 
 fn no_forked_child_is_lost() {
-    // On standard error each child says what its reports are without.
+    // Each child reports on standard error which data its reports lack.
     let output = output(command("forks while others work"));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "0 children lost\n", "{output:#?}");
 }
@@ -194,7 +195,7 @@ fn scopes_without_memory_are_lost_and_the_program_goes_on() {
             }
             other => panic!("{other:?}"),
         };
-        // Before, meanwhile, and with memory again: each is in a row or in the note.
+        // Calls before, during and after the lack of memory are each in a row or in the note.
         assert_eq!(calls.map(|calls| calls + missed), Some(1002), "{note}");
     }
 }

@@ -1,4 +1,4 @@
-//! Processes of one number, as in two containers, that a run measures.
+//! Tests of a run that measures processes with equal ids, as in two containers.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn start(around: &[&str], run: &Path, who: &str) -> Child {
     command.spawn().expect("started")
 }
 
-/// The number that the process has for itself.
+/// Returns the process id that the process itself has.
 fn number(child: Child) -> u32 {
     let output = child.wait_with_output().expect("ended");
     assert!(output.status.success(), "{output:?}");
@@ -28,7 +28,8 @@ fn names(folder: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into()).collect()
 }
 
-/// Each keeps its results and its record, at the same time and one after the other.
+/// Checks that each process keeps its results and its record, both concurrently and one after the
+/// other.
 pub fn check() {
     let folder = tempfile::tempdir().expect("a folder");
     let (results, records) = (folder.path().join("results"), folder.path().join("records"));
@@ -44,7 +45,7 @@ pub fn check() {
     let own = std::env::current_exe().expect("its own path");
     let program = own.file_stem().expect("a name").to_string_lossy().into_owned();
 
-    // Where nobody has the same number nothing is added to it.
+    // The name has no suffix if no other process has the same id.
     let alone = number(start(&[], &run, "alone"));
     let both = |what: &str| ["json", "txt"].map(|ending| format!("{program}-{what}.{ending}"));
     assert_eq!(names(&results), BTreeSet::from(both(&format!("{alone}-functions"))));

@@ -1,4 +1,5 @@
-//! What the environment says over what the program says: `MLPROF_PROFILER` and what goes with it.
+//! Tests of environment variables that override the program's settings: `MLPROF_PROFILER` and
+//! related ones.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,10 +15,10 @@ use mlprof_core::{
 
 use crate::checks::{command, output};
 
-/// What the program itself says.
+/// Environment variable with the profiler that the program itself selects.
 const SAYS: &str = "MLPROF_TEST_SAYS";
 
-/// A fit and a test.
+/// Runs a fit and a test.
 pub fn stages() {
     let says = std::env::var(SAYS).expect("a name");
     for stage in [Stage::Fit, Stage::Test] {
@@ -28,7 +29,7 @@ pub fn stages() {
     }
 }
 
-/// The steps of a Tensor profiler of the program's own.
+/// Runs steps of a Tensor profiler that the program created.
 pub fn steps() {
     let profiler = Arc::new(TensorProfiler::new().schedule(Schedule::new()));
     let session =
@@ -43,7 +44,7 @@ pub fn steps() {
     println!("{:?} {recorded:?}", report.schedule.map(|schedule| schedule.to_string()));
 }
 
-/// One profiler of the program's, passed on and used more than once.
+/// Passes on one profiler of the program and uses it more than once.
 pub fn passed_on() {
     let own: Arc<dyn Profiler> = Arc::new(SimpleProfiler::new());
     let converted = own.clone().into_profiler().expect("a profiler");
@@ -64,7 +65,7 @@ pub fn passed_on() {
     let several = ["simple", "advanced"].into_profiler().expect("two");
     assert_eq!(several.parts().len(), 2);
     assert!(begin(&several).profiler().parts().is_empty(), "one takes the place of several");
-    // What a program activates by itself is its own.
+    // A profiler that the program activates itself is not replaced.
     let activated = mlprof_core::activate(own.clone());
     drop(profile!("by_hand"));
     drop(activated);
@@ -97,7 +98,8 @@ pub fn check() {
     let silent = played("environment", "simple", &[], folder);
     assert_eq!((count(&silent, "FIT Profiler Report"), silent.stderr.len()), (1, 0), "{silent:?}");
 
-    // It measures where the program measures nothing, one report a stage, and is said once.
+    // The variable selects a profiler if the program selects none or another one. There is one
+    // report per stage and one message.
     for says in ["none", "advanced", "tensor"] {
         let simple = played("environment", says, &[("MLPROF_PROFILER", "Simple")], folder);
         let reports = ["FIT", "TEST"].map(|stage| format!("{stage} Profiler Report"));
@@ -106,12 +108,12 @@ pub fn check() {
         assert_eq!(text(&simple.stderr), format!("{FROM}MLPROF_PROFILER=Simple\n"));
     }
 
-    // It turns measuring off.
+    // The variable can disable measuring.
     let off = played("environment", "simple", &[("MLPROF_PROFILER", "none")], folder);
     assert_eq!(text(&off.stdout), "");
     assert_eq!(text(&off.stderr), format!("{FROM}MLPROF_PROFILER=none\n"));
 
-    // What cannot be read is said, and the program's own holds.
+    // Invalid values are reported, and the program's own settings apply.
     let wrong = [("MLPROF_PROFILER", "simple+smiple"), ("MLPROF_SCHEDULE", "activ=2")];
     let own = played("environment", "simple", &wrong, folder);
     assert_eq!(count(&own, "Num calls"), 2, "{own:?}");
@@ -124,7 +126,8 @@ pub fn check() {
     assert!(said.iter().all(|line| line.ends_with("; what the program says holds")), "{said:?}");
     assert_eq!(names(folder), BTreeSet::new());
 
-    // Files of several, and of what the program has chosen itself.
+    // The variables set the files of several profilers, and of a profiler that the program
+    // selected.
     let files = [("MLPROF_DIRPATH", "logs"), ("MLPROF_FILENAME", "run")];
     let several = [&files[..], &[("MLPROF_PROFILER", "simple + advanced")]].concat();
     let several = played("environment", "none", &several, folder);
@@ -139,7 +142,7 @@ pub fn check() {
     assert_eq!(text(&own.stderr), format!("{FROM}MLPROF_DIRPATH=logs MLPROF_FILENAME=run\n"));
     assert!(names(&folder.join("logs")).contains("fit-run.txt"));
 
-    // Steps of a profiler that the program made, which has a schedule of its own.
+    // The variable overrides the schedule of a profiler that the program created.
     let said = [("MLPROF_SCHEDULE", "wait=2,warmup=0,active=1,repeat=1")];
     let steps = played("environment steps", "", &said, folder);
     let schedule = "wait=2,warmup=0,active=1,repeat=1,skip_first=0,skip_first_wait=0";
@@ -152,7 +155,7 @@ pub fn check() {
     beside_a_run(folder);
 }
 
-/// `mlprof run` measures beside, as it was told, into files of its own.
+/// Checks that `mlprof run` also measures as configured and writes its own files.
 fn beside_a_run(folder: &Path) {
     let run = folder.join("run.json");
     let settings = RunSettings {

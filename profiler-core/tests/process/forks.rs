@@ -1,4 +1,4 @@
-//! Children that are forked while threads of the program are profiled.
+//! Tests of children that are forked while threads of the program are profiled.
 
 use std::fs::{read_dir, read_to_string};
 use std::path::Path;
@@ -13,10 +13,10 @@ use mlprof_core::{
 };
 
 const CHILDREN: usize = 150;
-/// Rather than for ever; long enough for a child on a machine that is busy with other things.
+/// Maximum wait for a child, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Each child does the same as the threads that were at it when it was made.
+/// Forks children that do the same work as the threads that run at the time of the fork.
 pub fn while_others_work() {
     let directory = tempfile::tempdir().expect("a folder");
     let is_over = AtomicBool::new(false);
@@ -31,17 +31,18 @@ pub fn while_others_work() {
             });
         }
         for child in 0..CHILDREN {
-            // SAFETY: the child uses what this crate keeps free for it, and ends.
+            // SAFETY: the child uses only state that this crate keeps usable after a fork, and then
+            // exits.
             let process = unsafe { libc::fork() };
             assert!(process >= 0, "fork");
             if process == 0 {
                 train(directory.path(), &format!("child-{child}"));
-                // SAFETY: without the parent's exit handlers.
+                // SAFETY: `_exit` ends the child without the parent's exit handlers.
                 unsafe { libc::_exit(0) };
             }
             lost.extend(wait(process).err().map(|end| format!("child {child} {end}")));
             if lost.len() >= 3 {
-                break; // that is enough to know
+                break; // three failures are enough
             }
         }
         is_over.store(true, Ordering::Relaxed);
@@ -50,7 +51,7 @@ pub fn while_others_work() {
     lost.iter().for_each(|end| println!("{end}"));
 }
 
-/// Activates, records, steps, and reports, as a training does.
+/// Activates profilers, records, steps and reports, like a training.
 fn train(directory: &Path, name: &str) {
     let simple = SimpleProfiler::new().dirpath(directory).filename(name);
     let advanced = AdvancedProfiler::new().dirpath(directory).filename(name);
@@ -75,16 +76,16 @@ fn train(directory: &Path, name: &str) {
     }
 }
 
-/// Until the child has ended; how, if it did not end well.
+/// Waits until the child has ended. Returns an error if it failed or hung.
 fn wait(child: libc::pid_t) -> Result<(), String> {
     let (mut status, started) = (0, Instant::now());
-    // SAFETY: a child of this process that nobody else waits for.
+    // SAFETY: `status` is a local variable, and only this function waits for the child.
     while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
         if started.elapsed() > PATIENCE {
             let place = place(child);
-            // SAFETY: as above; it has not ended, so that its number is still its own.
+            // SAFETY: the child has not been reaped, so its id is still its own.
             unsafe { libc::kill(child, libc::SIGKILL) };
-            // SAFETY: as above.
+            // SAFETY: `status` is a local variable, and only this function waits for the child.
             unsafe { libc::waitpid(child, &raw mut status, 0) };
             return Err(format!("hung: {place}"));
         }
@@ -99,7 +100,8 @@ fn wait(child: libc::pid_t) -> Result<(), String> {
     }
 }
 
-/// Where the threads of a process are, as the system tells it: in which call, and where they came from.
+/// Returns the state of each thread of a process, as the system reports it: name, kernel wait
+/// function and system call.
 fn place(process: libc::pid_t) -> String {
     let tasks = read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let of = |task: std::fs::DirEntry| {

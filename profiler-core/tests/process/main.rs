@@ -1,7 +1,7 @@
-//! What only a whole process shows: its start, its environment, its limits.
+//! Tests that need a whole process: start-up, environment and limits.
 //!
-//! Has no test harness, as its parts are processes of their own that start actions on their main
-//! threads: without arguments it starts itself once per scene and looks at what they print.
+//! This program has no test harness, because its scenes start actions on the main threads of their
+//! own processes. Without arguments it starts itself once per scene and checks the output.
 
 #[cfg(target_os = "linux")]
 mod checks;

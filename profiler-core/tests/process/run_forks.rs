@@ -1,4 +1,4 @@
-//! Forked children of a process that `mlprof run` measures.
+//! Tests of forked children of a process that `mlprof run` measures.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,11 +8,11 @@ use std::sync::atomic::AtomicU32;
 use mlprof_core::spliced::{AdvancedSettings, ProcessRecord, RUN_VARIABLE, RunSettings, sink};
 use mlprof_core::{Report, profile, profile_dynamic};
 
-/// How a child ends.
+/// Ways in which a child ends.
 const WAYS: [&str; 4] = ["exits", "returns", "leaves", "measures nothing"];
 
-/// As a program that `mlprof run` has built. Each child calls something once, and something that
-/// its parent calls, too.
+/// Acts like a program that `mlprof run` has built. Each child makes one call of its own and one
+/// that its parent also makes.
 pub fn play() {
     static WANTED: AtomicU32 = AtomicU32::new(0);
     (sink().begin)(&WANTED);
@@ -20,7 +20,8 @@ pub fn play() {
     (0..10).for_each(|_| shared());
     let _open = profile!("open at the fork");
     for way in WAYS {
-        // SAFETY: the child goes on as a copy of this thread.
+        // SAFETY: the child continues with a copy of this thread only and uses no state of other
+        // threads.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
@@ -30,21 +31,21 @@ pub fn play() {
             }
             match way {
                 "returns" => return,
-                // SAFETY: ends the process.
+                // SAFETY: `_exit` ends the process without exit handlers.
                 "leaves" => unsafe { libc::_exit(0) },
                 _ => std::process::exit(0),
             }
         }
         println!("{child} {way}");
         let mut status = 1;
-        // SAFETY: room for the status of a child of this process.
+        // SAFETY: `status` is a local variable, and `child` is a child of this process.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0, "{way}");
     }
     (0..10).for_each(|_| shared());
 }
 
-/// The calls of each report, by the number of its process.
+/// Returns the calls of each report, by process id.
 fn calls(results: &Path) -> BTreeMap<u32, BTreeMap<String, u64>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(results).expect("the folder") {
@@ -101,7 +102,7 @@ pub fn check() {
     }
     assert_eq!(of(children["measures nothing"], "of both"), None, "{calls:?}");
 
-    // Whoever leaves no time for a report has a record that says so.
+    // A process that ends without time for a report has a record that shows this.
     let records = ProcessRecord::read_all(&records).expect("records");
     let reported = |process: u32| {
         let record = records.iter().find(|record| record.process == process)?;

@@ -1,4 +1,4 @@
-//! What the processes do.
+//! Scenes of the child processes.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use mlprof_core::{
 
 use crate::environment;
 
-/// As a slow shared library: runs before this crate's constructor, and before `main`.
+/// Acts like a slow shared library. It runs before this crate's constructor and before `main`.
 extern "C" fn slow_start() {
-    // SAFETY: the name ends in a zero; libc may be used in constructors.
+    // SAFETY: the name is a C string, and libc may be used in constructors.
     if !unsafe { libc::getenv(c"MLPROF_TEST_SLOW_START".as_ptr()) }.is_null() {
-        // SAFETY: it only sleeps.
+        // SAFETY: `usleep` has no preconditions.
         unsafe { libc::usleep(200_000) };
     }
 }
 
-// SAFETY: a function of the C calling convention in the list of those that run before `main`;
-// the number puts it before those without one.
+// SAFETY: `.init_array` contains pointers to functions with the C calling convention, as this one.
+// The number in the section name orders it before sections without one.
 #[used]
 #[unsafe(link_section = ".init_array.00050")]
 static SLOW_START: extern "C" fn() = slow_start;
@@ -60,7 +60,8 @@ fn print(report: SimpleReport) {
 fn stages() {
     assert_eq!(process_startup(), None, "before the first action");
     let profiler = SimpleProfiler::new();
-    // Reports before the first action calibrate, which is no action of the program.
+    // A report before the first action runs a calibration, which does not count as an action of the
+    // program.
     assert!(profiler.snapshot().header.startup.is_none());
     assert_eq!(process_startup(), None, "a calibration is no action");
     std::thread::sleep(Duration::from_millis(100));
@@ -111,7 +112,7 @@ fn worker_first() {
 fn forked() {
     drop(SimpleProfiler::new()); // some work before the fork, but no action
     std::thread::sleep(Duration::from_millis(50)); // more than a tick of the kernel
-    // SAFETY: the process has one thread.
+    // SAFETY: the process has only one thread.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "fork");
     if child == 0 {
@@ -122,20 +123,20 @@ fn forked() {
         return;
     }
     let mut status = 0;
-    // SAFETY: waits for the child that was just made.
+    // SAFETY: `status` is a local variable, and `child` is a child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "the child's asserts held");
-    // After an action a child has the parent's memory, but not the parent's start.
+    // After an action, a child has a copy of the parent's memory but its own start time.
     let profiler = SimpleProfiler::new();
     drop(profiler.profile("in_the_parent"));
     assert!(process_startup().is_some());
-    // SAFETY: as above.
+    // SAFETY: the process has only one thread.
     let child = unsafe { libc::fork() };
     if child == 0 {
         assert_eq!(process_startup(), None);
         std::process::exit(0);
     }
-    // SAFETY: as above.
+    // SAFETY: `status` is a local variable, and `child` is a child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "the second child's assert held");
 }
@@ -143,7 +144,7 @@ fn forked() {
 fn too_many_files() {
     let profiler = SimpleProfiler::new().measure_io();
     let limit = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
-    // SAFETY: `limit` is valid for reading.
+    // SAFETY: `limit` is a local variable and valid during the call.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
     for _ in 0..3 {
         drop(profiler.profile("step"));
@@ -152,8 +153,7 @@ fn too_many_files() {
     print!("{}", profiler.summary());
 }
 
-/// More scopes inside each other than have a place without further memory, of which the system has
-/// none.
+/// Nests more scopes than fit without further memory, while the system has none.
 fn deep_without_memory() {
     let (simple, advanced) = (SimpleProfiler::new(), AdvancedProfiler::new());
     let profilers: [&dyn Profiler; 2] = [&simple, &advanced];
@@ -162,7 +162,7 @@ fn deep_without_memory() {
     profilers.iter().for_each(|profiler| drop(profiler.profile(deep)));
     let limit = |most| {
         let limit = libc::rlimit { rlim_cur: most, rlim_max: libc::RLIM_INFINITY };
-        // SAFETY: the limit is there during the call.
+        // SAFETY: `limit` is a local variable and valid during the call.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
     };
     limit(4096);
@@ -188,12 +188,13 @@ fn ranks() {
     profiler.describe();
 }
 
-/// As a program that `mlprof run` has built, whose runtime library has found this copy of the crate.
+/// Acts like a program that `mlprof run` has built: a runtime library has found this copy of the
+/// crate.
 fn of_a_run() {
     static WANTED: AtomicU32 = AtomicU32::new(0);
     (sink().begin)(&WANTED);
     let who = std::env::var("MLPROF_TEST_WHO").expect("a name");
-    // Both are there at the same time.
+    // The wait lets both processes run at the same time.
     std::thread::sleep(Duration::from_millis(300));
     drop(profile_dynamic!(format!("of {who}")));
     println!("{}", std::process::id());

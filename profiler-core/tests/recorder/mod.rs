@@ -1,4 +1,4 @@
-//! A profiler that writes down every start and stop, for tests of hooks.
+//! A profiler for tests of hooks that records every start and stop.
 
 #![allow(dead_code, reason = "each test uses its share")]
 
@@ -34,23 +34,23 @@ impl Recorder {
         events.push((std::thread::current().id(), event));
     }
 
-    /// What `thread` did.
+    /// Returns the events of `thread`.
     pub fn events_of(&self, thread: ThreadId) -> Vec<Event> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.iter().filter(|(of, _)| *of == thread).map(|(_, event)| *event).collect()
     }
 
-    /// What the calling thread did.
+    /// Returns the events of the calling thread.
     pub fn events(&self) -> Vec<Event> {
         self.events_of(std::thread::current().id())
     }
 
-    /// What the calling thread did; see [`nesting`].
+    /// Returns the events of the calling thread as text; see [`nesting`].
     pub fn nesting(&self) -> String {
         nesting(&self.events())
     }
 
-    /// The actions that the calling thread started, in order.
+    /// Returns the actions that the calling thread started, in order.
     pub fn started(&self) -> Vec<Action> {
         let started = |event| match event {
             Event::Start(action) => Some(action),
@@ -60,7 +60,8 @@ impl Recorder {
     }
 }
 
-/// `outer(inner() inner())`; `!name` where something is stopped that is not the innermost.
+/// Formats events as `outer(inner() inner())`, with `!name` for a stop that is not of the innermost
+/// action.
 pub fn nesting(events: &[Event]) -> String {
     let mut open = Vec::new();
     let mut text = String::new();
@@ -98,13 +99,14 @@ impl Profiler for Recorder {
     }
 }
 
-/// The active profiler belongs to the whole process: tests that activate one take turns.
+/// Serialises the tests that activate a profiler, because the active profiler belongs to the whole
+/// process.
 pub fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What `work` started and stopped on this thread.
+/// Records the starts and stops of `work` on this thread.
 pub fn record(work: impl FnOnce()) -> Arc<Recorder> {
     let _turn = turn();
     let recorder = Recorder::of_everything();

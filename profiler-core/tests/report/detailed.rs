@@ -28,7 +28,7 @@ fn the_layout_is_as_agreed() {
     assert_golden(&paint(&training_run()), "training_run.txt");
 }
 
-/// The same run with what the operating system counts.
+/// Returns the same run with the operating system's counters.
 fn counted_run() -> SimpleReport {
     let mut report = training_run();
     let threads = report.threads.iter_mut().flat_map(|thread| &mut thread.actions);
@@ -37,7 +37,7 @@ fn counted_run() -> SimpleReport {
             "decode_sample" => (0.75, 3.25, 154_000),
             "[TrainingEpochLoop].train_dataloader_next" => (0.01, 4.0, 2_400),
             "save_checkpoint" => (0.125, 0.125, 12),
-            // Read just outside of the action: more than all of it.
+            // The counters were read just outside of the action, so they exceed its time.
             "on_fit_start" => (25.0, 25.0, 0),
             _ => (1.0, 1.0, 0),
         };
@@ -60,7 +60,7 @@ fn cpu_time_has_a_table_of_its_own() {
         let line = table.lines().find(|line| line.ends_with(&format!("  {action}")));
         line.unwrap_or_else(|| panic!("no row {action} in {table}")).split_whitespace().collect()
     };
-    // 10.464 ms in all, an eighth of it working, and nobody else was.
+    // The action takes 10.464 ms and works for an eighth of it. No other thread works meanwhile.
     let expected = "10.46 ms 1.308 ms 9.156 ms 12.50 1.308 ms 0.12 12 0 save_checkpoint";
     assert_eq!(cells("save_checkpoint").join(" "), expected);
     let start = cells("on_fit_start").join(" ");
@@ -85,7 +85,7 @@ fn rows_can_be_chosen_and_sorted() {
     position(all, "  Sum of all 8, 2 of them shown\n");
     let cpu = &all[position(all, "\nCPU time, all threads, in the order above\n")..];
     assert_eq!(cpu.lines().skip(4).take_while(|line| !line.starts_with("With")).count(), 2);
-    // What is said of the whole stays.
+    // The summary of the whole run remains.
     let whole = paint(&report);
     let summary = whole.lines().find(|line| line.contains("in actions of thread main"));
     position(&text, summary.expect("a summary"));
@@ -119,7 +119,7 @@ fn rows_are_in_the_order_of_self_time_and_add_up() {
         let cell = line.split_whitespace().nth(word).expect("a share");
         cell.trim_start_matches('(').parse().expect("a number")
     };
-    // Calls, total and self with their units, and then the share of self.
+    // The columns are calls, total and self with their units, and then the share of self.
     let sum: f64 = rows.iter().map(|row| share(row, 5)).sum();
     let shown = share(main.lines().find(|line| line.ends_with("  Sum")).expect("a sum"), 3);
     assert!((sum - shown).abs() < 0.005 * rows.len() as f64, "{sum} and {shown}");

@@ -97,7 +97,7 @@ fn the_layout_is_as_documented() {
     assert_eq!(json, expected);
 }
 
-/// Fields that came later than the first reports may be missing.
+/// Checks that fields added after the first reports may be missing.
 #[test]
 fn reports_of_earlier_versions_can_be_read() {
     let report = Report::Simple(simple(None, 1.0, vec![row("step", &[0.5])]));

@@ -116,7 +116,7 @@ fn rows_that_nest_are_explained_and_the_largest_self_times_named() {
              backward 4.25 s (42.50 %), run_training_epoch 500 ms (5.00 %)\n"
         );
     }
-    // Rows beside each other add up.
+    // Rows that do not nest add up, so the note about nesting is missing.
     let text = paint(&simple(None, 10.0, vec![row("a", &[4.0]), row("b", &[6.0])]), true);
     assert!(!text.contains("Rows nest"), "{text}");
 }

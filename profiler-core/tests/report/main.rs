@@ -1,5 +1,5 @@
-//! Reports against what other programs print and read: Lightning's own tables, Python's number
-//! format, `pstats` and `marshal`.
+//! Compares reports with the formats of other programs: Lightning's tables, Python's number format,
+//! `pstats` and `marshal`.
 
 mod detailed;
 mod json;

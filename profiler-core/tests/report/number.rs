@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::python;
 
-/// Python, formatting one number per line.
+/// Python process that formats one number per line.
 struct Formatter {
     process: Child,
     questions: ChildStdin,
@@ -27,7 +27,7 @@ impl Formatter {
         Self { process, questions, answers }
     }
 
-    /// Few enough numbers that their answers fit into a pipe.
+    /// Formats the values. There must be few enough that the answers fit into a pipe.
     fn format(&mut self, values: &[f64]) -> Vec<String> {
         let questions: String =
             values.iter().map(|value| format!("{:016x}\n", value.to_bits())).collect();

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::python;
 use crate::samples::{calls, function, key, profile};
 
-/// What Python reads: a list of `[key, cc, nc, tt, ct, [[caller, nc, cc, tt, ct], …]]`, floats as
-/// their bits in hexadecimal.
+/// Returns the profile as Python reads it: a list of `[key, cc, nc, tt, ct, [[caller, nc, cc, tt,
+/// ct], …]]`, with the bits of floats in hexadecimal.
 fn read_by_python(profile: &ActionProfile) -> Value {
     let script = "import json, marshal, struct, sys\n\
                   bits = lambda x: struct.pack('>d', x).hex()\n\
@@ -26,7 +26,7 @@ fn read_by_python(profile: &ActionProfile) -> Value {
     serde_json::from_str(&answer).expect("JSON")
 }
 
-/// The same from the profile itself.
+/// Returns the same list, built from the profile itself.
 fn expected(profile: &ActionProfile) -> Value {
     let key = |key: &FunctionKey| json!([key.file, key.line, key.name]);
     let bits = |number: f64| format!("{:016x}", number.to_bits());
@@ -115,7 +115,7 @@ fn a_function_that_appears_twice_is_added_up() {
     assert_eq!(read_by_python(&with(vec![half.clone(), half])), expected(&with(vec![whole])));
 }
 
-/// `pstats` itself: totals, the table of callers, and its own `dump_stats`.
+/// Checks the totals, the table of callers and `dump_stats` of `pstats` itself.
 #[test]
 fn pstats_opens_it() {
     let script = "import pstats, sys\n\
@@ -132,6 +132,6 @@ fn pstats_opens_it() {
     };
     let (primitive, total) = (sum(|calls| calls.primitive_calls), sum(|calls| calls.total_calls));
     assert!(text.starts_with(&format!("{primitive} {total} 75\n")), "{text}");
-    // The recursive calls as pstats shows them: all of them, none primitive.
+    // pstats shows the recursive calls like this: all calls, none of them primitive.
     assert!(text.contains("1876/0    0.001    9.000  src/tree.rs:42(fetch)"), "{text}");
 }

@@ -8,7 +8,7 @@ use mlprof_core::report::advanced::{ActionProfile, AdvancedReport};
 use crate::python;
 use crate::samples::{advanced, calls, function, key, open, profile};
 
-/// What Python prints for the same profile, the way Lightning asks for it.
+/// Returns Python's output for the same profile, called like in Lightning.
 fn by_python(profile: &ActionProfile, restriction: &str) -> String {
     sorted_by_python(profile, "'cumulative'", restriction)
 }
@@ -47,7 +47,7 @@ fn tables_are_pstats_own_byte_for_byte() {
         (75, Share(7.5), "7.5"),
         (75, Share(-1.0), "-1.0"),
         (75, Share(f64::NAN), "float('nan')"),
-        (1, Share(1.0), "1.0"), // no recursion: no word of primitive calls
+        (1, Share(1.0), "1.0"), // without recursion, primitive calls are not printed
     ];
     for (functions, restriction, in_python) in cases {
         let profile = with_functions(functions);
@@ -61,7 +61,7 @@ fn tables_are_pstats_own_byte_for_byte() {
 #[test]
 fn every_order_is_pythons_own() {
     let mut profile = profile();
-    // Ties in what comes first, so that the second key has work to do.
+    // Ties in the first sort key make the second key matter.
     for (position, function) in profile.functions.iter_mut().enumerate() {
         function.function.line %= 7;
         function.function.name += ["", "_x"][position % 2];
@@ -106,7 +106,7 @@ fn every_order_is_pythons_own() {
 fn restrictions_follow_one_another_as_in_python() {
     let profile = profile();
     let report = advanced(vec![profile.clone()]);
-    // Regular expressions of this kind are what they look like.
+    // These regular expressions contain no special characters, so they match like plain text.
     let matching = |pattern: &'static str| move |label: &str| label.contains(pattern);
     let (op_2, ops, none) = (matching("op_2"), matching("op_"), matching("nothing like it"));
     let names = |pattern, is_match| Restriction::Matching { pattern, is_match };
@@ -141,8 +141,8 @@ fn python_says_what_the_documents_say() {
     assert!(text.contains(" run_training_batch\n"), "an action without a file: {text}");
 }
 
-/// A report of several actions and ranks, joined as Lightning's `_stats_to_str` joins them: lines
-/// of header and table, a line break between each.
+/// Compares a report of several actions and ranks, joined like in Lightning's `_stats_to_str`:
+/// lines of header and table, with a line break between each.
 #[test]
 fn a_report_is_every_action_in_turn() {
     let mut validation = with_functions(2);
@@ -200,7 +200,7 @@ fn awkward_names_keep_to_their_line() {
 
 #[test]
 fn an_action_without_functions_has_totals_only() {
-    // Python refuses to open such a profile.
+    // Python refuses to open such a profile, so the text is fixed here.
     let text = pstats::paint(&advanced(vec![with_functions(0)]), Share(1.0));
     assert!(
         text.ends_with("_batch rank: 0\n         0 function calls in 0.000 seconds\n\n"),

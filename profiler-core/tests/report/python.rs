@@ -1,9 +1,9 @@
-//! Python as a judge.
+//! Python as the reference implementation.
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
-/// Starts `python3 -c script arguments…` with pipes to talk through.
+/// Starts `python3 -c script arguments…` with pipes for input and output.
 pub fn start(script: &str, arguments: &[&str]) -> Child {
     Command::new("python3")
         .args(["-X", "utf8", "-c", script])
@@ -14,7 +14,7 @@ pub fn start(script: &str, arguments: &[&str]) -> Child {
         .expect("these tests compare with Python: `python3` must be installed")
 }
 
-/// Runs a script to its end and returns what it printed.
+/// Runs a script to its end and returns its output.
 pub fn run(script: &str, arguments: &[&str]) -> String {
     let child = start(script, arguments);
     let output = child.wait_with_output().expect("python3 runs");
@@ -22,14 +22,14 @@ pub fn run(script: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("Python prints UTF-8")
 }
 
-/// `content` as a file that Python can open; it lives as long as the value.
+/// Writes `content` to a temporary file for Python. The file lives as long as the value.
 pub fn file(content: &[u8]) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(content).expect("space for a temporary file");
     file
 }
 
-/// The path as an argument.
+/// Returns the path as an argument.
 pub fn path(file: &tempfile::NamedTempFile) -> &str {
     file.path().to_str().expect("temporary paths are text")
 }

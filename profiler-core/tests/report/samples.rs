@@ -1,4 +1,4 @@
-//! Reports to paint.
+//! Sample reports for rendering.
 
 use mlprof_core::Stage;
 use mlprof_core::report::advanced::{
@@ -44,7 +44,7 @@ pub fn simple(stage: Option<Stage>, wall: f64, actions: Vec<ActionStatistics>) -
     }
 }
 
-/// The row of an action that ran so long each time.
+/// Returns the row of an action with these durations.
 pub fn row(action: &str, durations: &[f64]) -> ActionStatistics {
     let total_seconds = durations.iter().sum();
     let (first, rest) = durations.split_first().expect("at least one call");
@@ -78,7 +78,7 @@ fn with_self(mut row: ActionStatistics, self_seconds: f64) -> ActionStatistics {
     row
 }
 
-/// A training run with a loader thread pool, as a recorder would report it.
+/// Returns a training run with a loader thread pool, as a recorder would report it.
 pub fn training_run() -> SimpleReport {
     let steps = |first: f64, other: f64, count: usize| {
         let mut durations = vec![first];
@@ -156,7 +156,7 @@ pub fn function(
     }
 }
 
-/// An action with a recursive function, a span, and many small functions below it.
+/// Returns an action with a recursive function, a span, and many small functions below it.
 pub fn profile() -> ActionProfile {
     let action = key("~", 0, "run_training_batch");
     let forward = key("src/model/net.rs", 12, "DigitsCnn::forward");
@@ -209,7 +209,7 @@ pub fn advanced(actions: Vec<ActionProfile>) -> AdvancedReport {
     }
 }
 
-/// What a golden file's JSON holds.
+/// Content of a golden file's JSON.
 #[derive(serde::Deserialize)]
 pub struct Golden {
     pub stage: Option<Stage>,
@@ -219,7 +219,7 @@ pub struct Golden {
     pub durations_s: Vec<(String, Vec<f64>)>,
 }
 
-/// A JSON object's entries in the order of the file.
+/// Deserialises a JSON object's entries in the order of the file.
 fn in_order<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<(String, Vec<f64>)>, D::Error> {

@@ -1,8 +1,8 @@
-//! Stack samples of whole processes.
+//! Tests of stack samples of whole processes.
 //!
-//! Has no test harness, as a process is sampled as a whole, and some scenes end it in ways that a
-//! harness would not survive: without arguments it starts itself once per scene. Arguments choose
-//! scenes by a part of their names, as a harness does.
+//! This program has no test harness. A process is sampled as a whole, and a harness would not
+//! survive the way in which some scenes end it. Without arguments it starts itself once per scene.
+//! Arguments choose scenes by a part of their names, as in a harness.
 
 #[path = "../scene_runner/mod.rs"]
 mod scene_runner;

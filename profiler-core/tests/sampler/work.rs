@@ -1,4 +1,4 @@
-//! Work whose functions are known, and how long each of them took by the thread's own clock.
+//! Work in known functions, with their times by the thread's own clock.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use mlprof_core::report::samples::{ActionSamples, SampleCounts, Samples};
 
-/// The calling thread's processor time.
+/// Returns the calling thread's processor time.
 pub fn processor_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is good during the call.
+    // SAFETY: `time` is a local variable and valid during the call.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// So many rounds of arithmetic: several per microsecond.
+/// Does this many rounds of arithmetic, of which several take a microsecond.
 #[inline(always)]
 fn arithmetic(rounds: u64) -> u64 {
     let mut value = 1_u64;
@@ -39,13 +39,13 @@ pub fn burn_large(rounds: u64) -> u64 {
     black_box(arithmetic(rounds))
 }
 
-/// Calls [`burn_large`] from one more function.
+/// Runs [`burn_large`] through one more function.
 #[inline(never)]
 pub fn calls_large(rounds: u64) -> u64 {
     black_box(burn_large(rounds)).wrapping_add(1)
 }
 
-/// What functions really took, in nanoseconds.
+/// True times of the functions, in nanoseconds.
 #[derive(Default)]
 pub struct Truth {
     pub small: AtomicU64,
@@ -54,7 +54,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Calls the function and adds what it took.
+    /// Runs the function and adds its time to `sum`.
     pub fn time(&self, sum: &AtomicU64, work: impl FnOnce() -> u64) {
         let before = processor_time();
         black_box(work());
@@ -62,7 +62,7 @@ impl Truth {
         sum.fetch_add(spent.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// The part of all that `sum` is.
+    /// Returns the share of `sum` in the total time.
     pub fn share(&self, sum: &AtomicU64) -> f64 {
         let all = [&self.small, &self.medium, &self.large];
         let all: u64 = all.iter().map(|sum| sum.load(Ordering::Relaxed)).sum();
@@ -70,7 +70,7 @@ impl Truth {
     }
 }
 
-/// The samples of an action.
+/// Returns the samples of an action.
 pub fn action<'samples>(samples: &'samples Samples, name: &str) -> &'samples ActionSamples {
     let found = samples.actions.iter().find(|action| action.action == name);
     found.unwrap_or_else(|| panic!("no samples in {name:?}: {:?}", names(samples)))
@@ -80,7 +80,7 @@ fn names(samples: &Samples) -> Vec<&str> {
     samples.actions.iter().map(|action| action.action.as_str()).collect()
 }
 
-/// Self and total counts of the functions whose names end in `function`.
+/// Returns the self and total counts of all functions with the name `function`.
 pub fn function(samples: &Samples, action: &ActionSamples, function: &str) -> [SampleCounts; 2] {
     let mut sums = [SampleCounts::default(); 2];
     for row in &action.functions {
@@ -97,8 +97,8 @@ pub fn function(samples: &Samples, action: &ActionSamples, function: &str) -> [S
     sums
 }
 
-/// How far a share is from the truth, if that is more than two points, and more than chance may do to so
-/// few samples.
+/// Describes the deviation of a share from its true value. Returns it only if it exceeds two
+/// percentage points and the statistical error of so few samples.
 pub fn share_is_off(
     samples: &Samples,
     name: &str,

@@ -1,6 +1,6 @@
-//! For tests whose every part needs a process to itself: they start themselves once per scene. No test
-//! harness, but arguments choose scenes by a part of their names, and `--skip` leaves some out, as with a
-//! harness.
+//! Support for tests with one process per scene: the program starts itself once per scene. It has
+//! no test harness. As in a harness, arguments choose scenes by a part of their names, and `--skip`
+//! excludes some.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Tells a process which scene it is to play.
+/// Environment variable with the scene that a process plays.
 const SCENE: &str = "MLPROF_TEST_SCENE";
 
-/// A scene that takes longer hangs.
+/// Maximum duration of a scene. A longer one counts as hanging.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// In a process that was started for a scene: plays it. False in the one that is to start them.
+/// Plays the scene if this process was started for one. Returns `false` in the process that starts
+/// the others.
 pub fn plays(play: impl Fn(&str)) -> bool {
     let scene = std::env::var(SCENE);
     if let Ok(scene) = &scene {
@@ -23,8 +24,8 @@ pub fn plays(play: impl Fn(&str)) -> bool {
     scene.is_ok()
 }
 
-/// Starts a process for each of the `scenes` that were chosen. `prepare` gives it its environment,
-/// `check` looks at what it has left behind.
+/// Starts a process for each of the chosen `scenes`. `prepare` sets its environment, and `check`
+/// examines its results.
 pub fn run<'scene>(
     test: &str,
     scenes: impl IntoIterator<Item = &'scene str>,
@@ -48,11 +49,11 @@ pub fn run<'scene>(
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-/// Which scenes the arguments name, by parts of their names.
+/// Scenes chosen by the arguments, which are parts of their names.
 #[derive(Default)]
 struct Chosen {
     named: Vec<String>,
-    /// What came after `--skip`.
+    /// Arguments after `--skip`.
     skipped: Vec<String>,
 }
 
@@ -75,8 +76,8 @@ impl Chosen {
     }
 }
 
-/// This program, under another one if `MLPROF_TEST_UNDER` names one with its options, such as
-/// `valgrind --error-exitcode=9`.
+/// Returns a command for this program. If `MLPROF_TEST_UNDER` is set, it wraps the program with
+/// another one and its options, such as `valgrind --error-exitcode=9`.
 fn this_program() -> Command {
     let program = std::env::current_exe().expect("the path of this program");
     let under = std::env::var("MLPROF_TEST_UNDER").unwrap_or_default();
@@ -91,7 +92,7 @@ fn this_program() -> Command {
     }
 }
 
-/// Runs a scene to its end, and ends it if it hangs.
+/// Runs a scene to its end, and kills it if it hangs.
 fn play(scene: &mut Command) -> std::io::Result<ExitStatus> {
     let mut scene = scene.spawn()?;
     let start = Instant::now();
@@ -106,12 +107,12 @@ fn play(scene: &mut Command) -> std::io::Result<ExitStatus> {
     Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "it hung"))
 }
 
-/// A library in C, from a file of this package's tests.
+/// Compiles a C library from a file of this package's tests.
 pub fn compile(source: &str, folder: &Path, library: &str) -> PathBuf {
     compile_with(&[], source, folder, library)
 }
 
-/// The same with further options of the compiler.
+/// Compiles a C library with additional compiler options.
 pub fn compile_with(options: &[&str], source: &str, folder: &Path, library: &str) -> PathBuf {
     let library = folder.join(library);
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());

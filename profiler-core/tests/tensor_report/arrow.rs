@@ -1,4 +1,4 @@
-//! The table as an Arrow record batch.
+//! Tests of the table as an Arrow record batch.
 
 use mlprof_core::hook::{DType, TensorShape};
 use mlprof_core::report::arrow_array::cast::AsArray;
@@ -33,7 +33,7 @@ fn every_row_is_in_the_batch() {
     let optional =
         |name: &str| -> Vec<_> { column(name).as_primitive::<Float64Type>().iter().collect() };
     assert_eq!(optional("rest_max_seconds"), [Some(0.2), None]);
-    // Half of what 0.1 s of the first call leave of 0.5 s.
+    // The rest is 0.5 s minus 0.1 s for the first call, divided by two calls.
     assert_eq!(optional("rest_mean_seconds"), [Some(0.2), None]);
     assert_eq!(optional("flops_per_second"), [Some(20.0), None]);
     let texts = |name: &str| -> Vec<_> { column(name).as_string::<i32>().iter().collect() };

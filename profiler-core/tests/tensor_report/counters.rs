@@ -1,4 +1,4 @@
-//! Means of devices' counters per action.
+//! Tests of the means of device counters per action.
 
 use mlprof_core::hook::{CounterSample, DeviceCounter, Timestamp};
 use mlprof_core::report::Report;
@@ -58,7 +58,7 @@ fn actions_have_the_means_of_what_was_sampled_inside_them() {
 
     let json = report.to_json().expect("JSON");
     assert_eq!(Report::from_json(&json).expect("it was just written"), report);
-    // A report from before there were counters.
+    // A report from a version without counters must still be readable.
     let mut value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     value.as_object_mut().expect("an object").remove("device_counters");
     let Report::Tensor(old) = Report::from_json(&value.to_string()).expect("a report") else {

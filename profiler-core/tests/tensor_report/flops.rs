@@ -1,4 +1,4 @@
-//! Operations against those that torch counted.
+//! Compares numbers of operations with those counted by torch.
 
 use std::fs;
 
@@ -119,18 +119,19 @@ fn padding_may_differ_from_side_to_side() {
 
 #[test]
 fn one_number_may_stand_for_all_dimensions() {
-    // candle's convolutions: input, weight, no bias, stride, padding, dilation, groups.
+    // candle's convolutions have these inputs: input, weight, no bias, stride, padding, dilation,
+    // groups.
     let tensor = |sizes: &[i64]| TensorShape::Tensor(DType::Float32, sizes.to_vec());
     let one = |value: i64| TensorShape::Integers(vec![value]);
     let mut inputs = vec![tensor(&[16, 3, 28, 28]), tensor(&[4, 3, 3, 3]), TensorShape::NotATensor];
     inputs.extend([one(2), one(1), one(1), one(1)]);
     let expected = 2 * 16 * (14 * 14) * (4 * 3 * 3 * 3);
     assert_eq!(flops("candle::conv2d", &inputs), Some(expected));
-    // A transposed one multiplies its weight once per place of its input.
+    // A transposed convolution multiplies its weight once per position of its input.
     let mut inputs = vec![tensor(&[16, 4, 14, 14]), tensor(&[4, 3, 3, 3]), TensorShape::NotATensor];
     inputs.extend([one(2), one(1), one(1), one(1)]);
     assert_eq!(flops("candle::conv_transpose2d", &inputs), Some(expected));
-    // No op of its own: what it calls is counted.
+    // The op itself has no operations, because the ops that it calls are counted.
     let matrices = [tensor(&[2, 3, 4]), tensor(&[4, 5])];
     assert_eq!(flops("candle::broadcast_matmul", &matrices), None);
     assert_eq!(flops("burn::conv2d_backward", &matrices), None);
@@ -140,7 +141,8 @@ fn one_number_may_stand_for_all_dimensions() {
 fn recurrent_layers_multiply_every_step_with_their_weights() {
     let tensor = |sizes: &[i64]| TensorShape::Tensor(DType::Float32, sizes.to_vec());
     let other = TensorShape::NotATensor;
-    // 7 steps, a batch of 3, 5 inputs, 11 hidden; LSTM 4 gates, GRU 3, a plain one 1.
+    // The layer has 7 steps, a batch of 3, 5 inputs and 11 hidden units. An LSTM has 4 gates, a GRU
+    // 3, and a plain RNN 1.
     for gates in [4, 3, 1] {
         let (inputs, hidden) = (tensor(&[gates * 11, 5]), tensor(&[gates * 11, 11]));
         let bias = tensor(&[gates * 11]);
@@ -156,7 +158,7 @@ fn recurrent_layers_multiply_every_step_with_their_weights() {
             assert_eq!(flops(op, &fused), Some(expected), "{op}");
             assert_eq!(flops(&format!("{op}_backward"), &fused), Some(2 * expected), "{op}");
         }
-        // A packed sequence: 13 rows of the 21 that there could be.
+        // The packed sequence has 13 of 21 possible rows.
         let packed = [tensor(&[13, 5]), TensorShape::List(weights.clone())];
         assert_eq!(flops("aten::_cudnn_rnn", &packed), Some(13 * per_row_and_step));
         let states = TensorShape::List(vec![tensor(&[1, 3, 11]), tensor(&[1, 3, 11])]);
@@ -164,10 +166,11 @@ fn recurrent_layers_multiply_every_step_with_their_weights() {
         if gates == 4 {
             assert_eq!(flops("aten::_lstm_mps", &lstm), Some(expected));
         }
-        // Made of ops that are counted, whichever they are.
+        // This op consists of ops that are counted themselves.
         assert_eq!(flops("aten::lstm", &lstm), None);
     }
-    // Two layers, both directions: the second layer's inputs are what both directions gave.
+    // There are two layers with both directions. The inputs of the second layer are the outputs of
+    // both directions.
     let mut weights = Vec::new();
     for inputs in [5, 2 * 11] {
         for _direction in 0..2 {
@@ -182,10 +185,10 @@ fn recurrent_layers_multiply_every_step_with_their_weights() {
     let deep = [tensor(&[7, 3, 5]), TensorShape::List(weights)];
     let expected = 7 * 3 * 2 * 44 * (2 * (5 + 11) + 2 * (22 + 11));
     assert_eq!(flops("aten::_cudnn_rnn", &deep), Some(expected));
-    // Only what is done element by element: the gates' products are ops of their own.
+    // The op is only element-wise, because the matrix products of the gates are separate ops.
     let cell = [tensor(&[3, 44]), tensor(&[3, 44]), tensor(&[3, 11])];
     assert_eq!(flops("aten::_thnn_fused_lstm_cell", &cell), None);
-    // A projection of what comes out is one more matrix.
+    // A projection of the output is one more matrix.
     let projected = vec![tensor(&[44, 5]), tensor(&[44, 6]), tensor(&[6, 11])];
     let projected = [tensor(&[7, 3, 5]), TensorShape::List(projected)];
     let expected = 7 * 3 * 2 * (44 * 5 + 44 * 6 + 6 * 11);
@@ -196,7 +199,7 @@ fn recurrent_layers_multiply_every_step_with_their_weights() {
 fn a_transposed_convolution_multiplies_every_place_of_its_input() {
     let tensor = |sizes: &[i64]| TensorShape::Tensor(DType::Float32, sizes.to_vec());
     let integers = |values: &[i64]| TensorShape::Integers(values.to_vec());
-    // As many channels in as out, so that shapes do not tell which kind it is: the flag does.
+    // The numbers of input and output channels are equal, so only the flag shows which kind it is.
     let options = |transposed: i64| {
         [integers(&[2, 2]), integers(&[1, 1]), integers(&[1, 1]), integers(&[transposed])]
     };
@@ -211,7 +214,8 @@ fn a_transposed_convolution_multiplies_every_place_of_its_input() {
     let per_place = 2 * 2 * 6 * 6 * 9;
     assert_eq!(forward(1), Some(8 * 8 * per_place));
     assert_eq!(forward(0), Some(4 * 4 * per_place));
-    // Its gradients: 15 × 15 came out of 8 × 8, which count, once for the input and once for the weight.
+    // The backward pass counts twice, for the input and for the weight. The forward pass produced
+    // 15 × 15 from 8 × 8, and the 8 × 8 positions count.
     let backward = |mask: &[i64]| {
         let mut inputs =
             vec![tensor(&[2, 6, 15, 15]), tensor(&[2, 6, 8, 8]), tensor(&[6, 6, 3, 3])];
@@ -223,7 +227,7 @@ fn a_transposed_convolution_multiplies_every_place_of_its_input() {
     };
     assert_eq!(backward(&[1, 1, 1]), Some(2 * 8 * 8 * per_place));
     assert_eq!(backward(&[0, 1, 1]), Some(8 * 8 * per_place));
-    // Grouped, in burn: the weight has what one group gives.
+    // In burn, the weight of a grouped convolution has the output channels of one group.
     let grouped = [tensor(&[2, 6, 8, 8]), tensor(&[6, 2, 3, 3])];
     assert_eq!(flops("burn::conv_transpose2d", &grouped), Some(2 * 2 * 8 * 8 * 6 * 2 * 9));
 }
@@ -235,7 +239,7 @@ fn ops_of_libraries_count_as_the_convolution_that_calls_them() {
     let one = |value: i64| TensorShape::Integers(vec![value]);
     let (input, weight, none) =
         (tensor(&[2, 3, 8, 8]), tensor(&[4, 3, 3, 3]), TensorShape::NotATensor);
-    // Stride 2, padding 1, dilation 1: 4 × 4 places.
+    // Stride 2, padding 1 and dilation 1 give 4 × 4 positions.
     let expected = Some(2 * 2 * 4 * 4 * (4 * 3 * 3 * 3));
     let (stride, padding, dilation) = (two(2), two(1), two(1));
     let of = |name: &str, options: &[&TensorShape]| {
@@ -255,7 +259,7 @@ fn attention_of_libraries_has_its_heads_before_the_last_dimension() {
     let tensor = |sizes: &[i64]| TensorShape::Tensor(DType::Float32, sizes.to_vec());
     let one = |value: i64| TensorShape::Integers(vec![value]);
     let none = TensorShape::NotATensor;
-    // 2 sequences, 5 queries and 7 keys, 3 heads of 8.
+    // There are 2 sequences, 5 queries and 7 keys, and 3 heads of size 8.
     let (forward, backward) = (2 * (2 * 2 * 3 * 5 * 7 * 8), 5 * (2 * 2 * 3 * 5 * 7 * 8));
     let dense = [tensor(&[2, 5, 3, 8]), tensor(&[2, 7, 3, 8]), tensor(&[2, 7, 3, 8])];
     let packed = [tensor(&[9, 3, 8]), tensor(&[12, 3, 8]), tensor(&[12, 3, 8])];

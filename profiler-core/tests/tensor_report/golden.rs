@@ -1,4 +1,4 @@
-//! Tables that torch printed for given numbers, byte for byte.
+//! Compares tables byte for byte with those that torch printed for the same numbers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn seconds(value: &Value, field: &str) -> f64 {
     number(value, field) as f64 * 1e-9
 }
 
-/// Nested lists of sizes as inputs.
+/// Converts nested lists of sizes to inputs.
 fn shape(value: &Value) -> TensorShape {
     let items = value.as_array().expect("a list");
     if items.iter().any(Value::is_array) {
@@ -95,7 +95,7 @@ fn every_golden_table_comes_out_byte_for_byte() {
         let json = fs::read_to_string(&input).expect("a golden input");
         let mut golden: Value = serde_json::from_str(&json).expect("a golden input");
         if !name.contains("flops") {
-            // torch was not asked for operations.
+            // These tables were printed without operations.
             for row in golden["rows"].as_array_mut().expect("rows") {
                 row["flops"] = 0.into();
             }

@@ -1,5 +1,5 @@
-//! The report of the Tensor profiler: tables against torch's own, operations against torch's own,
-//! and what comes out of recordings.
+//! Tests of the Tensor profiler's report: tables and operations compared with those of torch, and
+//! reports of recordings.
 
 #[cfg(feature = "arrow")]
 mod arrow;

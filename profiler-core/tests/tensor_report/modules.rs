@@ -1,11 +1,12 @@
-//! Modules that call each other otherwise than their paths say.
+//! Tests of modules that call each other in a different structure than their paths.
 
 use mlprof_core::hook::{DType, Direction, InputsBuilder, OpStart};
 use mlprof_core::report::tensor::{ModuleStatistics, TensorReport};
 use mlprof_core::tensor::GroupBy;
 use mlprof_core::{Action, Profiler, ProfilerExt, Report, TensorProfiler};
 
-/// A matrix product of `2 × size` operations, forward or as the answer to a forward op.
+/// Runs a matrix product of `2 × size` operations, as a forward op or as the backward op of a
+/// forward op.
 fn product(profiler: &TensorProfiler, size: i64, sequence: u32, direction: Direction) {
     let mut inputs = InputsBuilder::new();
     inputs.tensor(DType::Float32, &[1, size]);
@@ -27,7 +28,7 @@ fn call(profiler: &TensorProfiler, path: &str, inside: impl FnOnce()) {
     inside();
 }
 
-/// Every module with its total and its own operations, forward and backward.
+/// Collects every module with its total and its own operations, forward and backward.
 fn operations(modules: &[ModuleStatistics], found: &mut Vec<(String, u64, [u64; 4])>) {
     for module in modules {
         let (total, own) = (&module.total, &module.own);
@@ -53,21 +54,21 @@ fn recorded(work: impl Fn(&TensorProfiler)) -> (TensorReport, TensorProfiler) {
     (report, profiler)
 }
 
-/// Two blocks, whose paths tell little of what calls what.
+/// Runs two blocks in which the module paths do not match the calls.
 fn model(profiler: &TensorProfiler) {
     for _ in 0..3 {
         call(profiler, "block", || {
             call(profiler, "block.attn", || {
                 forward(profiler, 10, 1);
-                // Of another path.
+                // The callee has an unrelated path.
                 call(profiler, "shared.dropout", || forward(profiler, 100, 2));
             });
-            // Outside of the module that it is below.
+            // This call is outside of the module that its path belongs to.
             call(profiler, "block.attn.proj", || forward(profiler, 1000, 3));
         });
-        // Outside of all.
+        // This call is outside of all modules.
         call(profiler, "block.attn.proj", || forward(profiler, 10_000, 4));
-        // Itself inside itself, and by way of another one.
+        // The module is inside itself, directly and through another module.
         call(profiler, "loop", || {
             call(profiler, "loop", || forward(profiler, 100_000, 5));
             call(profiler, "loop.inner", || {
@@ -97,7 +98,7 @@ fn operations_belong_to_the_calls_that_they_ran_in() {
     ];
     let expected = expected.map(|(path, calls, numbers)| (path.to_owned(), calls, numbers));
     assert_eq!(found, expected);
-    // What each has itself adds up.
+    // The own operations of all modules add up to the total.
     let own: u64 = found.iter().map(|(_, _, numbers)| numbers[1] + numbers[3]).sum();
     let rows = report.key_averages.rows.iter();
     assert_eq!(own, rows.map(|row| row.flops).sum::<u64>());

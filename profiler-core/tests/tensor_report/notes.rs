@@ -1,4 +1,4 @@
-//! What the report says about what is not in the numbers.
+//! Tests of the notes about data that is missing in the numbers.
 
 use mlprof_core::hook::OpStart;
 use mlprof_core::report::tensor::{SortKey, TableOptions, TimeUnit};
@@ -9,7 +9,7 @@ fn profiler(schedule: Schedule) -> TensorProfiler {
     TensorProfiler::new().export_trace(false).schedule(schedule)
 }
 
-/// A fit of so many steps, and its report.
+/// Runs a fit with this many steps and returns its report.
 fn fit(profiler: &TensorProfiler, steps: usize) -> String {
     profiler.setup(Stage::Fit, &RunContext::default());
     for _ in 0..steps {
@@ -55,7 +55,7 @@ fn a_fit_that_ends_where_the_first_active_step_begins_says_so() {
     assert!(text.contains("\nSteps 0 to 1 (counted from 0): 6 events"), "{text}");
     let [note] = notes(&text)[..] else { panic!("{text}") };
     assert!(note.contains("asks for 5 steps and fit had 2 steps"), "{note}");
-    // What a trainer does at its end is shown all the same.
+    // Work at the end of the trainer is still shown.
     profiler.setup(Stage::Fit, &RunContext::default());
     (0..2).for_each(|_| profiler.step());
     drop(profiler.profile("on_fit_end"));
@@ -81,7 +81,7 @@ fn a_stage_that_is_one_step_is_reported() {
     assert_eq!(notes(&text), ["step() was never called: all that was recorded is one step"]);
 }
 
-/// What a report says without that anybody is told to call it.
+/// Checks the report of a program without steps. It must not advise the user to call a function.
 #[test]
 fn a_program_without_steps_is_one_step_in_its_report() {
     let profiler = profiler(Schedule::default()).record_without_steps(true);
@@ -144,7 +144,7 @@ fn what_is_dropped_and_what_is_open_is_counted() {
     small.teardown(Some(Stage::Fit));
     let text = small.summary();
     let dropped = notes(&text).into_iter().find(|note| note.contains("were dropped"));
-    // The span of the step found no room either.
+    // The span of the step did not fit either.
     assert!(dropped.is_some_and(|note| note.starts_with("2,953 ops")), "{text}");
     let whole = TensorProfiler::new().export_trace(false).without_schedule();
     whole.setup(Stage::Test, &RunContext::default());

@@ -1,4 +1,4 @@
-//! What is recorded through the hooks and comes out as tables and trees.
+//! Tests of data that is recorded through the hooks and reported as tables and trees.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ fn matrices(sizes: &[&[i64]]) -> InputsBuilder {
     inputs
 }
 
-/// An op around something.
+/// Runs `inside` within an op.
 fn op(profiler: &TensorProfiler, start: OpStart<'_>, inside: impl FnOnce()) {
     profiler.start_op(&start);
     inside();
@@ -51,7 +51,8 @@ fn kernel(name: &str, correlation: u32, seconds: f64) -> DeviceEvent {
     DeviceEvent { stream: 1, correlation, ..DeviceEvent::new(action, Timestamp::at(start), end) }
 }
 
-/// A training step of a model with two layers; what is named `linear` has operations on one level.
+/// Runs a training step of a model with two layers. Ops named `linear` have operations on one level
+/// only.
 fn training_step(profiler: &TensorProfiler) {
     let product = matrices(&[&[8], &[4, 16], &[16, 8]]);
     let linear = matrices(&[&[4, 16], &[16, 8], &[8]]);
@@ -86,7 +87,7 @@ fn training_step(profiler: &TensorProfiler) {
     op(profiler, named("aten::_fused_adam_"), || {});
 }
 
-/// A fit of so many steps.
+/// Runs a fit with this many steps.
 fn steps(profiler: &TensorProfiler, count: usize) {
     profiler.setup(Stage::Fit, &RunContext::default());
     for _ in 0..count {
@@ -230,7 +231,7 @@ fn memory_is_told_apart_by_device_and_owner() {
     let inner = find(&averages, "aten::inner");
     assert_eq!((inner.self_cpu_memory_bytes, inner.self_device_memory_bytes), (-300, 64));
     assert_eq!(inner.memory.len(), 2);
-    // Inside the step's span, which is open.
+    // This memory is inside the open span of the step.
     assert_eq!(find(&averages, "ProfilerStep*").self_cpu_memory_bytes, 1000);
     assert_eq!(find(&averages, "ProfilerStep*").cpu_memory_bytes, 1000);
     let table = averages.table(&TableOptions::default());
@@ -291,7 +292,7 @@ fn device_time_belongs_to_the_op_around_the_launch() {
 
 thread_local!(static LATEST: Cell<Option<Context>> = const { Cell::new(None) });
 
-/// A hook whose framework works on another thread.
+/// Hook of a framework that works on another thread.
 struct ContextKeeper;
 
 impl Instrumentation for ContextKeeper {
@@ -359,7 +360,7 @@ fn a_report_with_device_time_and_operations_fits_a_terminal() {
     let text = profiler.summary();
     assert!(text.contains("Device time avg") && text.contains("Total FLOPs"), "{text}");
     assert!(text.contains("long_kernel_namelong_kernel_n..."), "{text}");
-    // Titles are as torch's, some of them longer than their columns.
+    // Titles are the same as in torch, and some are longer than their columns.
     let lines = text.lines().filter(|line| !line.contains("# of Calls"));
     let widest = lines.map(|line| line.trim_end().chars().count()).max();
     assert_eq!(widest, Some(200), "{text}");
@@ -381,7 +382,7 @@ fn the_values_survive_json() {
     assert!(rows.iter().any(|row| row["name"] == "aten::addmm" && row["calls"] == 4));
 }
 
-/// By name in the table, and by all that was recorded besides: what adds up is the same.
+/// Groups ops by name in the table, and by all recorded keys otherwise. The sums must be equal.
 #[test]
 fn ops_are_told_apart_by_all_that_was_recorded_too() {
     let profiler = every_step();
@@ -411,7 +412,7 @@ fn ops_are_told_apart_by_all_that_was_recorded_too() {
     assert!(told_apart.snapshot().finest_rows.is_empty(), "the table says it already");
 }
 
-/// A validation within a step, and one between two steps.
+/// Covers a validation within a step, and one between two steps.
 #[test]
 fn a_step_that_is_interrupted_is_one_step_and_pauses_are_not_recorded() {
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(30);

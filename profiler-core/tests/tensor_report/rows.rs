@@ -1,9 +1,9 @@
-//! Rows to paint and to look up.
+//! Helpers for rows of a table.
 
 use mlprof_core::ActionKind;
 use mlprof_core::report::tensor::{KeyAverage, KeyAverages};
 
-/// A row without any numbers.
+/// Returns a row in which all numbers are 0.
 pub fn row(name: &str) -> KeyAverage {
     KeyAverage {
         name: name.to_owned(),
@@ -12,7 +12,7 @@ pub fn row(name: &str) -> KeyAverage {
     }
 }
 
-/// The only row of this name.
+/// Returns the only row with this name.
 pub fn find<'rows>(averages: &'rows KeyAverages, name: &str) -> &'rows KeyAverage {
     let mut rows = averages.rows.iter().filter(|row| row.name == name);
     let row = rows.next().unwrap_or_else(|| panic!("{name} in {averages:?}"));
@@ -63,7 +63,7 @@ fn tables_are_sorted_by_calls_mean_memory_and_operations() {
     assert!(error.contains("\"calls\"") && error.contains("\"memory\""), "{error}");
 }
 
-/// Layers of one kind, deep in a model: their paths differ only at the end.
+/// Checks equal layers deep in a model. Their paths differ only at the end.
 #[test]
 fn modules_with_long_paths_can_be_told_apart() {
     use mlprof_core::report::tensor::TableOptions;
@@ -89,8 +89,8 @@ fn modules_with_long_paths_can_be_told_apart() {
     assert_eq!(shown(20), ["[module]Linear: m...", "[module]Linear: m..."], "no room for an end");
 }
 
-/// A lambda of PyTorch's has a name of some 500 characters; its function stands before the
-/// brackets, and what these hold ends far behind what a line of text shows.
+/// Checks a PyTorch lambda kernel, which has a name of about 500 characters. Its function precedes
+/// the brackets, and they end far beyond the width of a text line.
 #[test]
 fn kernels_with_long_arguments_keep_their_function() {
     use mlprof_core::report::tensor::TableOptions;

@@ -1,5 +1,5 @@
-//! Runs that are shorter than their schedule: there are numbers, and the heading and the notes say of
-//! what.
+//! Tests of runs that are shorter than their schedule. The report must have numbers, and its
+//! heading and notes must name their source.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ fn op(profiler: &TensorProfiler, name: &str) {
     profiler.stop(op).expect("was started");
 }
 
-/// A fit of so many steps with two ops each, and what a trainer does at its end.
+/// Runs a fit with this many steps of two ops each, and the work at a trainer's end.
 fn fit(profiler: &TensorProfiler, steps: usize) {
     profiler.setup(Stage::Fit, &RunContext::default());
     for _ in 0..steps {
@@ -42,7 +42,7 @@ fn calls(profiler: &TensorProfiler, name: &str) -> u64 {
     averages.rows.iter().filter(|row| row.name == name).map(|row| row.calls).sum()
 }
 
-/// The heading of the report, up to the number of events.
+/// Returns the heading of the report, up to the number of events.
 fn heading(text: &str) -> &str {
     let line = text.lines().nth(2).unwrap_or_default();
     line.split(" events in ").next().unwrap_or_default()
@@ -50,7 +50,7 @@ fn heading(text: &str) -> &str {
 
 #[test]
 fn every_length_of_a_run_gives_numbers_and_says_of_what() {
-    // The default schedule: steps 0 and 1 are no active ones, 2 to 4 are.
+    // In the default schedule, steps 2 to 4 are active, and steps 0 and 1 are not.
     let cut_short = |recorded: u64, had: u64| {
         format!(
             "cycle 0 is incomplete: the schedule asks for 5 steps until its end, fit had {had} \
@@ -122,7 +122,7 @@ fn a_long_wait_is_not_recorded_whole() {
     let profiler = profiler.on_trace_ready(move |cycle| {
         sink.lock().expect("no panic").push(cycle.steps.clone());
     });
-    // While it waits, hooks are on for the first five steps alone.
+    // While the schedule waits, hooks are active only for the first five steps.
     profiler.setup(Stage::Fit, &RunContext::default());
     let mut recorded = Vec::new();
     for _ in 0..14 {
@@ -152,7 +152,8 @@ fn a_long_wait_is_not_recorded_whole() {
 #[test]
 fn what_was_recorded_in_case_of_nothing_else_leaves_no_trace() {
     let profiler = Arc::new(TensorProfiler::new().export_trace(false));
-    // Activated long before its stage: what is outside of it is not the report.
+    // The profiler is activated long before its stage. Ops outside of the stage are not part of the
+    // report.
     let activated = activate(profiler.clone());
     op(&profiler, "aten::outside");
     fit(&profiler, 6);

@@ -1,4 +1,4 @@
-//! How long a table over ten million events takes.
+//! Tests the time for a table over ten million events.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use mlprof_core::{Action, Profiler, RunContext, Stage, TensorProfiler};
 const EVENTS: u64 = 10_000_000;
 const LAYERS: u64 = 24;
 
-/// Forward and backward of a model with so many layers, until there are enough events.
+/// Records forward and backward passes of a model until there are enough events. Returns their
+/// number.
 fn record(profiler: &TensorProfiler) -> u64 {
     let names = |kind: &str| -> Vec<_> {
         (0..8).map(|number| Action::op(&format!("aten::{kind}_{number}"))).collect()

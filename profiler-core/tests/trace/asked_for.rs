@@ -1,4 +1,4 @@
-//! What traces say if it is asked for.
+//! Tests of optional data in traces.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::parsed::Trace;
 use crate::recorded::{action, op, run, text};
 
-/// What a profiler with these settings writes of `program`.
+/// Returns the trace that a profiler with these settings writes for `program`.
 fn traced(profiler: TensorProfiler, program: impl FnOnce(&TensorProfiler)) -> Trace {
     let written = Arc::new(Mutex::new(String::new()));
     let place = written.clone();
@@ -26,7 +26,7 @@ fn traced(profiler: TensorProfiler, program: impl FnOnce(&TensorProfiler)) -> Tr
     Trace::of(&text)
 }
 
-/// A product of matrices, 2 × 3 and 3 × 5.
+/// Runs a matrix product of 2 × 3 and 3 × 5.
 fn product(profiler: &TensorProfiler, name: &str, inside: impl FnOnce()) {
     let mut inputs = InputsBuilder::new();
     inputs.tensor(DType::Float32, &[2, 3]);
@@ -44,7 +44,8 @@ fn ops_say_what_they_compute_once() {
     let asked = traced(TensorProfiler::new().record_shapes(false).with_flops(true), program);
     let flops = |trace: &Trace, name: &str| trace.slice(name).args["flops"].clone();
     let all = ["aten::mm", "aten::bmm", "aten::mv", "aten::relu"];
-    // Inside of an op that is counted it is the same work once more, as in the table.
+    // An op inside a counted op does the same work, so it is not counted again. The table follows
+    // the same rule.
     assert_eq!(
         all.map(|name| flops(&asked, name)),
         [json!(60), Value::Null, json!(60), Value::Null]
@@ -107,7 +108,7 @@ fn a_trace_says_of_itself_what_it_is_told() {
     assert_eq!(trace.all["trace_id"], "run \"7\"");
     assert_eq!(trace.all["batch"], json!({"size": 32}));
     assert_eq!(trace.all["model \"a\""], "line\nline");
-    // Whatever a trace has itself is taken.
+    // All names that a trace itself uses are rejected.
     let profiler = TensorProfiler::new();
     for name in trace.all.as_object().expect("an object").keys() {
         let is_ours = ["batch", "model \"a\""].contains(&name.as_str());
@@ -129,7 +130,7 @@ fn what_is_recorded_can_be_switched_while_it_runs() {
     let after = wants(&profiler);
     assert!(after.contains(Interest::ACTIONS | Interest::OPS | Interest::MEMORY));
     assert!(!after.contains(Interest::SHAPES) && !after.contains(Interest::DEVICE));
-    // What a recording is cannot be taken from it.
+    // Events that define the recording cannot be disabled.
     profiler.toggle_collection(Interest::ALL, false);
     assert_eq!(wants(&profiler), Interest::ACTIONS | Interest::FUNCTIONS);
     profiler.toggle_collection(Interest::OPS | Interest::SHAPES | Interest::DEVICE, true);

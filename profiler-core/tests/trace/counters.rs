@@ -1,4 +1,4 @@
-//! What devices' counters showed.
+//! Tests of device counters in traces.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

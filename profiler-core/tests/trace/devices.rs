@@ -1,4 +1,4 @@
-//! Launches and what they caused on devices.
+//! Tests of launches and the device work that they cause.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::parsed::Trace;
 use crate::recorded::{action, kernel, op, run, spin, trace};
 
-/// A launch, and when it began at the latest.
+/// Records a launch and returns an upper limit for its start time.
 fn launch(profiler: &TensorProfiler, name: &str, correlation: u32) -> Instant {
     let action = Action::of_kind(ActionKind::Launch, name, None);
     run(profiler, &OpStart::launch(action, correlation), || spin(20));
@@ -57,7 +57,7 @@ fn kernels_are_on_the_stream_of_their_device_and_tied_to_launch_and_op() {
     assert!((bandwidth - 5.0).abs() < 0.01, "{bandwidth}");
     let fill = trace.slice("Memset");
     assert_eq!((fill.category.as_str(), &fill.args["timed by"]), ("gpu_memset", &"host".into()));
-    // Every launch has a name that analyses know, and says its real one.
+    // Every launch has a name that analysis tools know, and its real name as an argument.
     let mut launches: Vec<_> = trace.slices();
     launches.retain(|slice| slice.category == "cuda_runtime");
     launches.sort_by_key(|slice| slice.start);
@@ -134,7 +134,7 @@ fn kernels_that_overlap_on_a_stream_get_further_tracks() {
                 12,
             )));
         }
-        // Streams 0 and 7 stay apart.
+        // Streams 0 and 7 must stay separate.
         profiler.observe(&Observation::DeviceEvent(&DeviceEvent {
             stream: 7,
             ..kernel("on 7", 0, now, 0, 100)
@@ -198,8 +198,8 @@ fn calls_that_launch_nothing_keep_their_names_and_say_whose_they_are() {
     assert_eq!(category("customLaunch"), "cuda_runtime");
 }
 
-/// A launch within the time of the kernel before it, one after its end, and one of which nobody knows: what
-/// the report says that the device waited for.
+/// Checks the reasons for idle time in the report. One launch comes during the previous kernel, one
+/// after its end, and one is unknown.
 #[test]
 fn a_device_is_idle_for_a_reason() {
     let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
@@ -219,7 +219,7 @@ fn a_device_is_idle_for_a_reason() {
         stream(8, kernel("other stream", 3, start, 8_000, 2_000)); // to 10 ms
         stream(7, kernel("late", 4, start, 20_000, 1_000)); // to 21 ms
         stream(7, kernel("from nowhere", 0, start, 22_000, 1_000)); // to 23 ms
-        // Waits and what the host timed are no work of the device's.
+        // Waits and events timed by the host do not count as work of the device.
         let wait = kernel("wait", 0, start, 30_000, 1_000);
         stream(7, DeviceEvent { activity: DeviceActivity::Synchronization, ..wait });
         stream(7, DeviceEvent { method: TimingMethod::Host, ..wait });

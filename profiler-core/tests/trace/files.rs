@@ -1,4 +1,4 @@
-//! Files: where they go, and what becomes of them when something goes wrong.
+//! Tests of trace files: their places, and their state after errors.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -49,7 +49,7 @@ fn a_trace_is_written_beside_the_report_at_the_end_of_every_cycle() {
         .filename("run");
     let run = RunContext::default().with_rank(3, 4);
     train(&profiler, &run, 4);
-    // Two cycles are over; whatever happens to the third, they can be read.
+    // Two cycles are over and can be read, independent of the third.
     let before = files(&directory.path().join("made"));
     assert_eq!(before.len(), 2, "{before:?}");
     profiler.teardown(None);
@@ -63,7 +63,7 @@ fn a_trace_is_written_beside_the_report_at_the_end_of_every_cycle() {
     }
 }
 
-/// What the test below starts itself with.
+/// Environment variable with which the following test starts itself.
 const KILLED: &str = "MLPROF_TEST_KILLED_IN_DIRECTORY";
 
 #[test]
@@ -135,7 +135,7 @@ fn a_file_replaces_an_older_one_only_when_it_is_whole() {
     let (there, end) = read(|profiler| op(profiler, "one", || {}), {
         let path = path.clone();
         move |cycle| {
-            /// Sees what stands at the path while the trace is written.
+            /// Writer that reads the file at the path while the trace is written.
             struct Looks<'path>(&'path Path, Vec<String>);
             impl Write for Looks<'_> {
                 fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -157,7 +157,7 @@ fn a_file_replaces_an_older_one_only_when_it_is_whole() {
     assert_eq!(files(directory.path()), ["trace.json"], "nothing else is left");
 }
 
-/// A disk that is full after so many bytes.
+/// Simulates a disk that is full after this many bytes.
 struct Full(usize);
 
 impl Write for Full {

@@ -1,4 +1,4 @@
-//! Folded stacks.
+//! Tests of folded stacks.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -66,7 +66,7 @@ fn every_stack_has_what_is_its_own() {
     assert_eq!(calls, expected(&[("step, one", 3), ("step, one;mm", 3), ("mm", 1)]));
     assert_eq!(bytes, expected(&[("step, one", 21), ("step, one;mm", 300), ("[memory]", 1)]));
     assert!(cpu["step, one"] >= 6000 && cpu["step, one;mm"] >= 12_000 && cpu["mm"] >= 1000);
-    // Together they are no more than the time that passed: nothing is counted twice.
+    // The sum is at most the elapsed time, so each interval counts only once.
     let sum: u64 = cpu.values().sum();
     assert!((19_000..=wall + 2).contains(&sum), "{sum} of {wall}");
 }
@@ -127,7 +127,8 @@ fn deep_recursion_is_one_long_stack() {
     assert!(calls.values().all(|calls| *calls == 1));
 }
 
-/// The text of stacks grows with the square of their depth: there is an end to it, which is said.
+/// Checks that very deep stacks are cut, with a note, and that all time still counts. The size of
+/// the text grows with the square of the depth.
 #[test]
 fn the_deepest_recursion_is_cut_and_all_of_it_counted() {
     let depth = 10_000;

@@ -1,4 +1,5 @@
-//! Traces in other formats: to the byte what `mlprof convert` makes of the JSON beside them.
+//! Compares traces in other formats byte for byte with the output of `mlprof convert` for the JSON
+//! trace.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,7 +15,7 @@ use mlprof_core::{Action, Observation, Profiler, ProfilerExt, RunContext, Stage,
 
 use crate::recorded::{action, kernel, op, run};
 
-/// Records every second step of four.
+/// Records every second of four steps.
 fn record(folder: &Path, formats: impl IntoIterator<Item = TraceFormat>) -> TensorProfiler {
     let schedule = Schedule::new().wait(1).warmup(0).active(1).repeat(0);
     let profiler = TensorProfiler::new().schedule(schedule);
@@ -39,7 +40,7 @@ fn train(profiler: &TensorProfiler) {
     profiler.teardown(Some(Stage::Fit));
 }
 
-/// What is in a folder, by stem and ending.
+/// Returns the files of a folder, by stem and extension.
 fn files(folder: &Path) -> BTreeMap<(String, String), Vec<u8>> {
     let entries = fs::read_dir(folder).expect("a folder");
     let file = |entry: std::io::Result<fs::DirEntry>| {
@@ -90,7 +91,7 @@ fn what_was_not_asked_for_is_not_written_and_what_cannot_be_is_said() {
     train(&profiler);
     assert_eq!(endings(taken.path()), [""; 0], "whoever takes traces writes them");
 
-    // A folder that is a file.
+    // The target folder is a file here.
     let blocked = tempfile::tempdir().expect("a folder");
     File::create(blocked.path().join("file")).expect("made");
     let profiler = record(&blocked.path().join("file"), [Xplane]);

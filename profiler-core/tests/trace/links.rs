@@ -1,4 +1,4 @@
-//! Forward ops and their backward ops; steps; what is called on another thread.
+//! Tests of links between forward and backward ops, of steps, and of calls on other threads.
 
 use mlprof_core::hook::{Direction, OpStart};
 use mlprof_core::tensor::Schedule;
@@ -16,7 +16,7 @@ fn numbered(name: &str, sequence: u32, direction: Direction) -> OpStart<'static>
 #[test]
 fn one_arrow_leads_from_each_forward_op_to_its_backward_op() {
     let text = trace(|profiler| {
-        // The inner op is the one that the framework counted; the outer one saw the same number.
+        // The framework counted the inner op, and the outer one has the same number.
         run(profiler, &numbered("linear", 5, Direction::Forward), || {
             run(profiler, &numbered("addmm", 5, Direction::Forward), || {});
         });
@@ -78,7 +78,7 @@ fn the_engines_scopes_have_the_numbers_of_their_nodes() {
                 run(profiler, &numbered("after", 8, Direction::Backward), || {});
             });
         }
-        // A scope of somebody else is none of the engine's.
+        // A scope of other code does not belong to the autograd engine.
         op(profiler, "around", || run(profiler, &numbered("in", 3, Direction::Backward), || {}));
     });
     let trace = Trace::of(&text);
@@ -103,7 +103,7 @@ fn an_arrow_never_leads_back_even_if_numbers_come_again() {
         run(profiler, &numbered("only backward", 2, Direction::Backward), || {});
         run(profiler, &numbered("too late", 2, Direction::Forward), || {});
     });
-    // The rules that every trace is checked for say the rest.
+    // The rules that are checked for every trace cover the rest.
     assert_eq!(Trace::of(&text).of_phase("f").count(), 1);
 }
 
@@ -162,7 +162,7 @@ fn the_process_is_described() {
     assert_eq!(trace.all["trace_id"].as_str().map(str::len), Some(32));
     assert!(trace.all["hostname"].is_string());
     assert_eq!(trace.slice("one").track.0, i64::from(std::process::id()));
-    // Base and time stamp together are now.
+    // The sum of base time and time stamp is the current time.
     let base = trace.all["baseTimeNanoseconds"].as_i64().expect("a number");
     let now =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");

@@ -1,5 +1,5 @@
-//! What a recorded cycle is written as: traces, flame graphs, memory timelines, and the files that
-//! they go to.
+//! Tests of the output of a recorded cycle: traces, flame graphs, memory timelines, and their
+//! files.
 
 mod asked_for;
 mod counters;

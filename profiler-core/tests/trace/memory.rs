@@ -1,4 +1,4 @@
-//! The memory timeline: categories, levels, the peak.
+//! Tests of the memory timeline: categories, levels and the peak.
 
 use mlprof_core::hook::{
     Direction, MemoryCategory, MemoryChange, MemoryDevice, MemoryLabel, OpStart,
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::recorded::{action, op, read, run, spin};
 
-/// A hook that keeps its own count.
+/// Hook that keeps its own count.
 struct Memory<'profiler> {
     profiler: &'profiler TensorProfiler,
     device: MemoryDevice,
@@ -45,13 +45,13 @@ fn timeline(program: impl FnOnce(&mut Memory<'_>), total: u64) -> MemoryTimeline
     )
 }
 
-/// The bytes of a category at its highest.
+/// Returns the maximum number of bytes of a category.
 fn highest(device: &DeviceTimeline, category: MemoryCategory) -> u64 {
     let levels = device.levels.iter().find(|levels| levels.category == category);
     levels.and_then(|levels| levels.bytes.iter().max()).copied().unwrap_or(0)
 }
 
-/// One step of a training loop, with memory of every category.
+/// Runs one step of a training loop, with memory of every category.
 fn step(memory: &mut Memory<'_>) {
     let profiler = memory.profiler;
     action(profiler, "[_TrainingEpochLoop].train_dataloader_next", || memory.change(1, 10));
@@ -107,7 +107,7 @@ fn categories_follow_from_phase_and_lifetime() {
         assert_eq!(highest(device, category), bytes, "{category:?}");
     }
     let peak = &device.peak;
-    // When the optimizer had made its state, and a little more.
+    // The peak is just after the optimizer has created its state.
     assert_eq!(peak.bytes, 1_000_000_000 + 70_000_000 + 500_000 + 8 + 10);
     let sum: u64 = peak.alive.iter().map(|row| row.bytes).sum();
     assert_eq!(sum, peak.bytes);
@@ -133,11 +133,11 @@ fn labels_are_believed_while_the_memory_lives() {
     use MemoryCategory::{Gradient, Parameter, Temporary, Unknown};
     let timeline = timeline(
         |memory| {
-            // There before the recording, and freed in it.
+            // This memory was allocated before the recording and is freed during it.
             memory.label(100, 64, Parameter);
             memory.label(200, 1000, Parameter);
             memory.label(200, 1000, Parameter);
-            // One address, used twice: the label is for what stays.
+            // The address is used twice, and the label applies to the block that stays.
             let profiler = memory.profiler;
             op(profiler, "op", || {
                 memory.change(300, 512);
@@ -186,7 +186,7 @@ fn memory_without_addresses_or_totals_is_unknown() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is allocated and freed, levels add up to the total that the hook counts.
+    /// Checks that levels add up to the hook's total for any allocations and frees.
     #[test]
     fn levels_add_up(changes in prop::collection::vec((1_u64..8, 1_i64..1000), 1..80)) {
         let before = 10_000;
@@ -263,7 +263,7 @@ fn it_is_read_as_it_was_written_and_its_page_holds_every_name() {
     assert!(page.contains("peak 1.0 MiB"));
 }
 
-/// What torch's viewer goes through, in its manner.
+/// Reads the snapshot in the same way as torch's viewer.
 const SNAPSHOT: &str = r#"
 import json, pickle, sys
 snapshot = pickle.load(open(sys.argv[1], "rb"))
@@ -312,7 +312,7 @@ print(json.dumps({
 
 #[test]
 fn a_snapshot_is_one_of_torchs_allocator() {
-    // Above what 32 and 63 bits hold.
+    // The address does not fit into 32 or 63 bits.
     const FAR: u64 = (1 << 63) + 5;
     let long = "an op of a very long name, ".repeat(20);
     let name = long.clone();
@@ -328,7 +328,7 @@ fn a_snapshot_is_one_of_torchs_allocator() {
             memory.change(5000, -300);
             memory.change(5000, 200);
             memory.label(5000, 200, MemoryCategory::Gradient);
-            // From before, and of no known place.
+            // This memory is from before the recording, or has no known address.
             memory.change(77, -64);
             memory.change(0, 12);
             memory.device = MemoryDevice::Cpu;
@@ -373,7 +373,8 @@ fn a_cycle_without_memory_has_an_empty_timeline() {
     assert!(timeline.devices.is_empty());
 }
 
-/// Two cycles of 2,000 allocations by 40 ops each, the second one fuller: what the report has of them.
+/// Checks the report of two cycles with 2,000 allocations by 40 ops each, of which the second has
+/// more memory.
 #[test]
 fn a_report_has_the_memory_of_the_fullest_cycle_in_few_moments() {
     let schedule = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
@@ -407,7 +408,7 @@ fn a_report_has_the_memory_of_the_fullest_cycle_in_few_moments() {
     assert_eq!(at_peak, 61_000);
     let at_end: u64 = memory.categories.iter().map(|category| category.at_end_bytes).sum();
     assert_eq!(at_end, 1000);
-    // 40 ops of 50 allocations each; what was there before is less, and among the others.
+    // There are 40 ops with 50 allocations each. Earlier memory is smaller and is among the others.
     assert_eq!(peak.rows.len(), 32);
     assert!(peak.rows.iter().all(|row| !row.is_from_before && row.allocations == 50));
     assert_eq!((peak.others_allocations, peak.others_bytes), (8 * 50, 8 * 50 * 30 + 1000));

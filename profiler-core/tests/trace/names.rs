@@ -1,4 +1,4 @@
-//! Any name, and any argument.
+//! Tests of unusual names and arguments.
 
 use mlprof_core::hook::{DType, InputsBuilder, OpStart};
 use mlprof_core::{Action, Profiler};
@@ -22,7 +22,7 @@ proptest! {
     }
 }
 
-/// Everything that a reader could stumble at.
+/// All characters that may cause problems for a reader.
 const STRANGE: &str = "\0\u{1}\u{8}\t\n\r\u{1f}\u{7f}\u{85}\u{9f}\u{2028}\u{2029}\u{feff}\u{fffe}\u{ffff}\
     \u{10ffff}\"\\/<>&';é🔥\u{202e}]}},";
 

@@ -1,4 +1,4 @@
-//! Every track nests, whatever a program does.
+//! Tests that every track nests, independent of the program's behaviour.
 
 use mlprof_core::{Action, Profiler, ProfilerExt, TensorProfiler};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::parsed::Trace;
 use crate::recorded::{action, op, trace};
 
-/// Something that a program does on one of two threads.
+/// Operation of a program on one of two threads.
 #[derive(Debug, Clone, Copy)]
 enum Deed {
     Start(usize),
@@ -29,7 +29,7 @@ fn name(number: usize) -> Action {
     }
 }
 
-/// How many scopes are closed by a `Stop`; the others stay open.
+/// Performs the operations. Returns the number of scopes closed by a `Stop`; the others stay open.
 fn perform(profiler: &TensorProfiler, deeds: &[Deed]) -> usize {
     let mut open = Vec::new();
     for deed in deeds {
@@ -68,7 +68,7 @@ proptest! {
             });
         });
         let trace = Trace::of(&text);
-        // What another thread has open at the end is counted instead.
+        // Scopes that another thread has open at the end are counted instead.
         prop_assert_eq!(trace.slices().len(), started(&here) + started(&there) - left_there);
         let still_open = trace.all["mlprof"]["scopes_open_on_other_threads"].as_u64();
         prop_assert_eq!(still_open, Some(left_there as u64));
@@ -96,7 +96,7 @@ fn what_outlives_the_scope_around_it_has_a_track_of_its_own() {
     assert_eq!(trace.slice("unfinished").args["unfinished"], true);
     let names = trace.track_names();
     assert_eq!(names[&leaked.track], format!("{} (overlapping)", names[&outer.track]));
-    // The numbers of further tracks are those of no thread.
+    // Numbers of additional tracks are never those of threads.
     assert!(leaked.track.1 > 1 << 22);
 }
 

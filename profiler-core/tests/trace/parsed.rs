@@ -1,10 +1,10 @@
-//! A trace as a reader sees it, and the rules that every trace must obey.
+//! A trace as read by a tool, with the rules that every trace must obey.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// A trace that was read.
+/// A parsed trace.
 pub struct Trace {
     pub all: Value,
 }
@@ -20,7 +20,7 @@ pub struct Slice {
     pub args: Value,
 }
 
-/// Microseconds with three decimals as nanoseconds.
+/// Converts microseconds with three decimals to nanoseconds.
 fn nanoseconds(value: &Value) -> i64 {
     let microseconds = value.as_f64().expect("a number");
     (microseconds * 1000.0).round() as i64
@@ -32,7 +32,7 @@ fn track(event: &Value) -> (i64, i64) {
 }
 
 impl Trace {
-    /// Reads a trace and checks every rule.
+    /// Parses a trace and checks every rule.
     pub fn of(text: &str) -> Self {
         let all = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in\n{text}"));
         let trace = Self { all };
@@ -64,7 +64,7 @@ impl Trace {
             .collect()
     }
 
-    /// The only slice of that name.
+    /// Returns the only slice with this name.
     pub fn slice(&self, name: &str) -> Slice {
         let mut found = self.slices().into_iter().filter(|slice| slice.name == name);
         let slice = found.next().unwrap_or_else(|| panic!("no slice is called {name}"));
@@ -72,7 +72,7 @@ impl Trace {
         slice
     }
 
-    /// Names of threads and streams, by track.
+    /// Returns the names of threads and streams, by track.
     pub fn track_names(&self) -> HashMap<(i64, i64), String> {
         let names = self.of_phase("M").filter(|event| event["name"] == "thread_name");
         let name = |event: &Value| event["args"]["name"].as_str().expect("a name").to_owned();
@@ -91,7 +91,7 @@ impl Trace {
         self.check_launches(&slices);
     }
 
-    /// Both ends of every arrow are at the beginning of a slice.
+    /// Checks that both ends of every arrow are at the beginning of a slice.
     fn check_arrows(&self, slices: &[Slice]) {
         let mut starts = HashMap::new();
         for slice in slices {
@@ -121,7 +121,7 @@ impl Trace {
         assert_eq!(begun.len(), ended, "every arrow has one end");
     }
 
-    /// No kernel starts before its launch, and correlations match.
+    /// Checks that kernels start after their launch and that correlations match.
     fn check_launches(&self, slices: &[Slice]) {
         let correlation = |slice: &Slice| slice.args["correlation"].as_i64();
         let launches: HashMap<i64, &Slice> = slices
@@ -142,7 +142,7 @@ impl Trace {
     }
 }
 
-/// No two slices of a track cross.
+/// Checks that slices of a track do not overlap without nesting.
 fn check_nesting(slices: &[Slice]) {
     let mut tracks: HashMap<(i64, i64), Vec<&Slice>> = HashMap::new();
     for slice in slices {

@@ -1,4 +1,5 @@
-//! What relates the traces of several ranks: the machine's clocks, and where all of them met.
+//! Tests of data that relates the traces of several ranks: the machine's clocks, and the points at
+//! which all ranks met.
 
 use mlprof_core::hook::Observation;
 use mlprof_core::{Profiler, RunContext};
@@ -6,7 +7,7 @@ use mlprof_core::{Profiler, RunContext};
 use crate::parsed::Trace;
 use crate::recorded::{action, op, read_run, spin, text, trace};
 
-/// A moment read from two clocks is the same moment, in the trace's own time as well.
+/// Checks that a time read from two clocks is the same moment, also in the trace's own time.
 #[test]
 fn a_trace_says_what_the_clocks_showed() {
     let run = RunContext::default().with_rank(1, 2);
@@ -54,7 +55,7 @@ fn collectives_have_their_numbers() {
                 });
             }
         });
-        // Nothing is open.
+        // No action is open at this time.
         profiler.observe(&Observation::Collective(9));
     });
     let trace = Trace::of(&text);
@@ -69,7 +70,7 @@ fn collectives_have_their_numbers() {
     assert_eq!(others.count(), 2);
 }
 
-/// Through the macro, whatever else listens.
+/// Checks the macro, also while other profilers are active.
 #[test]
 fn the_macro_marks_what_it_opens() {
     use mlprof_core::{SimpleProfiler, TensorProfiler, activate, profile_collective};

@@ -1,4 +1,4 @@
-//! Cycles with known content.
+//! Recorded cycles with known content.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use mlprof_core::hook::{DeviceEvent, OpStart, Timestamp};
 use mlprof_core::tensor::Cycle;
 use mlprof_core::{Action, ActionKind, Profiler, RunContext, Stage, TensorProfiler};
 
-/// Runs `program` as a stage that is recorded as a whole, and returns what `read` makes of the cycle.
+/// Runs `program` as a stage that is fully recorded. Returns the result of `read` for the cycle.
 pub fn read<T: Send + 'static>(
     program: impl FnOnce(&TensorProfiler),
     read: impl Fn(&Cycle) -> T + Send + Sync + 'static,
@@ -15,7 +15,7 @@ pub fn read<T: Send + 'static>(
     read_run(&RunContext::default(), program, read)
 }
 
-/// The same for a certain rank.
+/// Works like [`read`] for a given rank.
 pub fn read_run<T: Send + 'static>(
     run: &RunContext,
     program: impl FnOnce(&TensorProfiler),
@@ -33,31 +33,31 @@ pub fn read_run<T: Send + 'static>(
     result.lock().expect("no panic").take().expect("one cycle is over")
 }
 
-/// The trace of `program`, as text.
+/// Returns the trace of `program` as text.
 pub fn trace(program: impl FnOnce(&TensorProfiler)) -> String {
     read(program, text)
 }
 
-/// The trace of a cycle, as text.
+/// Returns the trace of a cycle as text.
 pub fn text(cycle: &Cycle) -> String {
     let mut trace = Vec::new();
     mlprof_core::trace::kineto::write(cycle, "trace", &mut trace).expect("memory takes all");
     String::from_utf8(trace).expect("JSON is text")
 }
 
-/// Does `inside` inside an op.
+/// Runs `inside` within an op with this name.
 pub fn op(profiler: &dyn Profiler, name: &str, inside: impl FnOnce()) {
     run(profiler, &OpStart::new(Action::op(name)), inside);
 }
 
-/// Does `inside` inside an op of which more is known.
+/// Runs `inside` within the op `op`.
 pub fn run(profiler: &dyn Profiler, op: &OpStart<'_>, inside: impl FnOnce()) {
     profiler.start_op(op);
     inside();
     profiler.stop(op.action).expect("it was started");
 }
 
-/// Does `inside` inside an action.
+/// Runs `inside` within an action.
 pub fn action(profiler: &dyn Profiler, name: &str, inside: impl FnOnce()) {
     let action = Action::new(name);
     profiler.start(action);
@@ -65,7 +65,7 @@ pub fn action(profiler: &dyn Profiler, name: &str, inside: impl FnOnce()) {
     profiler.stop(action).expect("it was started");
 }
 
-/// Lets so much time pass at least.
+/// Spins for at least this time.
 pub fn spin(microseconds: u64) {
     let start = std::time::Instant::now();
     while start.elapsed().as_micros() < u128::from(microseconds) {
@@ -73,7 +73,8 @@ pub fn spin(microseconds: u64) {
     }
 }
 
-/// A kernel that began so long after (or before) `from`, and took as long as is said.
+/// Returns a kernel that began this long after `from`, or before it if negative, with this
+/// duration.
 pub fn kernel(
     name: &str,
     correlation: u32,

@@ -1,4 +1,4 @@
-//! Parquet tables: what they are of, and where they go.
+//! Tests of Parquet tables: their content and their place.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use mlprof_core::{Action, Observation, Profiler, ProfilerExt, RunContext, Stage,
 
 use crate::recorded::{action, kernel, op, run, text};
 
-/// A profiler of every second step, whose cycles become tables in `folder`.
+/// Returns a profiler that records every second step and writes its cycles as tables to `folder`.
 fn profiler(folder: &Path) -> TensorProfiler {
     let schedule = Schedule::new().wait(1).warmup(0).active(1).repeat(0);
     let profiler = TensorProfiler::new().schedule(schedule);
@@ -38,7 +38,7 @@ fn stage(profiler: &TensorProfiler, stage: Stage, run: &RunContext, steps: u32) 
     profiler.teardown(Some(stage));
 }
 
-/// All files below a folder, by their paths in it.
+/// Returns all files below a folder, by relative path.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -65,7 +65,7 @@ fn names(folder: &Path, table: &str) -> Vec<String> {
     names
 }
 
-/// As if the trace had been written and `mlprof convert --to parquet` been called.
+/// Compares the tables with those of a written trace after `mlprof convert --to parquet`.
 #[test]
 fn tables_are_those_that_the_trace_is_converted_to() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -85,7 +85,7 @@ fn tables_are_those_that_the_trace_is_converted_to() {
     for (name, bytes) in found {
         assert!(bytes == expected[&name], "{} differs", name.display());
     }
-    // With all that is asked of them.
+    // The tables contain everything that queries need.
     let cycles = columns::find(&tables).expect("a folder");
     let trace = columns::read(&cycles[1]).expect("a trace");
     let analysis = Analysis::of(&trace);
@@ -94,7 +94,7 @@ fn tables_are_those_that_the_trace_is_converted_to() {
     assert!(trace.slices.iter().any(|slice| trace.name(slice) == "gemm"));
     let sums = columns::read_rollups(&cycles[1]).expect("sums");
     assert!(sums.stages.iter().any(|stage| sums.name(stage.action) == "training_step"));
-    // The report names the folder, once.
+    // The report names the folder once.
     let report = profiler.report().expect("a report").to_json().expect("JSON");
     assert_eq!(report.matches("fit-run.parquet").count(), 1, "{report}");
 }
@@ -110,7 +110,7 @@ fn all_ranks_and_cycles_of_a_stage_are_in_one_folder_and_older_runs_are_not() {
         .flat_map(|rank| (0..3).map(move |cycle| format!("{rank}-{cycle}.parquet")))
         .collect();
     assert_eq!(names(&fit, "slices"), expected);
-    // A shorter run of fewer ranks; somebody else's file stays.
+    // The next run is shorter and has fewer ranks. A file of the user must stay.
     fs::write(fit.join("slices/notes.parquet"), "mine").expect("written");
     for rank in 0..2 {
         let profiler = profiler(folder.path());
@@ -128,7 +128,8 @@ fn all_ranks_and_cycles_of_a_stage_are_in_one_folder_and_older_runs_are_not() {
     assert_eq!(names(&again, "slices"), expected);
 }
 
-/// Where a folder cannot be made the run goes on, and the report says why there is none.
+/// Checks that a run continues if the folder cannot be created, and that the report gives the
+/// reason.
 #[test]
 fn what_cannot_be_written_is_said() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Many threads at once.
+//! Tests with many threads at once.
 
 use std::collections::HashSet;
 use std::sync::Barrier;
@@ -18,7 +18,7 @@ fn sixty_four_threads_have_a_track_each() {
             for thread in 0..THREADS {
                 let barrier = &barrier;
                 let work = move || {
-                    // All are alive at once, so that no thread number is used twice.
+                    // All threads are alive at once, so that thread numbers are not reused.
                     barrier.wait();
                     for _ in 0..50 {
                         action(profiler, "step", || {

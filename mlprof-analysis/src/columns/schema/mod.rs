@@ -1,62 +1,64 @@
-//! What tables and columns are.
+//! Schema of tables and columns.
 
 mod tables;
 
 pub use self::tables::*;
 
-/// Raised when a column changes or goes away. It stands in the metadata of each file, as `mlprof.schema`.
+/// Version of the schema. It increases when a column changes or is removed. Each file contains it
+/// as `mlprof.schema` in its metadata.
 pub const SCHEMA_VERSION: u32 = 2;
-/// Under this name the version stands in files.
+/// Metadata key of the schema version.
 pub(super) const VERSION_KEY: &str = "mlprof.schema";
 
-/// What a column's values are.
+/// Type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// 64-bit integers with a sign.
+    /// Signed 64-bit integers.
     Integer,
     /// 64-bit floating-point numbers.
     Real,
-    /// UTF-8.
+    /// UTF-8 strings.
     Text,
 }
 
-/// How values are stored, before they are compressed. Every engine reads all of them.
+/// Encoding of a column before compression. All query engines can read every encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Storage {
-    /// Each value once, where there are few.
+    /// A dictionary of distinct values, for columns with few of them.
     Dictionary,
-    /// Differences of neighbours.
+    /// Differences between adjacent values.
     Delta,
-    /// As they are: for numbers that repeat in patterns.
+    /// Plain values, for numbers that repeat in patterns.
     Plain,
-    /// Durations: each value once where they are few, as of recorders that know microseconds only. Else as they
-    /// are, compressed in haste: patterns are looked for in vain in them, which costs more than it saves.
+    /// Durations. They use a dictionary if there are few distinct values, as with recorders of
+    /// microsecond resolution. Otherwise they are plain values with fast compression, because a
+    /// search for patterns would cost more than it saves.
     Noise,
 }
 
-/// A column.
+/// Column of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
-    /// What it is called.
+    /// Name of the column.
     pub name: &'static str,
-    /// What its values are.
+    /// Type of its values.
     pub kind: Kind,
-    /// Whether every row has one.
+    /// `true` if every row has a value.
     pub is_required: bool,
-    /// How its values are stored.
+    /// Encoding of its values.
     pub(super) storage: Storage,
-    /// What it says.
+    /// Description of the column.
     pub about: &'static str,
 }
 
-/// A table: a folder of files, one per rank and cycle.
+/// Table stored as a folder of files, one per rank and cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Table {
-    /// What it is called, as its folder is.
+    /// Name of the table and its folder.
     pub name: &'static str,
-    /// What its rows are.
+    /// Description of the rows.
     pub about: &'static str,
-    /// Its columns.
+    /// Columns of the table.
     pub columns: &'static [Column],
 }
 
@@ -90,7 +92,7 @@ impl Column {
     }
 }
 
-/// The schema as text.
+/// Returns the schema as text.
 pub fn text_of_schema() -> String {
     let mut text = format!(
         "Traces as Parquet, version {SCHEMA_VERSION}. FOLDER/<table>/<rank>-<cycle>.parquet\n"
@@ -113,12 +115,12 @@ pub fn text_of_schema() -> String {
 }
 
 impl Table {
-    /// The place of a column.
+    /// Returns the index of a column.
     pub(super) fn place(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// In Parquet's own language.
+    /// Returns the schema in Parquet's message syntax.
     pub(super) fn message(&self) -> String {
         let columns = self.columns.iter().map(|column| {
             let repetition = if column.is_required { "required" } else { "optional" };

@@ -1,4 +1,4 @@
-//! The tables of a trace, and their columns.
+//! Tables of a trace with their columns.
 
 use super::{Column, Kind, Table, column, integer, text};
 
@@ -6,7 +6,7 @@ const RANK: Column = integer("rank", "the process among those that train togethe
 const CYCLE: Column = integer("cycle", "the recorded cycle");
 const STEP: Column = integer("step", "the step's number");
 
-/// Everything that has a duration, by its beginning.
+/// Slices, ordered by start.
 pub const SLICES: Table = Table {
     name: "slices",
     about: "everything that has a duration, by its beginning",
@@ -48,7 +48,7 @@ pub const SLICES: Table = Table {
     ],
 };
 
-/// Which slices are inside of which, by their names.
+/// Nesting of slices by name.
 pub const STACKS: Table = Table {
     name: "stacks",
     about: "which slices are inside of which, by their names",
@@ -97,7 +97,7 @@ pub const THREADS: Table = Table {
     ],
 };
 
-/// What the machine's clocks showed.
+/// Readings of the machine's clocks.
 pub const CLOCKS: Table = Table {
     name: "clocks",
     about: "what the machine's clocks showed at some moments: what relates ranks' times",
@@ -125,7 +125,7 @@ pub const PROCESSES: Table = Table {
     ],
 };
 
-/// What slices have besides.
+/// Additional arguments of slices.
 pub const ARGS: Table = Table {
     name: "args",
     about: "what slices have besides",
@@ -141,7 +141,7 @@ pub const ARGS: Table = Table {
     ],
 };
 
-/// Arrows from slice to slice.
+/// Flow arrows between slices.
 pub const FLOWS: Table = Table {
     name: "flows",
     about: "what led to what: arrows from slice to slice",
@@ -188,7 +188,7 @@ pub const STEPS: Table = Table {
     ],
 };
 
-/// The parts of steps.
+/// Uninterrupted parts of steps.
 pub const STEP_PARTS: Table = Table {
     name: "step_parts",
     about: "the parts of steps: several of a step that something interrupted, as a validation does",
@@ -208,7 +208,7 @@ const STRETCH: [Column; 4] = [
     integer("dur", "the stretch's length, in nanoseconds"),
 ];
 
-/// The time that answers about devices count.
+/// Window that the device results cover.
 pub const WINDOWS: Table = Table {
     name: "windows",
     about: "the time that answers about devices count, without pauses: from the first to the last step, or the whole \
@@ -216,14 +216,14 @@ pub const WINDOWS: Table = Table {
     columns: &STRETCH,
 };
 
-/// Pauses of the recording.
+/// Recording pauses.
 pub const PAUSES: Table = Table {
     name: "pauses",
     about: "pauses of the recording, as it makes them for a validation within an epoch",
     columns: &STRETCH,
 };
 
-/// What steps are made of, one after the other.
+/// Consecutive actions that steps consist of.
 pub const STAGES: Table = Table {
     name: "stages",
     about: "what steps are made of: the actions directly inside, whose dur add up to the step's",
@@ -237,7 +237,7 @@ pub const STAGES: Table = Table {
     ],
 };
 
-/// What steps of all ranks are made of, to put them beside each other.
+/// Step stages that are comparable between ranks.
 pub const PHASES: Table = Table {
     name: "phases",
     about: "what steps of all ranks are made of, to see who holds the others up; their dur add up to the step's",
@@ -256,7 +256,7 @@ pub const PHASES: Table = Table {
     ],
 };
 
-/// Sums per step, which a fleet can keep of every run.
+/// Sums per step and name, small enough for a fleet to keep for every run.
 pub const OPS: Table = Table {
     name: "ops",
     about: "sums per step and name, which a fleet can keep of every run",
@@ -297,7 +297,7 @@ pub const MODULES: Table = Table {
     ],
 };
 
-/// What is known of each process.
+/// Metadata of each process.
 pub const RANKS: Table = Table {
     name: "ranks",
     about: "the process that recorded a cycle",
@@ -320,7 +320,7 @@ pub const RANKS: Table = Table {
     ],
 };
 
-/// All of them.
+/// All tables.
 pub const TABLES: [Table; 18] = [
     SLICES, STACKS, TRACKS, THREADS, PROCESSES, ARGS, FLOWS, COUNTERS, STEPS, STEP_PARTS, WINDOWS,
     PAUSES, STAGES, PHASES, OPS, MODULES, CLOCKS, RANKS,

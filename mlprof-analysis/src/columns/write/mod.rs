@@ -1,4 +1,4 @@
-//! A trace becomes tables.
+//! Conversion of a trace to tables.
 
 mod places;
 mod sums;
@@ -22,15 +22,15 @@ use crate::meaning::Meanings;
 use crate::ranks::stages;
 use crate::trace::{Details, EventWait, FlowKind, Name, Slice, Trace, TrackKind};
 
-/// Writes all tables of a trace below `folder`; those of other ranks and cycles stay. The files have their names
-/// when all of them are whole; `slices` comes last.
+/// Writes all tables of a trace below `folder`. Tables of other ranks and cycles remain. The files
+/// get their final names after all of them are complete, and `slices` comes last.
 ///
-/// *Cost*: some 1 µs and 4 to 8 bytes per slice, and a group of rows in memory.
+/// *Cost*: about 1 µs and 4 to 8 bytes per slice, and memory for one row group.
 ///
 /// # Errors
 ///
-/// If a file cannot be written, or the folder has the same cycle of the same rank of another recording, as of a test
-/// after a training, or of another run: what is there would be lost.
+/// Returns an error if a file cannot be written. It also returns an error instead of overwriting
+/// the same rank and cycle of another recording, such as another run or a test after a training.
 pub fn write(trace: &Trace, folder: &Path) -> io::Result<TraceFiles> {
     occupied::refuse_another(trace, folder)?;
     let writer = Writer::new(trace, folder)?;
@@ -44,23 +44,23 @@ pub fn write(trace: &Trace, folder: &Path) -> io::Result<TraceFiles> {
     writer.finish()
 }
 
-/// What PyTorch calls what is known of an event that is waited for.
+/// Argument keys that PyTorch uses for event waits.
 pub(super) const EVENT_STREAM: &str = "wait_on_stream";
 pub(super) const RECORDED_BY: &str = "wait_on_cuda_event_record_corr_id";
 
-/// Under this key stands the message of a collective.
+/// Argument key for the message of a collective.
 pub(super) const MESSAGE: &str = "message";
 
 struct Writer<'a> {
     trace: &'a Trace,
     files: TraceFiles,
-    /// Where they are until all of them are whole.
+    /// Temporary folder of the files until all of them are complete.
     made: TemporaryFolder,
     meanings: Meanings,
     steps: Vec<steps::Step>,
     order: Order<'a>,
     stacks: Stacks,
-    /// The texts of the trace as the tables have them.
+    /// Interned strings of the trace in Parquet's string type.
     texts: Vec<ByteArray>,
     rank: i64,
     cycle: i64,
@@ -88,7 +88,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Gives all files their names.
+    /// Moves all files to their final names.
     fn finish(self) -> io::Result<TraceFiles> {
         let slices_last = TABLES.iter().rev();
         for table in slices_last {
@@ -147,7 +147,7 @@ impl<'a> Writer<'a> {
             Source::integers(|row| slice(row).start),
             Source::integers(|row| slice(row).duration),
             Source::integers(|row| slice(row).depth.into()),
-            // Few texts, again and again.
+            // The column has few distinct strings.
             self.categories(|row| slice(row).category),
             self.names(|row| Some(slice(row).name)),
             Source::integers(|row| self.stacks.of[place(row)].into()),
@@ -164,7 +164,7 @@ impl<'a> Writer<'a> {
         self.write(&SLICES, self.order.places.len(), &sources)
     }
 
-    /// What kind of work slices are, where they are any.
+    /// Returns a column with the kind of work of each slice, or NULL for other slices.
     fn works<'b>(&'b self, slice: impl Fn(usize) -> &'a Slice + 'b) -> Source<'b> {
         let texts = [WorkKind::Compute, WorkKind::Communication, WorkKind::Memory]
             .map(|kind| (kind, ByteArray::from(kind.as_str())));
@@ -181,7 +181,7 @@ impl<'a> Writer<'a> {
         Source::Texts(Box::new(move |row| Some(ByteArray::from(of(row).as_str()))))
     }
 
-    /// What has no column of its own.
+    /// Writes the arguments that have no column of their own.
     fn args(&self) -> io::Result<()> {
         let mut rows: Vec<(i64, &str, Option<i64>, Option<Name>)> = Vec::new();
         for (number, place) in (0_i64..).zip(&self.order.places) {

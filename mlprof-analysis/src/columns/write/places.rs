@@ -1,4 +1,4 @@
-//! Tables of tracks, threads, processes, stacks and clocks, and of the recording.
+//! Tables of tracks, threads, processes, stacks, clocks and recording metadata.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Tables of steps and of sums: the time that answers count, phases, stages, modules, and ops.
+//! Tables of steps and sums: windows, phases, stages, modules and ops.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::rollups::Rollups;
 use crate::trace::Name;
 
 impl Writer<'_> {
-    /// The time that answers count, and the time that they do not.
+    /// Writes the step parts, the window and the recording pauses.
     pub(super) fn stretches(&self) -> io::Result<()> {
         let parts = self.steps.iter().filter_map(|step| Some((step.number?, &step.parts)));
         let parts = parts.flat_map(|(step, parts)| parts.iter().map(move |part| (step, *part)));
@@ -42,7 +42,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What `ranks` compares, so that sums of a fleet name the same stragglers.
+    /// Writes the step stages that the multi-rank analysis compares, so that fleet queries find the
+    /// same stragglers.
     pub(super) fn phases(&self) -> io::Result<()> {
         let all = stages::stages();
         let of_steps = stages::of_steps(self.trace, &self.meanings, &self.steps);

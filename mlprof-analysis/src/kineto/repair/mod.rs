@@ -1,28 +1,27 @@
-//! Strict JSON from text that is almost JSON.
+//! Repair of text that is almost JSON.
 //!
-//! Recorders write bare `nan` and `N/A`, quotes and backslashes without escapes, bytes of other
-//! encodings, and commas where nothing follows. [`repair`] rewrites one value. It guesses where a
-//! string ends only from what follows a quote, so a wrong guess costs that value and not the text
-//! behind it.
+//! Recorders write bare `nan` and `N/A`, unescaped quotes and backslashes, bytes of other
+//! encodings, and trailing commas. [`repair`] rewrites one value at a time. It uses the text after
+//! a quote to guess whether the quote ends the string. A wrong guess affects only that value.
 
 /// Result of [`repair`].
 #[derive(Debug, PartialEq)]
 pub(super) enum Repaired {
-    /// The value as strict JSON, and the length of the text that it was made of.
+    /// The value as strict JSON, and the length of the original text.
     Whole(Vec<u8>, usize),
     /// The text ends before the value does.
     Unfinished,
-    /// The text cannot be understood as a value.
+    /// The text cannot be repaired into a value.
     Hopeless,
 }
 
-/// Why a value is not whole.
+/// Reason why a value cannot be completed.
 enum Stop {
     Unfinished,
     Hopeless,
 }
 
-/// What may come next.
+/// Token that may come next.
 #[derive(Clone, Copy, PartialEq)]
 enum Expected {
     Value,
@@ -31,10 +30,10 @@ enum Expected {
     Separator,
 }
 
-/// Longest key that is looked for behind a quote, in bytes.
+/// Maximum length in bytes of a key searched for after a quote.
 const LONGEST_KEY: usize = 128;
 
-/// Rewrites the value that `text` begins with. `is_all` states that no more text follows.
+/// Repairs the value at the beginning of `text`. `is_all` is `true` if no more text follows.
 pub(super) fn repair(text: &[u8], is_all: bool) -> Repaired {
     let mut repair = Repair { text, at: 0, is_all, out: Vec::new(), open: Vec::new() };
     match repair.value() {
@@ -49,7 +48,7 @@ struct Repair<'a> {
     at: usize,
     is_all: bool,
     out: Vec<u8>,
-    /// The open brackets, and whether something is in them already.
+    /// Open brackets, each with `true` if it already contains an item.
     open: Vec<(u8, bool)>,
 }
 
@@ -70,7 +69,7 @@ impl Repair<'_> {
                     Expected::Separator
                 }
                 (_, b'}' | b']') => self.close(byte)?,
-                // A comma is missing.
+                // The comma between two items is missing.
                 (Expected::Separator, _) => self.expects_item(),
                 (Expected::KeyOrEnd, _) => self.key(byte)?,
                 (Expected::ElementOrEnd, _) => {
@@ -130,7 +129,7 @@ impl Repair<'_> {
 
     fn close(&mut self, byte: u8) -> Result<Expected, Stop> {
         let opening = if byte == b'}' { b'{' } else { b'[' };
-        // A list without its end, in an object that has one.
+        // A list inside this object has no end, so it is closed before the object.
         while byte == b'}' && self.open.last().is_some_and(|(open, _)| *open == b'[') {
             self.open.pop();
             self.out.push(b']');
@@ -160,8 +159,8 @@ impl Repair<'_> {
         Ok(Expected::Value)
     }
 
-    /// Something that is neither a string, a list nor an object: it ends with the line at the
-    /// latest.
+    /// Copies a bare word, which is neither a string, a list nor an object. It ends at the end of
+    /// the line at the latest.
     fn word(&mut self) -> Result<(), Stop> {
         let rest = &self.text[self.at..];
         let end = rest.iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b'\n' | b'"'));
@@ -211,7 +210,7 @@ impl Repair<'_> {
         self.out.extend_from_slice(by);
     }
 
-    /// Copies a character of UTF-8, or replaces a byte that is none.
+    /// Copies a UTF-8 character, or replaces an invalid byte.
     fn encoded(&mut self) {
         let rest = &self.text[self.at..];
         let rest = &rest[..rest.len().min(4)];
@@ -227,13 +226,13 @@ impl Repair<'_> {
         self.replace(length, &bytes[..encoded]);
     }
 
-    /// Copies an escape; a backslash that begins none stands for itself. Returns whether the string
-    /// ended.
+    /// Copies an escape sequence and returns whether the string ended. A backslash that starts no
+    /// escape sequence is kept as a literal backslash.
     fn backslash(&mut self, is_key: bool) -> Result<bool, Stop> {
         let rest = &self.text[self.at + 1..];
         let Some(next) = rest.first() else { return Err(Stop::Unfinished) };
         match next {
-            // The backslash that ends a path of Windows hides the quote.
+            // A Windows path ends with this backslash, which was not meant to escape the quote.
             b'"' if self.ends_string(self.at + 2, is_key, true)? => {
                 self.replace(2, b"\\\\\"");
                 return Ok(true);
@@ -259,8 +258,8 @@ impl Repair<'_> {
         Ok(false)
     }
 
-    /// Whether a string ends before `at`, by what follows. `is_doubtful`: the quote has a
-    /// backslash.
+    /// Returns whether a string ends before `at`, judged by the following text. `is_doubtful` is
+    /// `true` if a backslash precedes the quote.
     fn ends_string(&self, at: usize, is_key: bool, is_doubtful: bool) -> Result<bool, Stop> {
         let at = after_space(self.text, at);
         let Some(byte) = self.text.get(at) else { return self.at_the_end() };
@@ -275,7 +274,8 @@ impl Repair<'_> {
                     None => self.at_the_end(),
                     Some(b'"') => self.is_key(next),
                     Some(b'}' | b',') => Ok(!is_doubtful),
-                    // The string is an element of the list of events itself, or what ends it is.
+                    // The string is an element of the event list itself, or the value before the
+                    // bracket ends there.
                     Some(b'{' | b']') => Ok(self.open.is_empty()),
                     Some(_) => Ok(false),
                 }
@@ -300,7 +300,7 @@ impl Repair<'_> {
         if self.is_all { Ok(true) } else { Err(Stop::Unfinished) }
     }
 
-    /// Whether a key and its colon stand there.
+    /// Returns `true` if a key and its colon begin at this position.
     fn is_key(&self, at: usize) -> Result<bool, Stop> {
         let rest = &self.text[at + 1..];
         let near = &rest[..rest.len().min(LONGEST_KEY)];
@@ -317,8 +317,8 @@ impl Repair<'_> {
         }
     }
 
-    /// Whether the next line begins an event, a field, or an end: a string goes on there hardly
-    /// ever.
+    /// Returns `true` if the next line begins an event, a field or a closing bracket. Strings
+    /// rarely continue on such a line.
     fn begins_something(&self, at: usize) -> Result<bool, Stop> {
         let at = after_space(self.text, at);
         match self.text.get(at) {
@@ -330,13 +330,13 @@ impl Repair<'_> {
     }
 }
 
-/// Place of the next byte that is not white space.
+/// Returns the position of the next byte that is not whitespace.
 fn after_space(text: &[u8], at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len())
 }
 
-/// Length of `u0041` or of a pair of surrogates, and whether it stands for a character.
+/// Returns the length of `u0041` or of a surrogate pair, and whether it encodes a character.
 fn unicode_escape(text: &[u8]) -> Option<(usize, bool)> {
     let unit = |at: usize| -> Option<u16> {
         let digits = text.get(at..at + 4)?;
@@ -356,7 +356,8 @@ fn unicode_escape(text: &[u8]) -> Option<(usize, bool)> {
     }
 }
 
-/// A bare word as JSON: numbers and constants as such, everything else as a string.
+/// Converts a bare word to JSON. Numbers and constants keep their meaning, and all other words
+/// become strings.
 fn strict_word(word: &str) -> String {
     let is_number = |text: &str| {
         serde_json::from_str::<serde_json::Number>(text).is_ok()

@@ -1,4 +1,4 @@
-//! What recorders write, repaired.
+//! Tests of the JSON repair with text that recorders write.
 
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ fn what_cannot_be_whole_is_not() {
     for text in [&b"{\"a\": 1"[..], b"{\"a\": \"b", b"{\"a\": [1, 2"] {
         assert_eq!(repair(text, false), Repaired::Unfinished);
     }
-    // The next event is not part of a string without its end.
+    // An unterminated string must not swallow the next event.
     let open = b"{\"a\": \"b\n{\"ph\": \"X\"}";
     assert_eq!(repair(open, true), Repaired::Hopeless);
     assert_eq!(repair(b"{\"a\": [[1, 2], \"b\": 2}", true), Repaired::Unfinished);

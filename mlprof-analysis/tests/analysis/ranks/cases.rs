@@ -1,4 +1,4 @@
-//! Handmade traces of two ranks in `tests/cases`, with answers worked out by hand.
+//! Handmade traces of two ranks in `tests/cases`, with results worked out by hand.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ fn ranks(files: &[&str]) -> Ranks {
     Ranks::of(&facts.collect::<Vec<_>>()).expect("ranks")
 }
 
-/// Rank 1's host is a step ahead of its device; the clocks agree, and all all-reduces end together.
+/// Checks a host that is a step ahead of its device on rank 1. The clocks agree, and all
+/// all-reduces end at the same time.
 #[test]
 fn a_host_that_is_a_step_ahead() {
     let found = ranks(&["ahead-rank0.json", "ahead-rank1.json"]);
@@ -25,7 +26,7 @@ fn a_host_that_is_a_step_ahead() {
     );
 }
 
-/// Rank 1's wall clock is 5 ms behind, in both cycles.
+/// Checks a wall clock on rank 1 that is 5 ms behind in both cycles.
 #[test]
 fn two_cycles_of_two_machines() {
     let files =
@@ -42,13 +43,13 @@ fn two_cycles_of_two_machines() {
         (of(2), of(3)),
         ((1, behind, Method::Collectives), (1, behind, Method::Collectives))
     );
-    // Half of the collectives are those of rank 0's second cycle, which its machine's clock places
-    // to within 40 ns.
+    // Half of the collectives belong to rank 0's second cycle. The machine's clock determines its
+    // offset to within 40 ns.
     let errors: Vec<_> = found.files.iter().map(|file| file.offset.error_ns).collect();
     assert_eq!(errors, [Some(0), Some(40), Some(20), Some(60)]);
 }
 
-/// The device of rank 1 computes 8 ms for a step, that of rank 0 6 ms. Then they are in an
+/// Checks a slow device: rank 1 computes for 8 ms per step, and rank 0 for 6 ms. Then both run an
 /// all-reduce until 9.2 ms.
 #[test]
 fn a_slow_device() {

@@ -1,4 +1,4 @@
-//! Where the times of ranks lie, beside what they were made with.
+//! Clock offsets of synthetic ranks, compared with their true values.
 
 use mlprof_analysis::ranks::{Method, Offset, Ranks};
 
@@ -6,9 +6,11 @@ use super::made::{ALL_REDUCE, File, LAUNCH, merged, ranks};
 
 const MS: i64 = 1_000_000;
 
-/// A rank whose steps take 1 ms and launch `reductions` all-reduces each, which end at the same
-/// moments on all ranks. Its host is `ahead` steps ahead of the others: what runs in step n was
-/// launched that much earlier. Launches before the trace are not in it.
+/// Returns a rank with steps of 1 ms that launch `reductions` all-reduces each. These end at the
+/// same moments on all ranks.
+///
+/// The host is `ahead` steps ahead of the others, so work that runs in step n was launched that
+/// much earlier. Launches before the trace are omitted.
 fn ahead(rank: u32, ahead: u64, reductions: i64) -> File {
     let mut file = File::of(rank, 2);
     let mut correlation = 0;
@@ -45,8 +47,8 @@ fn hosts_that_run_ahead_by_whole_steps_move_no_clock() {
     }
 }
 
-/// Without launches there is no telling which all-reduce is the first one: the error covers the
-/// next one.
+/// Checks traces without launches, in which the first all-reduce cannot be identified. The
+/// uncertainty must cover a shift by one collective.
 #[test]
 fn without_launches_the_error_covers_a_shift_by_a_collective() {
     let without = |rank: u32, by: u64| {
@@ -62,7 +64,8 @@ fn without_launches_the_error_covers_a_shift_by_a_collective() {
     assert_eq!(found[1], (0, Some(MS), Method::Collectives, 6));
 }
 
-/// A cycle of a rank with numbered collectives. The wall clock of rank 1's machine is 5 ms behind.
+/// Returns a cycle of a rank with numbered collectives. The wall clock of rank 1's machine is 5 ms
+/// behind.
 fn cycle(rank: u32, cycle: u64, has_machine: bool) -> File {
     let mut file = File::of(rank, 2);
     let behind = 5 * MS * i64::from(rank);
@@ -101,8 +104,8 @@ fn later_cycles_of_other_machines_are_placed_by_collectives() {
     }
 }
 
-/// Kernels of four ranks: tensor parallel groups 0 1 and 2 3, data parallel groups 0 2 and 1 3,
-/// pipelines, broadcasts. Clocks are off by 7 ms per rank.
+/// Returns kernels of four ranks: tensor parallel groups 0 1 and 2 3, data parallel groups 0 2 and
+/// 1 3, pipelines, and broadcasts. The clocks differ by 7 ms per rank.
 fn groups(rank: u32, is_described_by_ops: bool) -> File {
     let mut file = File::of(rank, 4);
     let off = 7 * MS * i64::from(rank);
@@ -130,11 +133,11 @@ fn groups(rank: u32, is_described_by_ops: bool) -> File {
         };
         let tensor = if rank < 2 { "0, 1" } else { "2, 3" };
         let data = if rank.is_multiple_of(2) { "0, 2" } else { "1, 3" };
-        // Each group at a moment of its own.
+        // Each group ends its collective at a different moment.
         let later = |ranks: &str| if ranks.starts_with('0') { 0 } else { 50_000 };
         kernel(ALL_REDUCE, "allreduce", tensor, (100_000, 300_000 + later(tensor)));
         kernel(ALL_REDUCE, "allreduce", data, (200_000, 500_000 + later(data)));
-        // Ranks are through these at moments of their own.
+        // Ranks end these operations at different moments.
         let alone = 17_000 * i64::from(rank);
         kernel("ncclDevKernel_SendRecv(x)", "send", "0, 1, 2, 3", (300_000, 600_000 + alone));
         kernel(
@@ -154,7 +157,7 @@ fn only_collectives_of_the_same_group_are_meetings() {
         let files: Vec<File> = (0..4).map(|rank| groups(rank, is_described_by_ops)).collect();
         let found = found(&ranks(&files));
         for (rank, one) in (0_i64..).zip(&found).skip(1) {
-            // Rank 3 never met rank 0, but ranks 1 and 2 did.
+            // Rank 3 has no collective in common with rank 0, but ranks 1 and 2 do.
             let met = if rank == 3 { 12 } else { 6 };
             assert_eq!(*one, (0, Some(0), Method::Collectives, met), "rank {rank}");
         }
@@ -183,8 +186,8 @@ fn all_to_all_is_a_meeting_though_its_kernel_sends_and_receives() {
     }
 }
 
-/// 60 steps of 1 s that touch, each with an op that ends with it and an all-reduce in its middle.
-/// Rank 1's clock is 20 millionths slow.
+/// Returns 60 consecutive steps of 1 s. Each has an op that ends with it and an all-reduce in its
+/// middle. Rank 1's clock is 20 millionths too slow.
 fn drifting(rank: u32) -> File {
     let own = |time: i64| match rank {
         0 => time,
@@ -224,7 +227,7 @@ fn slices_of_a_clock_that_drifts_end_with_what_is_around_them() {
     }
 }
 
-/// Numbers that look like chance, the same each time.
+/// Deterministic pseudorandom numbers.
 struct Noise(u64);
 
 impl Noise {
@@ -235,9 +238,13 @@ impl Noise {
     }
 }
 
-/// 2 to 8 ranks on machines with two ranks each, shifted by up to a second and drifting by up to 50
-/// millionths; several cycles; hosts ahead by different numbers of steps; kernels or numbered
-/// collectives, which end at the same moments.
+/// Checks random configurations:
+///
+/// - 2 to 8 ranks on machines with two ranks each
+/// - clocks shifted by up to a second and drifting by up to 50 millionths
+/// - several cycles
+/// - hosts that are ahead by different numbers of steps
+/// - kernels or numbered collectives, which end at the same moments on all ranks
 #[test]
 fn offsets_of_ranks_are_those_that_they_were_made_with() {
     let mut noise = Noise(20_261_127);
@@ -247,7 +254,8 @@ fn offsets_of_ranks_are_those_that_they_were_made_with() {
         let (has_kernels, has_drift) = (noise.below(2) == 0, noise.below(2) == 0);
         let has_machines = noise.below(2) == 0;
         let length = (2 + noise.below(50)) * MS;
-        // Of each machine its clock's shift and drift, the first one's being the reference.
+        // These are the shift and the drift of each machine's clock. The first machine is the
+        // reference.
         let clocks: Vec<(i64, i64)> = (0..world.div_ceil(2))
             .map(|machine| match machine {
                 0 => (0, 0),
@@ -266,7 +274,7 @@ fn offsets_of_ranks_are_those_that_they_were_made_with() {
                 let mut file = File::of(rank, world);
                 (file.cycle, file.stage) = (cycle, Some("fit"));
                 let (base, begin) = (file.base, 1_000 * MS * cycle as i64 + noise.below(100_000));
-                // The clock of the rank's machine, in nanoseconds since the run began.
+                // This is the clock of the rank's machine, in nanoseconds since the run began.
                 let drifted = |time: i64| (i128::from(time) * i128::from(drift) / 1_000_000) as i64;
                 let own = |time: i64| time + drifted(time) + shift;
                 let zero = own(begin);
@@ -297,7 +305,7 @@ fn offsets_of_ranks_are_those_that_they_were_made_with() {
         for file in &ranks.files {
             let (own, right) = right[file.file.parse::<usize>().expect("a place")];
             let wrong = file.offset.apply(own) - right;
-            // A drift is known to the nanosecond over the steps that it was seen in.
+            // Within the observed steps, the drift is accurate to 20 ns.
             let most = if has_drift { 20 } else { 0 };
             assert!(
                 wrong.abs() <= most,

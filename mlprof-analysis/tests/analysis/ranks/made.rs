@@ -1,4 +1,4 @@
-//! Traces of ranks that are made of events. Times are in nanoseconds of the rank's own clock.
+//! Builders of rank traces from events. Times are in nanoseconds of the rank's own clock.
 
 use std::fmt::Write;
 
@@ -10,18 +10,18 @@ pub const LAUNCH: &str = "cudaLaunchKernel";
 pub const WAIT: &str = "cudaDeviceSynchronize";
 pub const ALL_REDUCE: &str =
     "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
-/// The process of the host, and that of the device.
+/// Process ids of the host and the device.
 pub const HOST: i64 = 100;
 pub const DEVICE: i64 = 0;
 
-/// One file of a rank.
+/// Builder of one file of a rank.
 #[derive(Debug, Clone, Default)]
 pub struct File {
     pub rank: u32,
     pub world: u32,
     pub base: i64,
-    /// The machine's name of the time since it was started, and its clock at the zero of the file's
-    /// time.
+    /// Boot id of the machine, and its monotonic clock in nanoseconds when the file's own time is
+    /// zero.
     pub machine: Option<(String, i64)>,
     pub stage: Option<&'static str>,
     pub cycle: u64,
@@ -43,7 +43,7 @@ impl File {
         self.with(place, category, name, times, "");
     }
 
-    /// `args`: without the braces.
+    /// Adds a slice with arguments. `args` has no braces.
     pub fn with(
         &mut self,
         (pid, tid): (i64, i64),
@@ -66,7 +66,7 @@ impl File {
         self.action(&format!("ProfilerStep#{number}"), start, duration);
     }
 
-    /// A collective of the run, as mlprof numbers it.
+    /// Adds a collective of the run with mlprof's numbering.
     pub fn collective(&mut self, name: &str, number: u64, (start, end): (i64, i64)) {
         let args = format!(r#""Collective name":"{name}","Seq":{number}"#);
         self.with((HOST, HOST), "user_annotation", name, (start, end - start), &args);
@@ -77,7 +77,8 @@ impl File {
         self.with((HOST, HOST), "cuda_runtime", name, (start, duration), &args);
     }
 
-    /// A kernel on a stream from `start` to `end`. `more`: arguments after a comma.
+    /// Adds a kernel on a stream from `start` to `end`. `more` contains further arguments after a
+    /// comma.
     pub fn kernel(
         &mut self,
         name: &str,
@@ -116,14 +117,14 @@ impl File {
     }
 }
 
-/// What the files' ranks say together. The files are called by their places.
+/// Analyses the files together. Each file is named by its index.
 pub fn ranks(files: &[File]) -> Ranks {
     let facts = files.iter().enumerate();
     let facts = facts.map(|(place, file)| RankFacts::of(place.to_string(), &file.trace()));
     Ranks::of(&facts.collect::<Vec<_>>()).expect("ranks")
 }
 
-/// The files as one.
+/// Merges the files into one trace.
 pub fn merged(files: &[File]) -> String {
     let ranks = ranks(files);
     let mut merge = Merge::begin(Vec::new(), &ranks).expect("memory takes all");

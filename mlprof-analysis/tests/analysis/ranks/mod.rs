@@ -1,4 +1,4 @@
-//! Several ranks: one time line, slow ranks, one trace of all.
+//! Tests of the multi-rank analysis: common time line, slow ranks, and merged traces.
 
 mod cases;
 mod clocks;

@@ -1,4 +1,5 @@
-//! What `Merge` wrote is read again: each rank's work hangs on its own launches.
+//! Tests that read traces written by `Merge`. Device work must stay linked to the launches of its
+//! own rank.
 
 use mlprof_analysis::kineto;
 use mlprof_analysis::{Analysis, Trace};
@@ -7,8 +8,8 @@ use super::made::{DEVICE, File, HOST, LAUNCH, merged};
 
 const US: i64 = 1_000;
 
-/// A step with an op that launches a kernel of `duration` µs, 10 µs after the end of the call. All
-/// ranks and cycles count from the same numbers. In odd cycles the device comes first in the file.
+/// Returns a step with an op that launches a kernel of `duration` µs, 10 µs after the end of the
+/// call. All ranks and cycles use the same ids. In odd cycles, the device comes first in the file.
 fn file(rank: u32, cycle: u64, op: &str, duration: i64) -> File {
     let mut file = File::of(rank, 2);
     file.base += cycle as i64 * 1_000 * US;
@@ -91,7 +92,7 @@ fn processes_of_a_rank_have_one_number_in_all_of_its_cycles() {
     assert_eq!(found, [(0, "CPU"), (1, "GPU 0"), (1000, "CPU"), (1001, "GPU 0")]);
 }
 
-/// 0 and -1, with and without its sign, tie nothing together, and stay.
+/// Checks that 0 and -1 (also as unsigned numbers), which mean "no id", remain unchanged.
 #[test]
 fn numbers_that_tie_nothing_stay() {
     let mut files = files();

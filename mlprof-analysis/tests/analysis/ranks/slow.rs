@@ -1,4 +1,4 @@
-//! Ranks that are slow by their devices, and what their steps went into.
+//! Tests of ranks with slow devices, and of step stages.
 
 use mlprof_analysis::ranks::Ranks;
 
@@ -12,21 +12,21 @@ fn exposed(ranks: &Ranks, stage: &str) -> i64 {
     of_stage.map(|part| part.exposed_ns).sum()
 }
 
-/// How a host goes along with its device.
+/// Synchronisation of a host with its device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Host {
-    /// Waits in each step until its device has done all.
+    /// The host waits in each step until its device has finished.
     Waits,
-    /// The same, and lets the stream of NCCL wait for an event.
+    /// Like `Waits`, and the stream of NCCL waits for an event.
     WaitsForEvents,
-    /// Waits in an asynchronous copy of pageable memory.
+    /// The host waits in an asynchronous copy of pageable memory.
     Copies,
-    /// Never waits; all steps end before the device is through the first one.
+    /// The host never waits. All steps end before the device finishes the first one.
     RunsAhead,
 }
 
-/// Steps in which a device computes, and then is in an all-reduce until all are through it. Nothing
-/// is annotated.
+/// Returns steps without annotations. In each, the device computes and then runs an all-reduce
+/// until all ranks have finished it.
 fn rank(rank: u32, computes: i64, slowest: i64, host: Host) -> File {
     let mut file = File::of(rank, 2);
     let reduced = slowest + 1_100 * US;
@@ -103,7 +103,7 @@ fn of_devices_that_are_alike_none_is_slow() {
     }
 }
 
-/// Of two of three ranks there are devices.
+/// Checks three ranks of which two have device work.
 #[test]
 fn a_verdict_says_which_part_was_not_judged() {
     let mut without = File::of(2, 3);
@@ -117,7 +117,7 @@ fn a_verdict_says_which_part_was_not_judged() {
     let text = found.text();
     assert!(!text.contains("No rank is slow."), "{text}");
     assert!(text.contains("devices are not judged"), "{text}");
-    // Without devices and without collectives, a rank that waits takes as long as the slow one.
+    // Without devices and collectives, a waiting rank takes as long as the slow one.
     let alone = |number: u32| {
         let mut file = File::of(number, 2);
         (0..5).for_each(|n| file.step(n, n as i64 * MS, MS));
@@ -125,7 +125,7 @@ fn a_verdict_says_which_part_was_not_judged() {
     };
     let text = ranks(&[alone(0), alone(1)]).text();
     assert!(!text.contains("No rank is slow.") && text.contains("whole steps"), "{text}");
-    // Of two steps nothing is judged.
+    // Two steps are not enough for a verdict.
     let few = |number: u32| {
         let mut file = File::of(number, 2);
         (0..2).for_each(|n| file.step(n, n as i64 * MS, MS - i64::from(number) * 500 * US));
@@ -135,7 +135,7 @@ fn a_verdict_says_which_part_was_not_judged() {
     assert!(!text.contains("No rank is slow.") && text.contains("not judged"), "{text}");
 }
 
-/// The first kernel of the trace was launched before it.
+/// Checks a kernel that was launched before the trace.
 #[test]
 fn work_that_was_launched_before_the_trace_is_of_no_step() {
     let mut files = [rank(0, 6 * MS, 6 * MS, Host::Waits), rank(1, 6 * MS, 6 * MS, Host::Waits)];
@@ -145,7 +145,7 @@ fn work_that_was_launched_before_the_trace_is_of_no_step() {
     assert_eq!(found.devices[0].compute_ns, found.devices[1].compute_ns);
 }
 
-/// An action that waits for the device is a rank's own work.
+/// Checks that an action that waits for the device counts as the rank's own work.
 #[test]
 fn a_rank_that_synchronizes_longer_is_slow() {
     let of = |rank: u32, synchronize: i64| {
@@ -165,18 +165,19 @@ fn a_rank_that_synchronizes_longer_is_slow() {
     assert_eq!(slow, [1], "{found:?}");
 }
 
-/// How a trace shows the backward pass.
+/// Appearance of the backward pass in a trace.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Backward {
-    /// By an annotation around it on the thread that trains.
+    /// An annotation around it on the training thread.
     Annotation(&'static str),
-    /// By autograd's own thread.
+    /// Slices of autograd's own thread.
     Autograd,
-    /// By a frame of Python.
+    /// A Python frame.
     Python,
 }
 
-/// Steps of PyTorch: 1 ms forward, 4 ms backward, 2 ms optimizer, 1 ms of something else.
+/// Returns PyTorch steps with 1 ms of forward, 4 ms of backward, 2 ms of optimizer and 1 ms of
+/// other time.
 fn pytorch(rank: u32, backward: Backward, forward: i64) -> File {
     let mut file = File::of(rank, 2);
     for n in 0..5_u64 {
@@ -187,7 +188,7 @@ fn pytorch(rank: u32, backward: Backward, forward: i64) -> File {
             file.slice((HOST, tid), "cpu_op", name, times);
         };
         match backward {
-            // The op whose backward op is known is of the forward pass.
+            // An op with a known backward op belongs to the forward pass.
             Backward::Autograd => {
                 op(&mut file, HOST, "aten::addmm", (start, forward));
                 for (ph, tid, ts) in [("s", HOST, start), ("f", 101, began + 10 * US)] {
@@ -241,7 +242,8 @@ fn stages_of_pytorch_are_found_without_the_names_of_hooks() {
     assert_eq!(late.stragglers[0].stage, "forward");
 }
 
-/// Copies that nothing hides are a rank's own, those behind computing and communication are not.
+/// Checks that exposed copies count as the rank's own work. Copies hidden behind computation and
+/// communication do not count.
 #[test]
 fn exposed_copies_are_own_work() {
     let of = |number: u32, copy: i64| {

@@ -1,4 +1,4 @@
-//! Names of C++ as they were written.
+//! Demangling of C++ names.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,32 +7,36 @@ use std::thread;
 use cpp_demangle::error::Error;
 use cpp_demangle::{DemangleOptions, DemangleWrite, ParseOptions, Symbol};
 
-/// So long a name may be, mangled and otherwise, in bytes. Few characters can stand for very many.
+/// Maximum length of a name in bytes, mangled or demangled. A short mangled name can expand to an
+/// extremely long one.
 const MOST_BYTES: usize = 64 << 10;
 
-/// How deep a name may be nested.
+/// Limits for the nesting of a name.
 #[derive(Clone, Copy)]
 struct Depth {
     parsing: u32,
     printing: u32,
 }
 
-/// What every thread's stack has room for: 1.5 MiB where nothing is optimised, else a tenth of that.
+/// Limits that fit on the stack of any thread. A name at these limits needs 1.5 MiB without
+/// compiler optimisation, and a tenth of that with it.
 const SHALLOW: Depth = Depth { parsing: 96, printing: 128 };
-/// What a stack of [`STACK`] has room for.
+/// Limits that fit on a stack of [`STACK`] bytes.
 const DEEP: Depth = Depth { parsing: 1024, printing: 1024 };
 const STACK: usize = 32 << 20;
 
-/// Why there is no other name.
+/// Reason why a name cannot be demangled.
 enum Failure {
     TooDeep,
-    /// It is too long, or no name of C++.
+    /// The name is too long or not a C++ name.
     Other,
 }
 
-/// The name as it was written in C++; as it is if it was not, or is nested beyond all measure, or
-/// longer than 64 KiB. Names that Rust has mangled stay so, too. *Cost*: up to milliseconds, and a
-/// thread for a name that is nested very deep: ask once per name.
+/// Returns the demangled name. The name stays as it is if it is not mangled C++, is nested too
+/// deeply, or is longer than 64 KiB. Names mangled by Rust are also unchanged.
+///
+/// *Cost*: up to milliseconds, and a thread for a deeply nested name, so callers should cache the
+/// result.
 pub(crate) fn demangled(name: &str) -> Cow<'_, str> {
     if !name.starts_with("_Z") || name.len() > MOST_BYTES || is_rust(name) {
         return Cow::Borrowed(name);
@@ -44,7 +48,7 @@ pub(crate) fn demangled(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether Rust has mangled it in its older way: as C++, with a hash at the end.
+/// Returns `true` for Rust's legacy mangling, which resembles C++ with a hash at the end.
 fn is_rust(name: &str) -> bool {
     let hash = name.strip_suffix('E').and_then(|name| name.rsplit_once("17h"));
     hash.is_some_and(|(_, hash)| {
@@ -67,8 +71,8 @@ fn demangle(name: &str, depth: Depth) -> Result<String, Failure> {
     }
 }
 
-/// The same on a thread of its own, which has a larger stack. `None` if that does not help, or there
-/// cannot be another thread.
+/// Demangles a name on a separate thread with a larger stack. `None` if this also fails or the
+/// thread cannot be started.
 fn with_more_room(name: &str) -> Option<String> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("mlprof-names".into()).stack_size(STACK);
@@ -77,7 +81,8 @@ fn with_more_room(name: &str) -> Option<String> {
     })
 }
 
-/// Numbers with their type behind them, as other tools write them: `3ul`, not `(unsigned long)3`.
+/// Replaces casts of integer literals by suffixes as other tools do: `3ul` instead of `(unsigned
+/// long)3`.
 fn with_suffixes(text: String) -> String {
     const SUFFIXES: [(&str, &str); 5] = [
         ("(unsigned int)", "u"),
@@ -112,7 +117,7 @@ fn with_suffixes(text: String) -> String {
     written
 }
 
-/// A text that takes no more than [`MOST_BYTES`].
+/// Text of at most [`MOST_BYTES`] bytes.
 struct Bounded {
     text: String,
     is_full: bool,
@@ -138,7 +143,7 @@ mod tests {
     const ADD: &str = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEE\
         St5arrayIPcLm3EEEEviT0_T1_";
 
-    /// `f` of `a<a<…float…>>`, so many deep.
+    /// Returns a mangled `f` of `a<a<…float…>>`, nested `depth` times.
     fn nested(depth: usize) -> String {
         format!("_Z1f{}If{}vv", "I1a".repeat(depth), "E".repeat(depth + 1))
     }
@@ -205,7 +210,8 @@ mod tests {
     fn names_that_are_too_long_stay_as_they_are() {
         let long = format!("_Z70000{}v", "a".repeat(70_000));
         assert_eq!(demangled(&long), long);
-        // Each type is a pair of the one before: a thousand characters stand for 2 to the 100.
+        // Each type is a pair of the previous type, so a thousand characters represent 2 to the
+        // power of 100.
         let mut doubling = String::from("_Z1f1aIiE");
         for number in 0..100_u32 {
             let (high, low) = (number / 36, number % 36);

@@ -1,10 +1,12 @@
-//! What things are called: kernels as their authors wrote them, the rest as Kineto does.
+//! Display names of kernels, copies, fills, waits and overheads. Except for kernels, they equal
+//! those of Kineto.
 
 mod demangle;
 
 pub(crate) use demangle::demangled;
 
-/// The name of a copy, such as `Memcpy HtoD (Pageable -> Device)`, from CUPTI's numbers.
+/// Returns the name of a copy, such as `Memcpy HtoD (Pageable -> Device)`, from CUPTI's enum
+/// values.
 pub(crate) fn memcpy(copy_kind: u8, source_kind: u8, destination_kind: u8) -> String {
     let direction = match copy_kind {
         1 => "HtoD",
@@ -24,12 +26,12 @@ pub(crate) fn memcpy(copy_kind: u8, source_kind: u8, destination_kind: u8) -> St
     format!("Memcpy {direction} ({source} -> {destination})")
 }
 
-/// The name of a fill, such as `Memset (Device)`, from CUPTI's number of the kind of memory.
+/// Returns the name of a fill, such as `Memset (Device)`, from CUPTI's memory kind.
 pub(crate) fn memset(kind: u16) -> String {
     format!("Memset ({})", memory_kind(kind.into()))
 }
 
-/// The name of a kind of memory, from CUPTI's number of it.
+/// Returns the name of a memory kind.
 pub(crate) fn memory_kind(kind: u32) -> &'static str {
     match kind {
         0 => "Unknown",
@@ -44,7 +46,7 @@ pub(crate) fn memory_kind(kind: u32) -> &'static str {
     }
 }
 
-/// The name of a wait, from CUPTI's number of its kind.
+/// Returns the name of a wait, from CUPTI's synchronization type.
 pub(crate) fn synchronization(kind: u32) -> &'static str {
     match kind {
         1 => "Event Synchronize",
@@ -55,7 +57,7 @@ pub(crate) fn synchronization(kind: u32) -> &'static str {
     }
 }
 
-/// The name of what CUDA or CUPTI took time for, from CUPTI's number of its kind.
+/// Returns the name of an overhead of CUDA or CUPTI, from CUPTI's overhead kind.
 pub(crate) fn overhead(kind: u32) -> &'static str {
     match kind {
         0 => "Unknown",
@@ -72,12 +74,13 @@ pub(crate) fn overhead(kind: u32) -> &'static str {
     }
 }
 
-/// Whether an overhead is that of compiling and loading kernels, which a warm step does not have.
+/// Returns `true` if an overhead is for compiling or loading kernels. Warm steps have no such
+/// overhead.
 pub(crate) fn is_of_kernels(overhead: u32) -> bool {
     matches!(overhead, 1 | 0x4_0000 | 0x5_0000)
 }
 
-/// A name for a call, such as `cudaRuntime#211`, if CUPTI has none for its number.
+/// Returns a fallback name for a call, such as `cudaRuntime#211`, if CUPTI has no name for its id.
 pub(crate) fn api(is_driver: bool, callback: u32) -> String {
     let library = if is_driver { "cudaDriver" } else { "cudaRuntime" };
     format!("{library}#{callback}")

@@ -1,4 +1,5 @@
-//! Our layouts against another's bindings, in every version of each record that those have.
+//! Compile-time comparison of our record layouts with another crate's bindings, for all versions of
+//! each record in those bindings.
 
 use std::mem::offset_of;
 
@@ -12,8 +13,8 @@ use cudarc::cupti::sys::{
 
 use super::layout;
 
-/// Fails to compile where a field is not at the same place in all of these, or a record is shorter
-/// than what is read of it.
+/// Fails to compile if a field has another offset in any of these types, or if a record is shorter
+/// than its layout here.
 macro_rules! same_place {
     ($layout:ident = $($theirs:ident)*, $fields:tt) => {
         $(same_place!(@one $layout $theirs $fields);)*

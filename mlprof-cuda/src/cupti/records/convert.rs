@@ -1,4 +1,4 @@
-//! What is used of a record, out of how it is laid out.
+//! Conversion of record layouts to the records used by this crate.
 
 use super::kind;
 use super::layout::{
@@ -6,14 +6,15 @@ use super::layout::{
     Synchronization,
 };
 
-/// `CUPTI_SYNCHRONIZATION_INVALID_VALUE`: this does not go with such a wait.
+/// `CUPTI_SYNCHRONIZATION_INVALID_VALUE`, which marks a field that does not apply to a kind of
+/// wait.
 const NOT_APPLICABLE: u32 = u32::MAX;
 /// `CUPTI_ACTIVITY_OBJECT_THREAD`.
 const OBJECT_THREAD: u32 = 2;
 /// `CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL`.
 const POOL_LOCAL: u32 = 1;
 
-/// An object's number as a thread, if it is one.
+/// Returns the thread id of an object, if the object is a thread.
 fn thread(object_kind: u32, number: u32) -> Option<u32> {
     (object_kind == OBJECT_THREAD).then_some(number)
 }

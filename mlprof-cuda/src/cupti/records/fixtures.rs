@@ -1,20 +1,20 @@
-//! Records as C's own compiler lays them out by CUPTI's headers: files of `tests/cupti/fixture.c`.
+//! Records laid out by a C compiler from CUPTI's headers, written by `tests/cupti/fixture.c`.
 
-/// One of the files, as it was read.
+/// Contents of one fixture file.
 pub(super) struct Fixture {
     /// `CUPTI_API_VERSION` of the headers.
     pub(super) version: u64,
     pub(super) records: Vec<FixtureRecord>,
 }
 
-/// One record of such a file.
+/// Record of a fixture file.
 pub(super) struct FixtureRecord {
-    /// Offset and size of each field that is set, in bytes.
+    /// Offset and size of each initialised field in bytes.
     pub(super) fields: Vec<(usize, usize)>,
     pub(super) bytes: Vec<u8>,
 }
 
-/// The files of all versions.
+/// Returns the fixtures of all CUPTI versions.
 pub(super) fn all() -> Vec<Fixture> {
     [
         include_bytes!("../../../tests/cupti/records-12.9.bin").as_slice(),

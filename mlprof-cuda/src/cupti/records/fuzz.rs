@@ -1,10 +1,10 @@
-//! Bytes that no device has written: reading them fails only for want of bytes.
+//! Fuzz tests of the record parser. It may fail only if there are too few bytes.
 
 use proptest::prelude::*;
 
 use super::{Record, Truncated, fixtures, read};
 
-/// So many bytes are read of a record of each kind.
+/// Returns the number of bytes that the parser reads for each record kind.
 fn needed(kind: u32) -> usize {
     match kind {
         1 | 2 => 80,
@@ -37,7 +37,7 @@ fn check(bytes: &[u8]) {
     }
 }
 
-/// Bytes of a random kind, most of them one that is known.
+/// Generates random bytes, mostly of a known record kind.
 fn random_bytes() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![4 => 0..60_u32, 1 => any::<u32>()];
     (kind, prop::collection::vec(any::<u8>(), 0..200)).prop_map(|(kind, mut bytes)| {
@@ -47,7 +47,7 @@ fn random_bytes() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A record of a fixture with some bytes changed, cut off or gone on with.
+/// Generates fixture records with some bytes changed, truncated or extended.
 fn mutated_records() -> impl Strategy<Value = Vec<u8>> {
     let records: Vec<Vec<u8>> = fixtures::all()
         .into_iter()

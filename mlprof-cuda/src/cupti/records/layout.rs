@@ -1,22 +1,24 @@
-//! What records begin with, as CUPTI's header `cupti_activity.h` lays them out: up to the last field
-//! that is read, and alike in all versions from 12.9 on. For 64-bit machines: CUPTI has no others.
+//! C layouts of record prefixes as declared in CUPTI's header `cupti_activity.h`. Each layout ends
+//! with the last field that is read, and it is equal in all versions from 12.9 on. CUPTI supports
+//! only 64-bit platforms.
 
 use std::ffi::c_char;
 
-/// The first bytes of a record.
+/// Prefix of a record.
 ///
 /// # Safety
 ///
-/// `#[repr(C)]` with nothing but whole numbers and raw pointers, so that any bytes are one.
+/// The type must be `#[repr(C)]` and consist only of integers and raw pointers, so that any bytes
+/// are a valid value.
 pub(super) unsafe trait Prefix: Sized {}
 
-/// What all records begin with.
+/// Common prefix of all records.
 #[repr(C)]
 pub(super) struct Head {
     pub(super) kind: u32,
 }
 
-/// Of `CUpti_ActivityKernel9` (12.9), `10` (13.0), `11` (13.1), `12` (13.3) and `13` (13.4).
+/// Prefix of `CUpti_ActivityKernel9` (12.9), `10` (13.0), `11` (13.1), `12` (13.3) and `13` (13.4).
 #[repr(C)]
 pub(super) struct Kernel {
     pub(super) kind: u32,
@@ -53,7 +55,7 @@ pub(super) struct Kernel {
     pub(super) graph: u32,
 }
 
-/// Of `CUpti_ActivityMemcpy6` and, from 13.4 on, `7`.
+/// Prefix of `CUpti_ActivityMemcpy6` and, from 13.4 on, `7`.
 #[repr(C)]
 pub(super) struct Memcpy {
     pub(super) kind: u32,
@@ -76,7 +78,7 @@ pub(super) struct Memcpy {
     pub(super) channel: u32,
 }
 
-/// Of `CUpti_ActivityMemcpyPtoP4`.
+/// Prefix of `CUpti_ActivityMemcpyPtoP4`.
 #[repr(C)]
 pub(super) struct MemcpyPeer {
     pub(super) kind: u32,
@@ -101,7 +103,7 @@ pub(super) struct MemcpyPeer {
     pub(super) channel: u32,
 }
 
-/// Of `CUpti_ActivityMemset4` and, from 13.4 on, `5`.
+/// Prefix of `CUpti_ActivityMemset4` and, from 13.4 on, `5`.
 #[repr(C)]
 pub(super) struct Memset {
     pub(super) kind: u32,
@@ -122,7 +124,7 @@ pub(super) struct Memset {
     pub(super) channel: u32,
 }
 
-/// Of `CUpti_ActivityAPI`.
+/// Prefix of `CUpti_ActivityAPI`.
 #[repr(C)]
 pub(super) struct Api {
     pub(super) kind: u32,
@@ -135,7 +137,7 @@ pub(super) struct Api {
     pub(super) return_value: u32,
 }
 
-/// Of `CUpti_ActivitySynchronization2`.
+/// Prefix of `CUpti_ActivitySynchronization2`.
 #[repr(C)]
 pub(super) struct Synchronization {
     pub(super) kind: u32,
@@ -151,7 +153,7 @@ pub(super) struct Synchronization {
     pub(super) padding: u32,
 }
 
-/// Of `CUpti_ActivityOverhead3`.
+/// Prefix of `CUpti_ActivityOverhead3`.
 #[repr(C)]
 pub(super) struct Overhead {
     pub(super) kind: u32,
@@ -164,7 +166,7 @@ pub(super) struct Overhead {
     pub(super) end: u64,
 }
 
-/// Of `CUpti_ActivityMemory4`.
+/// Prefix of `CUpti_ActivityMemory4`.
 #[repr(C)]
 pub(super) struct Memory {
     pub(super) kind: u32,
@@ -190,7 +192,7 @@ pub(super) struct Memory {
     pub(super) pool_utilized: u64,
 }
 
-/// Of `CUpti_ActivityExternalCorrelation`.
+/// Prefix of `CUpti_ActivityExternalCorrelation`.
 #[repr(C)]
 pub(super) struct ExternalCorrelation {
     pub(super) kind: u32,
@@ -200,7 +202,7 @@ pub(super) struct ExternalCorrelation {
     pub(super) reserved: u32,
 }
 
-/// Of `CUpti_ActivityMarker2`.
+/// Prefix of `CUpti_ActivityMarker2`.
 #[repr(C)]
 pub(super) struct Marker {
     pub(super) kind: u32,
@@ -216,25 +218,25 @@ pub(super) struct Marker {
     pub(super) domain: *const c_char,
 }
 
-// SAFETY: a number.
+// SAFETY: the type is `#[repr(C)]` and consists of one integer.
 unsafe impl Prefix for Head {}
-// SAFETY: numbers and a raw pointer.
+// SAFETY: the type is `#[repr(C)]` and consists of integers and a raw pointer.
 unsafe impl Prefix for Kernel {}
-// SAFETY: numbers.
+// SAFETY: the type is `#[repr(C)]` and consists of integers.
 unsafe impl Prefix for Memcpy {}
-// SAFETY: numbers.
+// SAFETY: the type is `#[repr(C)]` and consists of integers.
 unsafe impl Prefix for MemcpyPeer {}
-// SAFETY: numbers.
+// SAFETY: the type is `#[repr(C)]` and consists of integers.
 unsafe impl Prefix for Memset {}
-// SAFETY: numbers.
+// SAFETY: the type is `#[repr(C)]` and consists of integers.
 unsafe impl Prefix for Api {}
-// SAFETY: numbers.
+// SAFETY: the type is `#[repr(C)]` and consists of integers.
 unsafe impl Prefix for Synchronization {}
-// SAFETY: numbers.
+// SAFETY: the type is `#[repr(C)]` and consists of integers.
 unsafe impl Prefix for Overhead {}
-// SAFETY: numbers.
+// SAFETY: the type is `#[repr(C)]` and consists of integers.
 unsafe impl Prefix for Memory {}
-// SAFETY: numbers.
+// SAFETY: the type is `#[repr(C)]` and consists of integers.
 unsafe impl Prefix for ExternalCorrelation {}
-// SAFETY: numbers and raw pointers.
+// SAFETY: the type is `#[repr(C)]` and consists of integers and raw pointers.
 unsafe impl Prefix for Marker {}

@@ -1,8 +1,9 @@
-//! Records of activity, read from the bytes that CUPTI has written them as.
+//! Parser for CUPTI activity records.
 //!
-//! CUPTI adds fields at the end of a record, and moves none: from 12.9 to 13.5 all versions agree on
-//! what is read here. Numbers that stand for kinds stay numbers, so one that a later version adds does
-//! no harm. Times are CUPTI's, in nanoseconds; 0 where it could not tell.
+//! CUPTI adds fields at the end of a record and never moves existing ones. All versions from 12.9
+//! to 13.5 have the same layout of the fields read here. Enum values remain integers, so values
+//! added by later versions do no harm. Times are CUPTI's, in nanoseconds, and 0 if CUPTI does not
+//! know them.
 
 mod convert;
 mod layout;
@@ -11,275 +12,277 @@ use std::ffi::c_char;
 
 use layout::Prefix;
 
-/// One record. *Cost* of reading one: a copy of at most 160 bytes.
+/// Activity record. *Cost* of parsing: a copy of at most 160 bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Record {
-    /// A kernel has run.
+    /// Execution of a kernel.
     Kernel(Kernel),
-    /// Memory was copied, by a device or between two.
+    /// Copy of memory by one device or between two devices.
     Memcpy(Memcpy),
-    /// Memory was filled with one value.
+    /// Fill of memory with one value.
     Memset(Memset),
-    /// A call of CUDA's runtime or driver.
+    /// Call of the CUDA runtime or driver API.
     Api(Api),
-    /// The host, or a stream, has waited.
+    /// Wait of the host or of a stream.
     Synchronization(Synchronization),
-    /// Time that CUDA or CUPTI took for itself.
+    /// Overhead of CUDA or CUPTI.
     Overhead(Overhead),
-    /// Memory was allocated or released.
+    /// Allocation or release of memory.
     Memory(Memory),
-    /// A number of ours belongs to a call.
+    /// Assignment of an external correlation id to a call.
     ExternalCorrelation(ExternalCorrelation),
-    /// A range of NVTX begins or ends, or a mark.
+    /// Start or end of an NVTX range, or an NVTX mark.
     Marker(Marker),
-    /// Any other kind, by CUPTI's number of it.
+    /// Record of another kind, given by CUPTI's number.
     Other(u32),
 }
 
-/// There are fewer bytes than what a record of this kind begins with.
+/// Error for a record with fewer bytes than the prefix of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a record of CUPTI is cut off: {available} bytes of at least {needed}")]
 pub(crate) struct Truncated {
-    /// So many bytes are read of such a record.
+    /// Number of bytes that the prefix has.
     pub(crate) needed: usize,
-    /// So many there are.
+    /// Number of available bytes.
     pub(crate) available: usize,
 }
 
-/// A kernel that has run.
+/// Execution of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Kernel {
-    /// When it began on the device.
+    /// Start on the device in nanoseconds.
     pub(crate) start: u64,
-    /// When it had ended there.
+    /// End on the device in nanoseconds.
     pub(crate) end: u64,
-    /// CUDA's number of the device.
+    /// CUDA device id.
     pub(crate) device: u32,
-    /// CUPTI's number of the context.
+    /// CUPTI's context id.
     pub(crate) context: u32,
-    /// CUPTI's number of the stream.
+    /// CUPTI's stream id.
     pub(crate) stream: u32,
-    /// The call that launched it has the same.
+    /// Correlation id, shared with the call that launched the kernel.
     pub(crate) correlation: u32,
-    /// How many blocks in each direction.
+    /// Number of blocks in each dimension.
     pub(crate) grid: [u32; 3],
-    /// How many threads a block has in each direction.
+    /// Number of threads per block in each dimension.
     pub(crate) block: [u32; 3],
-    /// Registers that each thread has.
+    /// Number of registers per thread.
     pub(crate) registers_per_thread: u32,
-    /// Bytes of shared memory per block that the kernel is compiled with.
+    /// Static shared memory per block in bytes.
     pub(crate) static_shared_memory: u32,
-    /// Bytes of shared memory per block that its launch asked for.
+    /// Dynamic shared memory per block in bytes, as requested by the launch.
     pub(crate) dynamic_shared_memory: u32,
-    /// Bytes of local memory that each thread has.
+    /// Local memory per thread in bytes.
     pub(crate) local_memory_per_thread: u32,
-    /// CUPTI's number of the graph that launched it, 0 for none.
+    /// CUPTI's id of the graph that launched the kernel, or 0.
     pub(crate) graph: u32,
-    /// The node in that graph, 0 for none.
+    /// Id of the graph node, or 0.
     pub(crate) graph_node: u64,
-    /// Its mangled name, which ends in a zero; null if there is none. CUPTI's: how long it is good
-    /// for is for whoever has the buffer to know.
+    /// Mangled name as a C string, or null. CUPTI owns it, so its lifetime depends on CUPTI.
     pub(crate) name: *const c_char,
 }
 
 impl Kernel {
-    /// Bytes of shared memory of each block.
+    /// Returns the shared memory per block in bytes.
     pub(crate) fn shared_memory(&self) -> u32 {
         self.static_shared_memory.saturating_add(self.dynamic_shared_memory)
     }
 }
 
-/// A copy of memory.
+/// Copy of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Memcpy {
-    /// From what to what, as `CUpti_ActivityMemcpyKind` numbers it.
+    /// Direction, a value of `CUpti_ActivityMemcpyKind`.
     pub(crate) copy_kind: u8,
-    /// What kind of memory was read, as `CUpti_ActivityMemoryKind` numbers it.
+    /// Source memory kind, a value of `CUpti_ActivityMemoryKind`.
     pub(crate) source_kind: u8,
-    /// What kind of memory was written.
+    /// Destination memory kind, a value of `CUpti_ActivityMemoryKind`.
     pub(crate) destination_kind: u8,
-    /// How many.
+    /// Number of copied bytes.
     pub(crate) bytes: u64,
-    /// When it began.
+    /// Start in nanoseconds.
     pub(crate) start: u64,
-    /// When it had ended.
+    /// End in nanoseconds.
     pub(crate) end: u64,
-    /// CUDA's number of the device that copied.
+    /// CUDA id of the copying device.
     pub(crate) device: u32,
-    /// CUPTI's number of the context.
+    /// CUPTI's context id.
     pub(crate) context: u32,
-    /// CUPTI's number of the stream.
+    /// CUPTI's stream id.
     pub(crate) stream: u32,
-    /// The call that asked for it has the same.
+    /// Correlation id, shared with the call that requested the copy.
     pub(crate) correlation: u32,
-    /// The two devices, for a copy from one's memory to another's.
+    /// Source and destination of a copy between two devices.
     pub(crate) peers: Option<Peers>,
-    /// CUPTI's number of the graph that launched it, 0 for none.
+    /// CUPTI's id of the graph that launched the copy, or 0.
     pub(crate) graph: u32,
-    /// The node in that graph, 0 for none.
+    /// Id of the graph node, or 0.
     pub(crate) graph_node: u64,
 }
 
-/// The two devices of a copy between them, by CUDA's numbers.
+/// CUDA ids of the two devices of a peer-to-peer copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peers {
-    /// Whose memory was read.
+    /// Source device id.
     pub(crate) source_device: u32,
-    /// Whose memory was written.
+    /// Destination device id.
     pub(crate) destination_device: u32,
 }
 
-/// Memory that a device has filled.
+/// Fill of device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Memset {
-    /// With what.
+    /// Fill value.
     pub(crate) value: u32,
-    /// How many bytes.
+    /// Number of filled bytes.
     pub(crate) bytes: u64,
-    /// What kind of memory, as `CUpti_ActivityMemoryKind` numbers it.
+    /// Memory kind, a value of `CUpti_ActivityMemoryKind`.
     pub(crate) memory_kind: u16,
-    /// When it began.
+    /// Start in nanoseconds.
     pub(crate) start: u64,
-    /// When it had ended.
+    /// End in nanoseconds.
     pub(crate) end: u64,
-    /// CUDA's number of the device.
+    /// CUDA device id.
     pub(crate) device: u32,
-    /// CUPTI's number of the context.
+    /// CUPTI's context id.
     pub(crate) context: u32,
-    /// CUPTI's number of the stream.
+    /// CUPTI's stream id.
     pub(crate) stream: u32,
-    /// The call that asked for it has the same.
+    /// Correlation id, shared with the call that requested the fill.
     pub(crate) correlation: u32,
-    /// CUPTI's number of the graph that launched it, 0 for none.
+    /// CUPTI's id of the graph that launched the fill, or 0.
     pub(crate) graph: u32,
-    /// The node in that graph, 0 for none.
+    /// Id of the graph node, or 0.
     pub(crate) graph_node: u64,
 }
 
-/// A call of CUDA's runtime or of its driver.
+/// Call of the CUDA runtime or driver API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Api {
-    /// Of the driver, not of the runtime.
+    /// `true` for the driver API, `false` for the runtime API.
     pub(crate) is_driver: bool,
-    /// CUPTI's number of the function: driver and runtime have their own each.
+    /// CUPTI's callback id of the function. The driver and runtime APIs have separate ids.
     pub(crate) callback: u32,
-    /// When it was called.
+    /// Start of the call in nanoseconds.
     pub(crate) start: u64,
-    /// When it had returned.
+    /// End of the call in nanoseconds.
     pub(crate) end: u64,
-    /// The process that called.
+    /// Id of the calling process.
     pub(crate) process: u32,
-    /// The thread that called, as CUPTI was told to number threads.
+    /// Id of the calling thread, in the configured kind of thread ids.
     pub(crate) thread: u32,
-    /// What it has launched has the same.
+    /// Correlation id, shared with the launched work.
     pub(crate) correlation: u32,
-    /// What it returned: a `CUresult` or a `cudaError_t`, 0 if it has worked.
+    /// Return value: a `CUresult` or a `cudaError_t`, which is 0 on success.
     pub(crate) return_value: u32,
 }
 
-/// A wait.
+/// Wait of the host or of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Synchronization {
-    /// Of whom for what, as `CUpti_ActivitySynchronizationType` numbers it.
+    /// Kind of wait, a value of `CUpti_ActivitySynchronizationType`.
     pub(crate) synchronization_kind: u32,
-    /// When it began.
+    /// Start in nanoseconds.
     pub(crate) start: u64,
-    /// When it had ended.
+    /// End in nanoseconds.
     pub(crate) end: u64,
-    /// The call has the same.
+    /// Correlation id, shared with the call.
     pub(crate) correlation: u32,
-    /// CUPTI's number of the context.
+    /// CUPTI's context id.
     pub(crate) context: u32,
-    /// CUPTI's number of the stream that waited or was waited for, if one was.
+    /// CUPTI's id of the stream that waited or was waited for, if there is one.
     pub(crate) stream: Option<u32>,
-    /// CUPTI's number of the event that was waited for, if one was.
+    /// CUPTI's id of the awaited event, if there is one.
     pub(crate) event: Option<u32>,
-    /// A `CUresult`, 0 if it has worked.
+    /// Result as a `CUresult`, which is 0 on success.
     pub(crate) return_value: u32,
 }
 
-/// Time that CUDA or CUPTI took for itself.
+/// Overhead of CUDA or CUPTI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Overhead {
-    /// For what, as `CUpti_ActivityOverheadKind` numbers it.
+    /// Kind of overhead, a value of `CUpti_ActivityOverheadKind`.
     pub(crate) overhead_kind: u32,
-    /// What the overhead was met by, as `CUpti_ActivityObjectKind` numbers it.
+    /// Kind of the affected object, a value of `CUpti_ActivityObjectKind`.
     pub(crate) object_kind: u32,
-    /// The thread that it happened on, if that is the object.
+    /// Thread id, if the affected object is a thread.
     pub(crate) thread: Option<u32>,
-    /// When it began.
+    /// Start in nanoseconds.
     pub(crate) start: u64,
-    /// When it had ended.
+    /// End in nanoseconds.
     pub(crate) end: u64,
 }
 
-/// Memory that was allocated or released.
+/// Allocation or release of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// Which of both, as `CUpti_ActivityMemoryOperationType` numbers it: 1 allocated, 2 released.
+    /// Operation, a value of `CUpti_ActivityMemoryOperationType`: 1 is an allocation, 2 is a
+    /// release.
     pub(crate) operation: u32,
-    /// What kind of memory, as `CUpti_ActivityMemoryKind` numbers it.
+    /// Memory kind, a value of `CUpti_ActivityMemoryKind`.
     pub(crate) memory_kind: u32,
-    /// The call has the same.
+    /// Correlation id, shared with the call.
     pub(crate) correlation: u32,
-    /// Where it is.
+    /// Address of the memory.
     pub(crate) address: u64,
-    /// How much.
+    /// Size in bytes.
     pub(crate) bytes: u64,
-    /// When the operation began.
+    /// Start of the operation in nanoseconds.
     pub(crate) timestamp: u64,
-    /// CUDA's number of the device.
+    /// CUDA device id.
     pub(crate) device: u32,
-    /// CUPTI's number of the context, 0 for none.
+    /// CUPTI's context id, or 0.
     pub(crate) context: u32,
-    /// CUPTI's number of the stream in whose order it happened, if it was asynchronous.
+    /// CUPTI's id of the stream that orders an asynchronous operation.
     pub(crate) stream: Option<u32>,
-    /// In a stream's order, not at once.
+    /// `true` if the operation is asynchronous, in the order of a stream.
     pub(crate) is_async: bool,
-    /// The pool it came from, if that is one of this process.
+    /// Memory pool of the allocation, if it is a pool of this process.
     pub(crate) pool: Option<Pool>,
 }
 
-/// How full a pool of memory is, in bytes.
+/// Usage of a memory pool in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pool {
-    /// What it has.
+    /// Size of the pool in bytes.
     pub(crate) size: u64,
-    /// What is in use of that.
+    /// Used part of `size` in bytes.
     pub(crate) utilized: u64,
 }
 
-/// A number of ours that belongs to a call.
+/// External correlation id of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExternalCorrelation {
-    /// Whose number, as `CUpti_ExternalCorrelationKind` numbers it.
+    /// Kind of the id, a value of `CUpti_ExternalCorrelationKind`.
     pub(crate) external_kind: u32,
-    /// The number.
+    /// External correlation id.
     pub(crate) external: u64,
-    /// The call has the same.
+    /// Correlation id, shared with the call.
     pub(crate) correlation: u32,
 }
 
-/// The beginning or end of a range of NVTX, or a mark.
+/// Start or end of an NVTX range, or an NVTX mark.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Marker {
-    /// Which, as `CUpti_ActivityFlag` numbers it: 1 a mark, 2 a beginning, 4 an end.
+    /// Kind of marker as flags of `CUpti_ActivityFlag`: 1 is a mark, 2 is a start, 4 is an end.
     pub(crate) flags: u32,
-    /// When.
+    /// Time in nanoseconds.
     pub(crate) timestamp: u64,
-    /// Beginning and end of one range have the same.
+    /// Id of the range, shared by its start and end.
     pub(crate) id: u32,
-    /// What it happened on, as `CUpti_ActivityObjectKind` numbers it.
+    /// Kind of the affected object, a value of `CUpti_ActivityObjectKind`.
     pub(crate) object_kind: u32,
-    /// The thread that it happened on, if that is the object.
+    /// Thread id, if the affected object is a thread.
     pub(crate) thread: Option<u32>,
-    /// The range's name, which ends in a zero; null for an end. CUPTI's, as [`Kernel::name`].
+    /// Name of the range as a C string, or null for an end. CUPTI owns it, as it owns
+    /// [`Kernel::name`].
     pub(crate) name: *const c_char,
-    /// The name of the domain, null for the one without a name. CUPTI's, as [`Kernel::name`].
+    /// Name of the domain as a C string, or null for the default domain. CUPTI owns it, as it owns
+    /// [`Kernel::name`].
     pub(crate) domain: *const c_char,
 }
 
-/// Numbers of kinds of records, as `CUpti_ActivityKind` has them.
+/// Record kinds, with the values of `CUpti_ActivityKind`.
 pub(crate) mod kind {
     pub(crate) const MEMCPY: u32 = 1;
     pub(crate) const MEMSET: u32 = 2;
@@ -295,9 +298,9 @@ pub(crate) mod kind {
     pub(crate) const MEMORY2: u32 = 49;
 }
 
-/// Reads the record at the start of `bytes`, which may go on behind it and need not be aligned. Fails
-/// if they end before what is read of such a record does; of a kind that is not known only its number
-/// is read.
+/// Parses the record at the start of `bytes`. The bytes may extend beyond the record and need not
+/// be aligned. Returns an error if they are shorter than the prefix of the record's kind. For an
+/// unknown kind, only its number is read.
 pub(crate) fn read(bytes: &[u8]) -> Result<Record, Truncated> {
     let layout::Head { kind } = prefix(bytes)?;
     Ok(match kind {
@@ -326,8 +329,8 @@ fn prefix<P: Prefix>(bytes: &[u8]) -> Result<P, Truncated> {
     if available < needed {
         return Err(Truncated { needed, available });
     }
-    // SAFETY: so many bytes are there. They are read as unaligned ones, and are a `P` whatever they
-    // are, as it promises.
+    // SAFETY: `bytes` contains at least `size_of::<P>()` initialised bytes. `read_unaligned`
+    // requires no alignment. Any bytes are a valid `P`, as `Prefix` guarantees.
     Ok(unsafe { bytes.as_ptr().cast::<P>().read_unaligned() })
 }
 

@@ -144,7 +144,7 @@ fn marker(flags: u32, object_kind: u32, thread: Option<u32>) -> Record {
     })
 }
 
-/// What the records of each fixture are, in their order.
+/// Returns the expected records of each fixture, in order.
 fn expected() -> [Record; 17] {
     let pool = Pool { size: 0x8888_8888_8888_8808, utilized: 0x8888_8888_8888_8809 };
     let external = ExternalCorrelation {
@@ -173,7 +173,7 @@ fn expected() -> [Record; 17] {
     ]
 }
 
-/// Offset and size of fields of a layout.
+/// Lists the offsets and sizes of a layout's fields.
 macro_rules! fields {
     ($layout:ident: $($field:ident)*) => {
         vec![$((
@@ -187,7 +187,7 @@ fn size_of_field<P, F>(_: fn(&P) -> *const F) -> usize {
     size_of::<F>()
 }
 
-/// The fields of each record of a fixture, in the order that `fixture.c` sets them.
+/// Returns the expected fields of a fixture record, in the order in which `fixture.c` sets them.
 fn expected_fields(record: &Record) -> Vec<(usize, usize)> {
     match record {
         Record::Kernel(_) => fields!(Kernel: kind registers_per_thread start end device context

@@ -1,4 +1,4 @@
-//! More than there is room for, and what goes wrong.
+//! Scenes with resource limits and failures.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use mlprof_cuda as device;
 use super::{op, record, run, slices};
 use crate::fake::cuda;
 
-/// What the process has in memory, in bytes.
+/// Returns the peak memory use of the process in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a line");
@@ -16,7 +16,8 @@ fn resident() -> u64 {
     number.expect("a number") * 1024
 }
 
-/// A million kernels: 0.8 GB of records go through a few buffers. `MLPROF_TEST_KERNELS` asks for more.
+/// Records a million kernels, so that 0.8 GB of records pass through a few buffers.
+/// `MLPROF_TEST_KERNELS` sets another number.
 pub fn many_kernels() {
     let asked_for = std::env::var("MLPROF_TEST_KERNELS");
     let kernels_run = asked_for.map_or(1_000_000, |number| number.parse().expect("a number"));
@@ -37,7 +38,7 @@ pub fn many_kernels() {
         profiler.describe();
         let grown = resident() - before;
         println!("{kernels_run} kernels: {} MiB, {:?}", grown >> 20, started.elapsed());
-        // The buffers, the events that are kept, and what the table is made from.
+        // This memory contains the buffers, the retained events and the data of the table.
         assert!(grown < 1_000 << 20, "{} MiB", grown >> 20);
         let Some(mlprof_core::Report::Tensor(report)) = profiler.report() else { panic!() };
         report
@@ -47,7 +48,7 @@ pub fn many_kernels() {
     let (kernels, calls) = (kept("kernel"), kept("cudaLaunchKernel"));
     let dropped = &ran.dropped;
     assert!(kernels > 0 && calls > 0, "{kernels} {calls}");
-    // What was recorded, what found no room here, and what found none in CUPTI's buffers.
+    // The kernels are either recorded, dropped by the profiler, or dropped by CUPTI.
     let lost: u64 = ran
         .header
         .notes
@@ -62,7 +63,7 @@ pub fn many_kernels() {
     );
 }
 
-/// Without room for events they are counted.
+/// Checks that events beyond the maximum are counted.
 pub fn too_many() {
     let profiler = TensorProfiler::new().without_schedule().max_events(55_000);
     let ran = run(profiler, |_| {
@@ -77,12 +78,12 @@ pub fn too_many() {
     assert!(ran.has_note("kernels, copies and samples"), "{:?}", ran.notes());
 }
 
-/// A child has neither CUDA nor the thread that reads; it must get to its end.
+/// Checks that a forked child terminates, although it has neither CUDA nor the reader thread.
 pub fn fork() {
     let ran = record(|profiler| {
         for _ in 0..30 {
             op("aten::mm", || cuda().launch("kernel", 7, 1_000));
-            // SAFETY: the child does what follows and ends.
+            // SAFETY: the child of this process runs only the following code and then terminates.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 {
@@ -90,11 +91,12 @@ pub fn fork() {
                     op("aten::mm", || std::hint::black_box(1));
                 }
                 profiler.step();
-                // SAFETY: ends the process.
+                // SAFETY: `_exit` has no preconditions. It terminates the child without exit
+                // handlers.
                 unsafe { libc::_exit(7) };
             }
             let mut status = 0;
-            // SAFETY: the place is ours.
+            // SAFETY: the function writes one integer to `status`, an initialised local.
             unsafe { libc::waitpid(child, &mut status, 0) };
             assert_eq!(libc::WEXITSTATUS(status), 7);
         }
@@ -102,7 +104,8 @@ pub fn fork() {
     assert_eq!(ran.row("kernel").calls, 30);
 }
 
-/// CUPTI leaves the process where only one thread has used CUDA, and comes back when it is wanted.
+/// Checks that CUPTI leaves the process if only one thread used CUDA, and that it is loaded again
+/// on demand.
 pub fn finalize() {
     let launch = || {
         op("aten::mm", || cuda().launch("kernel", 7, 5_000));
@@ -116,7 +119,7 @@ pub fn finalize() {
     };
     record_one(1);
     record_one(2);
-    // A second thread may be inside of a call when CUPTI leaves.
+    // A second thread might be inside a CUDA call when CUPTI leaves.
     record(|_| {
         launch();
         std::thread::scope(|scope| drop(scope.spawn(|| cuda().launch("other", 7, 5_000)).join()));
@@ -128,7 +131,7 @@ pub fn finalize() {
     record_one(3);
 }
 
-/// A report says so when CUPTI tells of nothing after it had left.
+/// Checks that the report contains a note if CUPTI records no activity after it has left once.
 pub fn silent_after_leaving() {
     let ran = record(|_| {
         op("aten::mm", || cuda().launch("kernel", 7, 5_000));
@@ -141,7 +144,7 @@ pub fn silent_after_leaving() {
     assert!(ran.text.contains("CUPTI tells of nothing since it was taken out"), "{}", ran.text);
 }
 
-/// A profiler that does not look at devices leaves CUPTI alone.
+/// Checks that a profiler without interest in devices does not enable CUPTI.
 pub fn nobody_asks() {
     let profiler = Arc::new(SimpleProfiler::new());
     let activated = activate(profiler.clone());
@@ -154,7 +157,7 @@ pub fn nobody_asks() {
     assert!(profiler.summary().contains("forward"));
 }
 
-/// Buffers that cannot be read to their end are read as far as they go, and that is said.
+/// Checks that truncated buffers are read as far as possible, and that the report contains a note.
 pub fn unreadable() {
     let ran = record(|_| {
         for _ in 0..10 {
@@ -166,7 +169,7 @@ pub fn unreadable() {
     assert!(slices(&ran.traces[0], "kernel").len() <= 10);
 }
 
-/// CUPTI's last words, when it takes itself down, are not read any more.
+/// Checks that records are not read any more when CUPTI delivers its last ones at the process exit.
 pub fn exit_in_the_middle() {
     let profiler = Arc::new(TensorProfiler::new().without_schedule());
     let _activated = activate(profiler);
@@ -176,7 +179,7 @@ pub fn exit_in_the_middle() {
     std::process::exit(0);
 }
 
-/// The thread that reads keeps no profiler alive.
+/// Checks that the reader thread does not keep a profiler alive.
 pub fn let_go() {
     let profiler = Arc::new(TensorProfiler::new().without_schedule().export_trace(false));
     let activated = activate(profiler.clone());

@@ -1,4 +1,4 @@
-//! The scenes: each is the `main` of a process.
+//! Scenes of the tests. Each is the `main` function of a process.
 
 mod limits;
 mod refusals;
@@ -14,14 +14,14 @@ use mlprof_core::tensor::{Cycle, Schedule};
 use mlprof_core::{Action, Profiler, TensorProfiler, activate};
 use serde_json::Value;
 
-/// One of them.
+/// One scene.
 pub struct Scene {
     pub name: &'static str,
     pub play: fn(),
-    /// How the library of the tests behaves.
+    /// Behaviour of the fake library.
     pub mode: &'static str,
     pub prepare: fn(&mut Command, &Path),
-    /// Played with NVIDIA's own library if there is one.
+    /// `true` if the scene also runs with NVIDIA's own library, if there is one.
     pub is_of_real_library: bool,
 }
 
@@ -29,7 +29,7 @@ const fn scene(name: &'static str, play: fn()) -> Scene {
     Scene { name, play, mode: "", prepare: |_, _| {}, is_of_real_library: false }
 }
 
-/// All of them.
+/// All scenes.
 pub const ALL: &[Scene] = &[
     scene("kernels under ops", training::kernels_under_ops),
     scene("the trace", training::the_trace),
@@ -98,16 +98,16 @@ pub const ALL: &[Scene] = &[
     },
 ];
 
-/// What a run has left.
+/// Results of a run.
 pub struct Ran {
     pub report: TensorReport,
     pub text: String,
-    /// The traces of all cycles.
+    /// Traces of all cycles.
     pub traces: Vec<Value>,
 }
 
 impl Ran {
-    /// The row of this name.
+    /// Returns the table row with this name.
     pub fn row(&self, name: &str) -> &KeyAverage {
         let rows = &self.report.key_averages.rows;
         rows.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("{name}: {}", self.text))
@@ -122,12 +122,12 @@ impl Ran {
     }
 }
 
-/// Records `program` as a whole.
+/// Records all of `program`.
 pub fn record(program: impl FnOnce(&Arc<TensorProfiler>)) -> Ran {
     run(TensorProfiler::new().without_schedule(), program)
 }
 
-/// Records steps.
+/// Records the steps of a schedule.
 pub fn record_steps(schedule: Schedule, program: impl FnOnce(&Arc<TensorProfiler>)) -> Ran {
     run(TensorProfiler::new().schedule(schedule), program)
 }
@@ -163,7 +163,7 @@ pub fn op<T>(name: &str, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The slices of a trace with this category.
+/// Returns the slices of a trace with this category.
 pub fn slices<'trace>(trace: &'trace Value, category: &str) -> Vec<&'trace Value> {
     let events = trace["traceEvents"].as_array().expect("a list");
     events.iter().filter(|event| event["ph"] == "X" && event["cat"] == category).collect()

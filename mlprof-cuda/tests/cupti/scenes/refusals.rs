@@ -1,10 +1,10 @@
-//! Without CUPTI the training goes on, and the report says why there are no kernels.
+//! Scenes without CUPTI. Training must continue, and the report must explain the missing kernels.
 
 use mlprof_core::profile;
 
 use super::{Ran, op, record};
 
-/// A training that uses no device; its host side must be there.
+/// Records a training without a device and checks its host data.
 fn trained() -> Ran {
     let ran = record(|_| {
         for _ in 0..3 {
@@ -17,7 +17,7 @@ fn trained() -> Ran {
     ran
 }
 
-/// One note, of all these parts.
+/// Checks that there is one note that contains all these parts.
 fn says(ran: &Ran, parts: &[&str]) {
     let [note] = ran.notes() else { panic!("{:?}", ran.notes()) };
     assert!(note.starts_with("no kernels and copies of CUDA: "), "{note}");

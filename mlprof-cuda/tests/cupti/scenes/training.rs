@@ -1,4 +1,4 @@
-//! What a training step did on a device, told by its parts.
+//! Scenes that check the recorded device work of a training step.
 
 use std::path::Path;
 
@@ -13,7 +13,8 @@ use crate::fake::cuda;
 const GEMM: &str = "_Z4gemmPfS_";
 const MICROSECONDS: u64 = 1_000;
 
-/// Forward with two ops and backward with one; 100 µs of kernels and 60 of copies.
+/// Runs a step: forward with two ops and backward with one, with 100 µs of kernels and 60 µs of
+/// copies.
 fn step() {
     let cuda = cuda();
     {
@@ -40,12 +41,12 @@ pub fn kernels_under_ops() {
     check(&record(|_| step()));
 }
 
-/// The library may be named by its folder.
+/// Checks that `MLPROF_CUPTI_LIBRARY` may be the folder of the library.
 pub fn kernels_under_ops_in_a_folder() {
     let folder = std::env::var_os("MLPROF_CUPTI_LIBRARY").expect("a folder");
-    // What is loaded already is taken, so the program itself must name the file.
+    // A loaded library takes precedence, so the fake CUDA must load it from the same file.
     let file = Path::new(&folder).join("libcupti.so.12");
-    // SAFETY: nothing else runs yet.
+    // SAFETY: no other thread of the process reads or writes the environment at this time.
     unsafe { std::env::set_var("MLPROF_CUPTI_LIBRARY", file) };
     check(&record(|_| step()));
 }
@@ -57,22 +58,22 @@ fn check(ran: &Ran) {
         let row = ran.row(name);
         (row.self_device_seconds, row.device_seconds, row.calls)
     };
-    // By kernel.
+    // Device times by kernel.
     let (own, total, calls) = device("gemm(float*, float*)");
     assert!(is_close(own, 70.0) && is_close(total, 70.0) && calls == 2, "{}", ran.text);
-    // By op: self is what it launched itself.
+    // Device times by op. The self time is that of the op's own launches.
     let (own, total, _) = device("aten::mm");
     assert!(is_close(own, 40.0) && is_close(total, 40.0), "{}", ran.text);
     let (own, total, _) = device("aten::linear");
     assert!(is_close(own, 0.0) && is_close(total, 50.0), "{}", ran.text);
     let (own, total, _) = device("aten::mm_backward");
     assert!(is_close(own, 50.0) && is_close(total, 50.0), "{}", ran.text);
-    // By action: the copy is of no op.
+    // Device times by action. The copy belongs to no op.
     let (own, total, _) = device("forward");
     assert!(is_close(own, 60.0) && is_close(total, 110.0), "{}", ran.text);
     assert!(is_close(device("Memcpy HtoD (Pageable -> Device)").0, 60.0));
     assert!(is_close(device("Memset (Device)").0, 20.0));
-    // Calls are the host's; one that only asks is not told of.
+    // Calls have host time only, and frequent query calls are not reported.
     let calls = ran.row("cudaLaunchKernel");
     assert_eq!((calls.calls, calls.self_device_seconds), (3, 0.0));
     assert!(calls.cpu_seconds > 0.0, "{}", ran.text);
@@ -88,7 +89,7 @@ fn find<'trace>(slices: &[&'trace Value], name: &str) -> &'trace Value {
     slices.iter().find(|slice| slice["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The earliest whose name begins so.
+/// Returns the earliest slice with this name prefix.
 fn find_in<'trace>(slices: &[&'trace Value], name: &str) -> &'trace Value {
     let is_it = |slice: &&&Value| slice["name"].as_str().is_some_and(|it| it.starts_with(name));
     let earlier = |one: &&&Value, other: &&&Value| interval(one).0.total_cmp(&interval(other).0);
@@ -116,8 +117,8 @@ pub fn the_trace() {
     assert_eq!((&copy["tid"], &copy["args"]["bytes"]), (&20.into(), &6_000_000.into()));
     let bandwidth = copy["args"]["memory bandwidth (GB/s)"].as_f64().expect("a number");
     assert!((bandwidth - 100.0).abs() < 0.5, "6 MB in 60 µs: {bandwidth}");
-    // How it was launched, and how much of an H100 that can use: 256 threads with 32 registers fill
-    // the 2,048 threads of a multiprocessor, but there is not a block for each.
+    // The launch configuration and the occupancy of an H100: 256 threads with 32 registers fill the
+    // 2,048 threads of a multiprocessor. However, there is less than one block per multiprocessor.
     let arguments = &gemm["args"];
     assert_eq!(arguments["grid"], serde_json::json!([64, 2, 1]));
     assert_eq!(arguments["block"], serde_json::json!([256, 1, 1]));
@@ -126,7 +127,7 @@ pub fn the_trace() {
     assert_eq!(arguments["blocks per SM"], 0.97);
     assert_eq!(arguments["warps per SM"], 7.758);
     assert!(arguments["est. achieved occupancy %"].as_u64().is_some_and(|share| share <= 13));
-    // Each launch has an arrow to what it launched, which began later and has its number.
+    // Each launch has an arrow to its kernel, which has the same correlation id and begins later.
     for launch in &launches {
         let number = &launch["args"]["correlation"];
         let is_its = |event: &&Value| &event["id"] == number && event["cat"] == "ac2g";
@@ -146,7 +147,7 @@ pub fn the_trace() {
         mm.0 <= start && end <= mm.1
     };
     assert_eq!(launches.iter().filter(inside).count(), 1);
-    // What each action did on each stream.
+    // These are the device spans of each action on each stream.
     let spans = slices(trace, "gpu_user_annotation");
     let forward: Vec<_> = spans.iter().filter(|span| span["name"] == "forward").collect();
     assert_eq!(forward.len(), 2, "on two streams");
@@ -161,7 +162,7 @@ pub fn the_trace() {
     assert!(around.0 == first.0 && (around.1 - filled.1).abs() < 0.002, "until the last fill");
     assert_eq!(slices(trace, "cuda_sync").len(), 1);
     assert_eq!(slices(trace, "overhead")[0]["name"], "CUDA: Buffer Flush");
-    // CUPTI's own work is no kernel, and compiles none.
+    // CUPTI's own overhead is not a kernel and does not count as compilation.
     assert!(ran.text.contains("took 5.00 µs of the host, 5.00 µs of it for CUDA: Buffer Flush"));
     assert!(!ran.text.contains("Compiling and tuning"), "{}", ran.text);
     assert!(!ran.text.contains("timed by the host"), "{}", ran.text);
@@ -177,7 +178,8 @@ pub fn the_trace() {
     assert_eq!(device["clock_shift_ns"], 0, "both clocks are one");
 }
 
-/// Each thread's launches are its own ops', whatever others do, and also if it is gone.
+/// Checks that launches belong to the ops of their thread, regardless of other threads. This also
+/// holds for threads that have ended.
 pub fn threads() {
     let ran = record(|_| {
         std::thread::scope(|scope| {
@@ -192,7 +194,7 @@ pub fn threads() {
                 });
             }
         });
-        // Its last words come while it dies.
+        // The records of this thread arrive while it terminates.
         std::thread::spawn(|| {
             op("op of the dead", || cuda().launch("kernel of the dead", 9, 1_000));
             panic!("on purpose");
@@ -209,7 +211,7 @@ pub fn threads() {
     assert!(ran.notes().is_empty(), "{:?}", ran.notes());
 }
 
-/// A kernel that nothing is around of is shown, and said to be so.
+/// Checks that a kernel outside all ops is shown and noted.
 pub fn no_op() {
     let ran = record(|_| {
         let launched = std::thread::spawn(|| cuda().launch("lonely", 1, 3_000));
@@ -221,7 +223,7 @@ pub fn no_op() {
     assert_eq!((slices(trace, "kernel").len(), slices(trace, "cuda_runtime").len()), (1, 1));
 }
 
-/// What was allocated belongs to the op around the call.
+/// Checks that an allocation belongs to the op around the call.
 pub fn memory() {
     let profiler = TensorProfiler::new().without_schedule().profile_memory(true);
     let ran = run(profiler, |_| {
@@ -248,7 +250,7 @@ pub fn memory() {
     assert_eq!(totals, [1 << 20, 4 << 20, 3 << 20]);
 }
 
-/// Only what runs in active steps is told of, and each cycle is told of its own.
+/// Checks that only active steps are recorded, and that each cycle has its own records.
 pub fn two_cycles() {
     let schedule = Schedule::new().wait(1).warmup(1).active(2).repeat(2);
     let ran = record_steps(schedule, |profiler| {
@@ -274,7 +276,7 @@ pub fn two_cycles() {
     assert!(!cuda().is_claimed(), "others may use it now");
 }
 
-/// Where calls are not told of, what was open on the thread is known all the same.
+/// Checks that kernels are attributed to the open action if their calls are not reported.
 pub fn by_action_alone() {
     let ran = record(|_| {
         step();
@@ -286,10 +288,10 @@ pub fn by_action_alone() {
     assert!(!ran.has_note("no known op or action"), "{:?}", ran.notes());
 }
 
-/// A CUPTI that does not take our clock is compared with it.
+/// Checks a CUPTI that does not support our clock, so that both clocks are compared.
 pub fn a_clock_of_its_own() {
     let ran = record(|_| {
-        // Long enough for an op to be found by times that are not quite exact.
+        // The pauses are long enough that an op is found despite slightly inaccurate times.
         let slow = |name, kernel| {
             op(name, || {
                 std::thread::sleep(std::time::Duration::from_millis(5));
@@ -304,8 +306,8 @@ pub fn a_clock_of_its_own() {
     assert!((ran.row("aten::add").self_device_seconds - 1e-3).abs() < 1e-6, "{}", ran.text);
 }
 
-/// Where CUPTI is the tool that NVTX tells of ranges, those of other libraries are shown; ours are
-/// actions already.
+/// Checks NVTX ranges if CUPTI is the tool that receives them. Ranges of other libraries are shown,
+/// and mlprof's own are omitted because they are actions already.
 pub fn ranges_of_libraries() {
     let ran = record(|_| {
         let _forward = profile!("forward");
@@ -324,7 +326,7 @@ pub fn ranges_of_libraries() {
     assert!(forward.0 <= range.0 && range.0 <= op.0 && op.1 <= range.1 && range.1 <= forward.1);
 }
 
-/// A kernel without times is no kernel of a framework's, and does not take the others away.
+/// Checks that a kernel without times is omitted without affecting the others.
 pub fn no_times() {
     let ran = record(|_| {
         op("aten::mm", || {

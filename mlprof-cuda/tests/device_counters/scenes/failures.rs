@@ -1,11 +1,11 @@
-//! What is not there, and that it is said.
+//! Scenes with missing counters, devices or libraries, which the report must mention.
 
 use mlprof_core::Profiler;
 use mlprof_core::hook::DeviceCounter;
 
 use super::{counted, has_no_notes, numbers, record, until, work};
 
-/// The report says this, and has so many devices.
+/// Checks that the report contains this note once and has this number of devices.
 pub(super) fn says(note: &str, devices: usize) {
     for _ in 0..2 {
         let (report, text) = record(|profiler| {

@@ -1,4 +1,4 @@
-//! What is done in a process, and what comes out of it.
+//! Scenes of the tests and their helpers.
 
 mod failures;
 mod processes;
@@ -12,7 +12,7 @@ use mlprof_core::{Profiler, RunContext, Session, Stage, TensorProfiler};
 
 pub struct Scene {
     pub name: &'static str,
-    /// Beside the library that stands for NVML.
+    /// Environment variables, in addition to that of the fake NVML.
     pub environment: &'static [(&'static str, &'static str)],
     pub play: fn(),
 }
@@ -126,12 +126,12 @@ pub const ALL: &[Scene] = &[
     },
 ];
 
-/// Keeps the thread busy so long.
+/// Lets the thread work for this time.
 fn work(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
-/// Waits until something is so; other things keep the machine busy, too.
+/// Waits until a condition holds. The time limit is generous, because the machine may be busy.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -140,7 +140,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Whether this process has the thread that samples.
+/// Returns `true` if this process has the sampling thread.
 fn has_thread() -> bool {
     let tasks = std::fs::read_dir("/proc/self/task").expect("the threads");
     let names =
@@ -148,10 +148,11 @@ fn has_thread() -> bool {
     names.into_iter().any(|name| name.starts_with("mlprof-device"))
 }
 
-/// What the library that stands for NVML has counted.
+/// Returns a counter of the fake NVML.
 fn counted(what: &str) -> u32 {
     let path = std::env::var_os(LIBRARY).expect("the library");
-    // SAFETY: it has been loaded already; the function of this name has this type.
+    // SAFETY: the library is already loaded, so its initialisers do not run again. `nvml.c` defines
+    // the function with this type.
     unsafe {
         let library = libloading::Library::new(path).expect("it has been loaded");
         let function = library.get::<extern "C" fn() -> u32>(what.as_bytes()).expect("a function");
@@ -159,7 +160,7 @@ fn counted(what: &str) -> u32 {
     }
 }
 
-/// A stage that is recorded as a whole.
+/// Records a stage as a whole.
 fn record(inside: impl FnOnce(&TensorProfiler)) -> (TensorReport, String) {
     let profiler = Arc::new(TensorProfiler::new().without_schedule().export_trace(false));
     let session =
@@ -173,7 +174,8 @@ fn numbers(report: &TensorReport) -> Vec<u32> {
     report.device_counters.iter().map(|device| device.device).collect()
 }
 
-/// But those that there are neither a driver nor a framework here.
+/// Returns `true` if the report has no notes, except for those about the missing driver and
+/// framework.
 fn has_no_notes(report: &TensorReport) -> bool {
     let expected =
         ["no kernels and copies of CUDA", "there are no ops, because nothing tells of any"];

@@ -1,4 +1,4 @@
-//! What a process does meanwhile.
+//! Scenes that fork, exit or block during sampling.
 
 use std::sync::Arc;
 
@@ -15,13 +15,14 @@ pub(super) fn forks_while_it_samples() {
     until("it samples", || has_thread() && counted("fake_utilization_calls") > 0);
     for round in 0..100 {
         let _scope = profiler.profile("fork");
-        // SAFETY: the child records something and ends.
+        // SAFETY: the child runs only the following code and then terminates.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
-            // SAFETY: ends the child if it hangs.
+            // SAFETY: the function takes an integer. The alarm terminates the child if it hangs.
             unsafe { libc::alarm(20) };
-            // What the parent records is none of the child's: a recording of its own begins.
+            // The child must not continue the parent's recording, so it pauses it and begins its
+            // own.
             profiler.pause();
             let (report, _) = record(|profiler| {
                 drop(profile!("in the child"));
@@ -32,13 +33,14 @@ pub(super) fn forks_while_it_samples() {
             });
             let is_well = report.device_counters.is_empty();
             match round % 2 {
-                // SAFETY: ends the child without what the parent does at its end.
+                // SAFETY: `_exit` has no preconditions. It terminates the child without the
+                // parent's exit handlers.
                 0 => unsafe { libc::_exit(i32::from(!is_well)) },
                 _ => std::process::exit(i32::from(!is_well)),
             }
         }
         let mut status = 0;
-        // SAFETY: room for the status.
+        // SAFETY: the function writes one integer to `status`, an initialised local.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0, "round {round}");
     }
@@ -47,7 +49,7 @@ pub(super) fn forks_while_it_samples() {
     assert!(report.device_counters[0].samples > 10);
 }
 
-/// The library says if it is used after its end.
+/// Checks the exit during sampling. The fake library reports calls after its end.
 pub(super) fn ends_while_it_samples() {
     let profiler = Arc::new(TensorProfiler::new().without_schedule().export_trace(false));
     let session = Session::begin(profiler, Stage::Fit, &RunContext::default()).expect("a profiler");
@@ -56,8 +58,8 @@ pub(super) fn ends_while_it_samples() {
     std::process::exit(0);
 }
 
-/// The program does not wait for it, neither between steps nor at the end of a stage, nor without end at
-/// its own: whoever did would hang.
+/// Checks a device that never responds. The program must not wait for it between steps or at the
+/// end of a stage. At its exit, it may wait for a limited time only.
 pub(super) fn a_device_that_never_answers() {
     let schedule = Schedule::new().wait(0).warmup(1).active(1).repeat(0);
     let profiler = TensorProfiler::new().export_trace(false).schedule(schedule);
@@ -73,7 +75,8 @@ pub(super) fn a_device_that_never_answers() {
     assert_eq!(counted("fake_utilization_calls"), 1, "it is being asked yet");
 }
 
-/// Whoever asks hears nothing, each time after a moment, and not for ever; nor does the end of the process wait.
+/// Checks that requests for current values return without values after a short time if the device
+/// never responds. The process exit must not wait for the device either.
 pub(super) fn asked_and_never_answers() {
     assert!(devices_now().is_empty());
     until("it is being asked", || counted("fake_utilization_calls") > 0);

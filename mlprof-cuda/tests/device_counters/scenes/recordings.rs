@@ -1,4 +1,4 @@
-//! What is sampled, and when.
+//! Scenes that check which values are sampled, and when.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -36,8 +36,7 @@ pub(super) fn samples() {
     let (report, text) = (profiler.snapshot(), profiler.summary());
     println!("{text}");
     assert!(has_no_notes(&report), "{text}");
-    // The library has its devices in the opposite order of their places on the bus: place 2 is its
-    // number 0.
+    // The library lists its devices in reverse PCI bus order, so PCI index 2 is its device 0.
     assert_eq!(numbers(&report), [0, 1]);
     for (device, index) in report.device_counters.iter().zip([0.0, 1.0]) {
         let expected = [
@@ -52,7 +51,7 @@ pub(super) fn samples() {
             assert_eq!(mean_and_max(device, counter), Some((value, value)), "{counter:?}");
         }
         assert_eq!(device.recording.len(), DeviceCounter::ALL.len());
-        // 5 ms apart as far as the machine allows.
+        // The interval is 5 ms or longer, depending on the machine's load.
         assert!((5..=70).contains(&device.samples), "{text}");
         let interval = device.interval_seconds.expect("several samples");
         assert!((0.004..0.1).contains(&interval), "{interval}");
@@ -88,7 +87,7 @@ pub(super) fn by_the_program() {
     until("it samples", || counted("fake_utilization_calls") > 1);
     drop(session);
     assert_eq!(numbers(&profiler.snapshot()), [1]);
-    // The thread keeps no profiler alive.
+    // The thread must not keep a profiler alive.
     let gone = Arc::downgrade(&profiler);
     drop(profiler);
     until("the profiler is let go", || gone.upgrade().is_none());
@@ -103,7 +102,7 @@ pub(super) fn by_the_program() {
         work(50);
     });
     assert_eq!(numbers(&report), [0; 0]);
-    // From the middle of a recording on, and up to there.
+    // Sampling starts and stops in the middle of a recording.
     DeviceCounters::stop();
     let (report, _) = record(|_| {
         let asked = counted("fake_utilization_calls");
@@ -119,7 +118,7 @@ pub(super) fn by_the_program() {
 }
 
 pub(super) fn steps_of_a_schedule() {
-    // So slow that there is no sample but the first one of every cycle.
+    // At this slow rate, the only sample of a cycle is its first one.
     DeviceCounters::new().rate(0.01).start().expect("a rate");
     let schedule = Schedule::new().wait(1).warmup(1).active(1).repeat(0);
     let profiler = TensorProfiler::new().export_trace(false).schedule(schedule);
@@ -129,7 +128,7 @@ pub(super) fn steps_of_a_schedule() {
     let asked = || counted("fake_utilization_calls");
     let mut before = asked();
     for step in 0..9 {
-        // A machine that is busy wakes the thread late: no active step is over before it has asked.
+        // A busy machine may wake the thread late, so each active step lasts until it has a sample.
         if step % 3 == 2 {
             until("a sample of an active step", || asked() > before);
         }
@@ -142,7 +141,7 @@ pub(super) fn steps_of_a_schedule() {
     assert_eq!(numbers(&report), [0, 1, 2]);
     assert_eq!((report.cycle_count, report.device_counters[0].samples), (3, 3));
     assert_eq!(report.device_counters[0].interval_seconds, None);
-    // A profiler that does not want to know of devices.
+    // This profiler has no interest in devices.
     let before = asked();
     let simple =
         Session::begin(Arc::new(SimpleProfiler::new()), Stage::Validate, &RunContext::default())
@@ -166,13 +165,13 @@ fn mean_and_max(device: &DeviceCounterStatistics, counter: DeviceCounter) -> Opt
     Some((found.mean, found.max))
 }
 
-/// Nothing is sampled, and no hook turned on: only that moment's values are asked for.
+/// Checks that a request for current values enables neither sampling nor a hook.
 pub(super) fn asked_now_and_then() {
     let profiler = Arc::new(SimpleProfiler::new());
     let session = Session::begin(profiler, Stage::Fit, &RunContext::default()).expect("a profiler");
     assert!(!has_thread(), "nobody has asked");
     let samples = RefCell::new(Vec::new());
-    // The first answer may come too late: NVML is loaded for it.
+    // The first response may come too late, because NVML is loaded for it.
     let are_known = || {
         *samples.borrow_mut() = devices_now();
         !samples.borrow().is_empty()
@@ -185,7 +184,7 @@ pub(super) fn asked_now_and_then() {
         assert!(all.next().is_none(), "once: {samples:?}");
         sample.value
     };
-    // By their places on the bus.
+    // Devices are numbered by PCI bus order.
     for (device, index) in [(0, 2.0), (1, 1.0), (2, 0.0)] {
         assert_eq!(value(device, DeviceCounter::GpuUtilization), 50.0 + index);
         assert_eq!(value(device, DeviceCounter::MemoryUsed), (index + 1.0) * f64::from(1 << 30));
@@ -205,7 +204,7 @@ pub(super) fn asked_now_and_then() {
     drop(session);
 }
 
-/// As the environment says.
+/// Checks that the environment can turn counters off.
 pub(super) fn off() {
     assert!(devices_now().is_empty() && !has_thread());
 }

@@ -1,4 +1,5 @@
-//! What can go wrong: the action is measured on the host all the same, and the report says the rest.
+//! Scenes with failures. The action must still be measured on the host, and the report must explain
+//! the missing device time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -26,7 +27,7 @@ pub fn too_many() {
     assert_eq!(region(&report, "region"), Some((8, 800, 100, 100)));
     assert_eq!(host_calls(&report, "region"), 20);
     assert!(says(&report, "12 calls of device regions have no device time: more than 8 regions"));
-    // Now there is room again; those of another stream that are over make room, too.
+    // There is room again, and completed regions of other streams make room, too.
     many();
     fake.run();
     let other = fake.stream();
@@ -37,7 +38,8 @@ pub fn too_many() {
     assert!(profiler.summary().contains("Note: 24 calls of device regions have no device time"));
 }
 
-/// All functions that regions call, each at the first region of a context, and at a later one.
+/// Lets each function that regions call fail, both at the first region of a context and at a later
+/// one.
 pub fn each_function_fails() {
     const FUNCTIONS: &[&str] = &[
         "cuCtxGetCurrent",
@@ -79,7 +81,7 @@ pub fn each_function_fails() {
         more
     };
     for function in FUNCTIONS {
-        // The context is not the thread's own.
+        // The stream's context is not the current one.
         fake.set_current(fake.context(1));
         let stream = fake.stream_of(fake.context(0));
         fake.fail(function, 719);
@@ -137,7 +139,7 @@ pub fn captures() {
     assert_eq!(report.device_regions.len(), 1);
     let note = "3 calls of device regions have no device time: the stream was being captured";
     assert!(says(&report, note), "{:?}", report.header.notes);
-    // The pair of the region that came to nothing was used again.
+    // The event pair of the abandoned region was reused.
     assert_eq!(fake.calls("cuEventCreate"), 3);
 }
 
@@ -151,7 +153,7 @@ pub fn no_context() {
     assert_eq!(fake.calls("cuEventRecord"), 0);
 }
 
-/// With a region open, by a panic or for ever.
+/// Checks threads that end with an open region, by a panic or by leaking the guard.
 pub fn threads_that_die() {
     let fake = Fake::with_context();
     let context = fake.current().addr();
@@ -186,7 +188,7 @@ pub fn a_panic() {
         let _outer = profiler.profile_device("outer", stream.stream());
         let _inner = profiler.profile_device("inner", stream.stream());
         fake.launch(stream, 60);
-        // While it unwinds the driver refuses, too.
+        // The driver also rejects calls during unwinding.
         fake.fail("cuEventRecord", 700);
         panic!("a panic that the scene wants");
     }));
@@ -199,29 +201,30 @@ pub fn a_panic() {
     assert!(says(&report, "2 calls of device regions have no device time: cuEventRecord"));
 }
 
-/// A child has no use for its parent's events, and waits for none of them.
+/// Checks that a forked child neither uses its parent's events nor waits for them.
 pub fn a_fork() {
     let fake = Fake::with_context();
     let profiler = SimpleProfiler::new();
     let stream = fake.stream();
     drop(profiler.profile_device("region", stream.stream()));
-    // SAFETY: the child makes a report and ends.
+    // SAFETY: the child creates a report and then terminates.
     let child = unsafe { libc::fork() };
     if child == 0 {
         fake.take_record();
         let report = profiler.snapshot();
         let is_quiet = fake.take_record().is_empty() && report.device_regions.is_empty();
-        // SAFETY: ends the child without the parent's exit handlers.
+        // SAFETY: `_exit` has no preconditions. It terminates the child without the parent's exit
+        // handlers.
         unsafe { libc::_exit(i32::from(!is_quiet)) }
     }
     let mut status = 1;
-    // SAFETY: room for the status.
+    // SAFETY: the function writes one integer to `status`, an initialised local.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0);
     assert_eq!(region(&profiler.snapshot(), "region"), Some((1, 0, 0, 0)));
 }
 
-/// There is no driver that regions could be timed by.
+/// Checks regions without a usable driver.
 pub fn unusable(why: &str) {
     let profiler = SimpleProfiler::new();
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! What programs do with regions of a device, and what comes of it.
+//! Scenes with device regions.
 
 mod failures;
 mod profilers;
@@ -6,15 +6,15 @@ mod timing;
 
 use mlprof_core::report::SimpleReport;
 
-/// Which driver a scene finds.
+/// Driver that a scene finds.
 #[derive(Clone, Copy)]
 pub enum WhichDriver {
     Fake,
-    /// Without what newer ones have.
+    /// Driver without newer functions.
     Old,
-    /// Without what is needed.
+    /// Driver without a required function.
     Ancient,
-    /// Counts and writes down nothing, and never fails.
+    /// Driver that counts and records no calls, and never fails.
     Lean,
     Missing,
     NoDevice,
@@ -63,7 +63,8 @@ pub const ALL: &[Scene] = {
     ]
 };
 
-/// Calls, total, shortest and longest of the regions of an action, in nanoseconds.
+/// Returns the number of calls and the total, shortest and longest time of an action's regions, in
+/// nanoseconds.
 fn region(report: &SimpleReport, action: &str) -> Option<(u64, u64, u64, u64)> {
     let nanoseconds = |seconds: f64| (seconds * 1e9).round() as u64;
     let row = report.device_regions.iter().find(|row| row.action == action)?;
@@ -71,13 +72,13 @@ fn region(report: &SimpleReport, action: &str) -> Option<(u64, u64, u64, u64)> {
     Some((row.calls, total, min, max))
 }
 
-/// How often an action ran on the host.
+/// Returns how often an action ran on the host.
 fn host_calls(report: &SimpleReport, action: &str) -> u64 {
     let row = report.actions.iter().find(|row| row.action == action);
     row.map_or(0, |row| row.calls)
 }
 
-/// Whether a note of the report says so.
+/// Returns `true` if a note of the report contains this text.
 fn says(report: &SimpleReport, text: &str) -> bool {
     report.header.notes.iter().any(|note| note.contains(text))
 }

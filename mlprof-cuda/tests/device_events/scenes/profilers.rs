@@ -1,4 +1,4 @@
-//! Where regions stand in the reports of the profilers.
+//! Scenes that check regions in the profilers' reports.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use mlprof_cuda::{DeviceProfilerExt, measure_actions_on, profile_device};
 use super::region;
 use crate::fake::Fake;
 
-/// A region belongs to the stage in which it was opened, whenever it is read.
+/// Checks that a region belongs to the stage in which it was opened, even if it is read later.
 pub fn stages() {
     let fake = Fake::with_context();
     let stream = fake.stream();
@@ -45,7 +45,7 @@ pub fn stages() {
     assert_eq!(profiler.snapshot().device_regions.len(), 1);
 }
 
-/// Rows of their own, in no sum of the host's.
+/// Checks that regions have rows of their own and do not count in host sums.
 pub fn tables() {
     let fake = Fake::with_context();
     let stream = fake.stream();
@@ -66,7 +66,7 @@ pub fn tables() {
     };
     let row = cells("training_step [device]");
     assert_eq!(row[1..6], ["training_step [device]", "0.0015", "2", "0.003", "-"], "{text}");
-    // The two calls, and the two rows of start-up.
+    // The total counts the two calls and the two rows of start-up.
     assert_eq!(cells("Total")[3], "4", "{text}");
     let json = simple.report().expect("a report").to_json().expect("JSON");
     let Ok(Report::Simple(back)) = Report::from_json(&json) else { panic!("{json}") };
@@ -89,7 +89,7 @@ pub fn tables() {
         let row = text.lines().find(|line| line.contains("1.500 ms") && line.contains("3.000 ms"));
         assert!(row.is_some_and(|row| row.ends_with("  training_step")), "{text}");
     }
-    // A session's report has what was under way when it ended.
+    // A session's report includes regions that were pending when the session ended.
     let written = Arc::new(SimpleProfiler::new().dirpath(folder.path()).filename("report"));
     let session =
         Session::begin(written.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
@@ -101,7 +101,8 @@ pub fn tables() {
     assert!(text.contains("|  forward [device]\t|  0.01 "), "{text}");
 }
 
-/// Rows of actions have the time of the streams that are named, on threads that work in a context.
+/// Checks that rows of actions contain the time on the measured streams, for threads with a
+/// context.
 pub fn actions() {
     let fake = Fake::with_context();
     let (stream, other) = (fake.stream(), fake.stream());
@@ -148,7 +149,8 @@ pub fn actions() {
     assert!(notes.contains(note), "{notes}");
 }
 
-/// In a trace regions stand on the device; in the table only what ran in them.
+/// Checks that traces show regions on the device, and that the table contains only the work in
+/// them.
 pub fn recorded_steps() {
     let fake = Fake::with_context();
     let stream = fake.stream();
@@ -203,7 +205,8 @@ pub fn recorded_steps() {
             slices += 1;
             assert!(region["args"]["stream"].as_u64().is_some_and(|stream| stream > 1000));
             assert_eq!(region["pid"], 0);
-            // The device comes to it when it was handed over, just before the action begins.
+            // The idle device reaches the region as soon as it is enqueued, just before the action
+            // begins.
             assert!(span(region).0 <= span(scope).1, "{region} {scope}");
             assert!(span(region).0 >= ready, "{region} {scope}");
             ready = span(scope).1;
@@ -221,14 +224,14 @@ pub fn several() {
     drop(profile_device("forward", stream.stream()));
     drop(sink.profile_device("forward", stream.stream()));
     assert!(sink.summary().contains("forward [device]"), "{}", sink.summary());
-    // Also one that is not active, and moves meanwhile.
+    // A region also works with a profiler that is not active and is moved in the meantime.
     drop(advanced.profile_device("backward", stream.stream()));
     let advanced = advanced.into_profiler().expect("a profiler");
     assert!(advanced.summary().contains("Device regions"), "{}", advanced.summary());
     assert!(!sink.summary().contains("backward"), "{}", sink.summary());
 }
 
-/// Nobody has the driver do anything for a profiler that does not want regions.
+/// Checks that there are no driver calls for profilers without interest in regions.
 pub fn nobody_listens() {
     struct Own;
     impl Profiler for Own {
@@ -245,7 +248,7 @@ pub fn nobody_listens() {
     let schedule = Schedule::new().wait(9).warmup(0).active(1).repeat(1);
     let tensor = TensorProfiler::new().schedule(schedule);
     tensor.setup(Stage::Fit, &RunContext::default());
-    // What is recorded in case that the stage ends early is over.
+    // The steps that are recorded in case the stage ends early are over.
     (0..7).for_each(|_| tensor.step());
     assert_eq!(tensor.interest(), Interest::NONE);
     drop(tensor.profile_device("forward", stream.stream()));

@@ -1,4 +1,4 @@
-//! How long regions take, and what it costs to know.
+//! Scenes that check the duration and the cost of regions.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use mlprof_cuda::{DeviceProfilerExt, Stream};
 use super::{host_calls, region};
 use crate::fake::Fake;
 
-/// To the nanosecond: the driver's floats have them, up to 16 ms.
+/// Checks durations to the nanosecond. The driver's floats have this precision up to 16 ms.
 pub fn durations() {
     let fake = Fake::with_context();
     let profiler = SimpleProfiler::new();
@@ -19,7 +19,7 @@ pub fn durations() {
         {
             let _inner = profiler.profile_device("inner", one.stream());
             fake.launch(one, 123_456);
-            // Runs side by side.
+            // This region runs concurrently on another stream.
             let _beside = profiler.profile_device("beside", other.stream());
             fake.launch(other, 7_654_321);
         }
@@ -50,7 +50,7 @@ pub fn durations() {
     assert_eq!((fake.depth(), fake.primaries()), (1, 0));
 }
 
-/// Between the events of a region, and from region to region, nobody waits for the device.
+/// Checks that the host does not wait for the device within a region or between regions.
 pub fn nobody_waits() {
     let fake = Fake::with_context();
     let profiler = SimpleProfiler::new();
@@ -64,7 +64,7 @@ pub fn nobody_waits() {
     let calls = fake.take_record();
     assert!(calls.iter().all(|call| !call.contains("Synchronize")), "{calls:?}");
     assert_eq!(calls.iter().filter(|call| *call == "cuEventRecord").count(), 100);
-    // Only the report does.
+    // Only the report waits.
     assert_eq!(region(&profiler.snapshot(), "region"), Some((50, 500, 10, 10)));
     let calls = fake.take_record();
     assert!(calls.iter().any(|call| call == "cuEventSynchronize"), "{calls:?}");
@@ -91,7 +91,7 @@ pub fn events_are_used_again() {
     assert_eq!(fake.calls("cuEventCreate"), created);
 }
 
-/// Regions of streams whose contexts are not the thread's own.
+/// Checks regions of streams in contexts that are not current.
 pub fn two_contexts() {
     let fake = Fake::new();
     let (first, second) = (fake.context(0), fake.context(1));
@@ -148,7 +148,7 @@ pub fn many_threads() {
     assert_eq!(region(&report, "shared"), Some((2_000, 0, 0, 0)));
 }
 
-/// What a region costs with a driver that costs next to nothing; printed, not judged.
+/// Prints the cost of a region with a driver of almost no cost. The value is not checked.
 pub fn cost() {
     const REGIONS: u32 = 20_000;
     let fake = Fake::with_context();
@@ -162,7 +162,7 @@ pub fn cost() {
         };
         (0..100).map(round).min()
     };
-    // The device is always done when the next region begins.
+    // The device always finishes before the next region begins.
     let handle = stream.stream();
     let run = fake.runner();
     let region = seconds(&|| {

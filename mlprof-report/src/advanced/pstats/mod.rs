@@ -1,10 +1,13 @@
-//! The Advanced report as text: what Python's `pstats` prints, as Lightning's Advanced profiler
-//! shows it.
+//! Advanced report as text, in the format of Python's `pstats` and of Lightning's Advanced
+//! profiler.
 //!
-//! Differences: actions stand in the order of their total time, calls that are still running
-//! included; functions of one label in different folders (every `mod.rs`) keep their folder and are
-//! not merged into one row; control characters in a name are escaped and names cut at 200
-//! characters; actions that are still running and notes follow at the end, if there are any.
+//! The output differs from `pstats` in these points:
+//!
+//! - Actions are ordered by total time, including calls that are still running.
+//! - Functions with the same label in different folders, such as every `mod.rs`, keep their folder
+//!   and are not merged.
+//! - Control characters in names are escaped, and names are truncated to 200 characters.
+//! - Running actions and notes follow at the end, if there are any.
 
 mod options;
 
@@ -22,16 +25,16 @@ use crate::simple::lightning::{append_remarks, title};
 use crate::simple::selection::{Running, Selection};
 use mlprof_events::OrderExt;
 
-/// The report: for each action its functions, the longest cumulative time first, as many lines as
-/// `restriction` allows.
+/// Renders the report: one table per action, ordered by cumulative time, with at most as many lines
+/// as `restriction` allows.
 pub fn paint(report: &AdvancedReport, restriction: LineCountRestriction) -> String {
     let sort_by = &[SortKey::Cumulative];
     let restrictions = &[Restriction::Count(restriction)];
     paint_with(report, &PstatsOptions { sort_by, restrictions })
 }
 
-/// The same for the console: without the actions that took less than
-/// 0.1 % of the wall time, which a line counts.
+/// Renders the report for the console. It hides actions below 0.1 % of the wall time and prints how
+/// many are hidden.
 pub fn paint_on_console(report: &AdvancedReport, restriction: LineCountRestriction) -> String {
     let sort_by = &[SortKey::Cumulative];
     let restrictions = &[Restriction::Count(restriction)];
@@ -39,7 +42,7 @@ pub fn paint_on_console(report: &AdvancedReport, restriction: LineCountRestricti
     paint_actions(report, &PstatsOptions { sort_by, restrictions }, &rows)
 }
 
-/// The report in another order, or with other restrictions.
+/// Renders the report with another order or other restrictions.
 pub fn paint_with(report: &AdvancedReport, options: &PstatsOptions<'_>) -> String {
     paint_actions(report, options, &Selection::default())
 }
@@ -67,7 +70,7 @@ fn paint_actions(
     let shown = select(&report.actions, rows, &Running::of(&report.open));
     for profile in &shown {
         let _ = write!(text, "\nProfile stats for: {}", label::shown(&profile.label()));
-        // Lightning names the rank as soon as a trainer has told it one, be it the only process.
+        // Lightning prints the rank as soon as a trainer has set one, even with a single process.
         if header.stage.is_some() {
             let _ = write!(text, " rank: {}", header.rank);
         }
@@ -93,14 +96,14 @@ fn paint_actions(
     text
 }
 
-/// One action's table, as `pstats.Stats(…).strip_dirs().sort_stats(…).print_stats(…)` prints it.
+/// Formats one action's table as `pstats.Stats(…).strip_dirs().sort_stats(…).print_stats(…)` does.
 fn paint_functions(profile: &ActionProfile, options: &PstatsOptions<'_>) -> String {
     let mut text = totals(&profile.functions);
     let mut functions: Vec<_> = profile.functions.iter().collect();
     let labels = Labels::new(&functions);
     functions.order_by(|one, other| {
         let by_key = |key: &SortKey| key.compare(&labels, one, other);
-        // Stable, as Python's.
+        // The sort is stable, like Python's.
         options.sort_by.iter().map(by_key).fold(Ordering::Equal, Ordering::then)
     });
     let reductions: Vec<String> = options
@@ -127,7 +130,7 @@ fn paint_functions(profile: &ActionProfile, options: &PstatsOptions<'_>) -> Stri
     text
 }
 
-/// Leaves what the restriction leaves, and says so if that is not everything.
+/// Applies one restriction to the functions. Returns a note if it removed any.
 fn restrict(
     functions: &mut Vec<&FunctionStatistics>,
     labels: &Labels<'_>,
@@ -155,7 +158,7 @@ fn totals(functions: &[FunctionStatistics]) -> String {
     let sum = |pick: fn(&FunctionStatistics) -> u64| functions.iter().map(pick).sum::<u64>();
     let total = sum(|function| function.calls.total_calls);
     let primitive = sum(|function| function.calls.primitive_calls);
-    // Not `sum()`, which makes -0 of nothing.
+    // `sum()` would return -0 for an empty list.
     let own = functions.iter().fold(0.0, |sum, function| sum + function.calls.self_seconds);
     let primitive =
         if primitive == total { String::new() } else { format!("({primitive} primitive calls) ") };
@@ -182,10 +185,10 @@ fn numbers(statistics: &FunctionStatistics) -> String {
     )
 }
 
-/// What functions are called in the last column: `file:line(name)` without the file's folder where
-/// that is clear enough.
+/// Function labels of the last column: `file:line(name)`. The folder is omitted where the short
+/// label is unambiguous.
 struct Labels<'report> {
-    /// How many functions have this short file, line and name.
+    /// Number of functions with this short file name, line and name.
     uses: HashMap<(&'report str, u32, &'report str), usize>,
 }
 

@@ -1,4 +1,4 @@
-//! In which order functions are printed, and which of them.
+//! Sort keys and row restrictions of the function tables.
 
 use crate::Error;
 use std::cmp::Ordering;
@@ -8,7 +8,7 @@ use super::Labels;
 use crate::LineCountRestriction;
 use crate::advanced::FunctionStatistics;
 
-/// How the tables are printed: what Python's `sort_stats` and `print_stats` take.
+/// Options for printing the tables, like the arguments of Python's `sort_stats` and `print_stats`.
 ///
 /// ```
 /// use mlprof_core::advanced::LineCountRestriction;
@@ -27,55 +27,55 @@ use crate::advanced::FunctionStatistics;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct PstatsOptions<'a> {
-    /// What functions are sorted by; functions that are equal by the first key by the next one, and
-    /// so on. Empty: as they stand in the report.
+    /// Sort keys. Each key orders the functions that are equal by the keys before it. Empty to keep
+    /// the order of the report.
     pub sort_by: &'a [SortKey],
-    /// Which functions are printed: those that the first restriction leaves, restricted by the next
-    /// one, and so on.
+    /// Restrictions on the printed functions. Each one applies to the functions left by the one
+    /// before it.
     pub restrictions: &'a [Restriction<'a>],
 }
 
-/// Leaves some of the functions of a table.
+/// Selects a part of a table's functions.
 #[derive(Clone, Copy)]
 pub enum Restriction<'a> {
-    /// So many from the top.
+    /// Keeps this number of functions from the top.
     Count(LineCountRestriction),
-    /// Those whose `file:line(function)` matches.
+    /// Keeps the functions with a matching `file:line(function)` label.
     Matching {
-        /// What is asked for, as the report repeats it.
+        /// Pattern as the report prints it.
         pattern: &'a str,
-        /// Whether it matches.
+        /// Returns `true` if a label matches the pattern.
         is_match: &'a dyn Fn(&str) -> bool,
     },
 }
 mlprof_events::debug_as_name!([] Restriction<'_>);
 
-/// What functions can be sorted by, in Python's words: calls and times with the highest first, the
-/// others from A to Z.
+/// Sort keys with the names that Python uses. Calls and times sort in descending order, the other
+/// keys from A to Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SortKey {
-    /// `calls`, `ncalls`.
+    /// `calls`, `ncalls`: number of all calls.
     Calls,
-    /// `pcalls`: calls that are not recursive.
+    /// `pcalls`: number of primitive calls, which excludes recursive ones.
     PrimitiveCalls,
-    /// `tottime`, `time`: time in the function itself.
+    /// `tottime`, `time`: self time.
     SelfTime,
-    /// `cumulative`, `cumtime`.
+    /// `cumulative`, `cumtime`: cumulative time.
     Cumulative,
-    /// `filename`, `module`.
+    /// `filename`, `module`: name of the source file.
     File,
-    /// `line`.
+    /// `line`: line number.
     Line,
-    /// `name`.
+    /// `name`: name of the function.
     Name,
     /// `nfl`: name, then file, then line.
     NameFileLine,
-    /// `stdname`: what is printed in the last column.
+    /// `stdname`: label printed in the last column.
     StandardName,
 }
 
-/// How keys are written.
+/// Names that users can write for each sort key.
 const KEYS: [(&str, SortKey); 13] = [
     ("cumulative", SortKey::Cumulative),
     ("cumtime", SortKey::Cumulative),
@@ -93,7 +93,7 @@ const KEYS: [(&str, SortKey); 13] = [
 ];
 
 impl SortKey {
-    /// What stands after `Ordered by:`.
+    /// Returns the title printed after `Ordered by:`.
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Calls => "call count",

@@ -1,8 +1,9 @@
-//! How often equal runs differ. `cargo xtask bench verdicts` counts it for many more.
+//! False-alarm rate of comparisons of equal runs. `cargo xtask bench verdicts` measures it with
+//! many more runs.
 
 use super::*;
 
-/// Numbers by chance, always the same ones.
+/// Pseudorandom number generator with a fixed seed.
 struct Chance(u64);
 
 impl Chance {
@@ -16,7 +17,7 @@ impl Chance {
         (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
     }
 
-    /// Steps of which each depends on the one before, as much as the correlation says.
+    /// Returns step durations. Each step correlates with the one before it by `correlation`.
     fn steps(&mut self, count: usize, correlation: f64, deviation: f64) -> Vec<f64> {
         let mut state = self.normal();
         let own = (1.0 - correlation * correlation).sqrt();
@@ -48,8 +49,8 @@ impl Chance {
     }
 }
 
-/// Of 3 × 40 comparisons with 60 rows each, none may differ: with 1 % of comparisons one does at
-/// the most.
+/// Checks that comparisons of equal runs with 60 rows each report at most one false alarm. The rule
+/// allows false alarms in 1 % of the comparisons.
 #[test]
 fn equal_runs_of_many_rows_are_equal() {
     let mut chance = Chance(11);
@@ -67,7 +68,7 @@ fn equal_runs_of_many_rows_are_equal() {
     assert!(alarms.len() <= 1, "{alarms:?}");
 }
 
-/// Runs differ by 3 % from each other, and nothing is known of them but means.
+/// Checks runs that differ by 3 % and contain only means.
 #[test]
 fn three_equal_runs_of_each_side_are_equal() {
     let mut chance = Chance(12);
@@ -91,8 +92,8 @@ fn three_equal_runs_of_each_side_are_equal() {
     assert!(alarms <= 1, "{alarms} of 60");
 }
 
-/// Of a few calls among many rows not even twice as much would be seen: that is not called the
-/// same.
+/// Checks that rows with few calls are not called equal. In a comparison with this number of rows,
+/// not even a doubling would be significant.
 #[test]
 fn too_few_calls_for_so_many_rows_are_said_to_be() {
     let mut chance = Chance(14);
@@ -102,7 +103,7 @@ fn too_few_calls_for_so_many_rows_are_said_to_be() {
     assert_eq!(find(&comparison, Subject::Ops, "op 7").verdict, Verdict::TooFew);
 }
 
-/// What the many rows cost: a difference that is large enough is still found.
+/// Checks that a sufficiently large difference is found even among many rows.
 #[test]
 fn what_is_slower_is_found_among_many_rows() {
     let mut chance = Chance(13);
@@ -115,7 +116,7 @@ fn what_is_slower_is_found_among_many_rows() {
     }
 }
 
-/// Whether it is by more than the threshold is asked of what is sure, not of what was measured.
+/// Checks that the threshold applies to the sure change and not to the measured change.
 #[test]
 fn a_threshold_is_compared_with_the_sure_change() {
     let side = |load: f64| [run(load, vec![])];

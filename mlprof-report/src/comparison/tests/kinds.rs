@@ -1,4 +1,4 @@
-//! What each kind of report has to compare.
+//! Comparison rows of each kind of report.
 
 use super::*;
 use crate::findings::samples::{kernel, remembered};
@@ -21,7 +21,7 @@ fn ops_are_compared_by_step_whatever_the_schedule_was() {
     assert_eq!(matmul.verdict, Verdict::Worse);
     about(matmul.change, 1.0);
     about(find(&comparison, Subject::Kernels, "gemm").after.map(|it| it.value), 0.04);
-    // One run of each does not say how these ops vary.
+    // One run per side does not show how these ops vary.
     let one = of(&before[..1], &after[..1]);
     assert_eq!(find(&one, Subject::Ops, "matmul").verdict, Verdict::TooFew);
     assert!(!one.is_judged() && one.regressions(0.0).is_empty());
@@ -41,13 +41,14 @@ fn how_ops_vary_within_a_run_judges_them_too() {
     let verdict = |before: [Report; 1], after: [Report; 1]| {
         find(&of(&before, &after), Subject::Ops, "matmul").verdict
     };
-    // Of 400 calls the mean is known within 13 % of their deviation.
+    // With 400 calls, the mean is known within 13 % of their deviation.
     assert_eq!(verdict(side(1.0, 0.1, 401), side(1.1, 0.1, 401)), Verdict::Worse);
     assert_eq!(verdict(side(1.0, 0.5, 401), side(1.1, 0.5, 401)), Verdict::Same);
     assert_eq!(verdict(side(1.0, 0.1, 8), side(9.0, 0.1, 8)), Verdict::TooFew);
 }
 
-/// A kernel's time stands in the row of its op again, and is one part of all device time.
+/// Checks that shares of device time count each kernel once. The row of an op repeats the time of
+/// its kernels.
 #[test]
 fn shares_of_device_time_are_of_all_kernels_once() {
     let side = |small: f64| {
@@ -94,7 +95,7 @@ fn shares_of_device_time_are_of_all_kernels_once() {
     assert_eq!(names, ["add"], "it is 1.2 % of the device's time, and twice as much");
 }
 
-/// The first call of a kernel loads its module.
+/// Checks that the first call of a kernel, which loads its module, does not count.
 #[test]
 fn the_first_call_of_a_kernel_is_no_part_of_its_typical_time() {
     let side = |first: f64| {
@@ -114,7 +115,7 @@ fn the_first_call_of_a_kernel_is_no_part_of_its_typical_time() {
     about(gemm.before.map(|side| side.value), 10e-6);
 }
 
-/// The limits are of the calls except the first, and so is the value.
+/// Checks that both the limits and the value exclude the first call.
 #[test]
 fn the_first_call_of_an_op_is_no_part_of_its_typical_time() {
     let side = |first: f64| {
@@ -156,7 +157,7 @@ fn rows_told_apart_by_other_things_are_compared_by_name() {
     about(find(&comparison, Subject::Ops, "matmul, forward").change, 0.0);
 }
 
-/// So many bytes in each of 100 steps.
+/// Builds a report with `bytes` allocated in each of 100 steps.
 fn memory(bytes: u64, peak: i64) -> Report {
     let tallies = |steps: u64| Tallies {
         allocated_bytes: steps * bytes,
@@ -198,8 +199,8 @@ fn more_memory_is_a_regression_too() {
     assert_eq!(of(&[memory(1_000, 5_000)], &[memory(1_002, 5_010)]).regressions(0.0), []);
 }
 
-/// So many steps of one distribution: every tenth takes twice as long. All past 4,096 share
-/// entries.
+/// Builds a report with `count` steps of one distribution, in which every tenth step takes twice as
+/// long. Steps share entries if there are more than 4,096.
 fn of_steps(count: u64, times: f64) -> Report {
     let Report::Simple(mut report) = run(0.002, vec![]) else { panic!("a Simple report") };
     let mut log = crate::steps::log::StepLog::default();
@@ -235,7 +236,7 @@ fn runs_of_any_length_are_compared_by_single_steps() {
         let slow = "step, 95 % took no longer";
         assert_eq!(names, ["step", "step, forward", slow], "{before} {after}");
     }
-    // Reports of versions that did not keep single steps are not judged by means.
+    // Reports of versions without single steps are not judged by means.
     let mut old = of_steps(30_000, 1.0);
     let Report::Simple(report) = &mut old else { panic!("a Simple report") };
     report.step_series[0].durations = None;
@@ -244,7 +245,7 @@ fn runs_of_any_length_are_compared_by_single_steps() {
     assert_eq!(step.verdict, Verdict::Unknown, "{step:?}");
 }
 
-/// 200 steps, each with so much of forward, and a report of them.
+/// Builds a report with 200 steps and the given forward time of each step.
 fn with_steps(forward: impl Fn(u64) -> f64) -> Report {
     let Report::Simple(mut report) = run(0.002, vec![]) else { panic!("a Simple report") };
     let entry = |number| StepEntry {
@@ -276,12 +277,12 @@ fn steps_and_their_parts_are_compared_by_their_values() {
         comparison.regressions(0.05).into_iter().map(|regression| regression.name).collect();
     let slow = "step, 95 % took no longer";
     assert_eq!(names, ["step, forward", slow, "step"], "what is in the step weighs as much");
-    // A few steps that are far off are not the step.
+    // A few outliers do not change the typical step.
     let hiccups = with_steps(|step| if step % 50 == 7 { 1.0 } else { 0.006 });
     assert_eq!(of(&[with_steps(|_| 0.006)], &[hiccups]).regressions(0.0), []);
 }
 
-/// When steps drift while the program runs, so may whatever runs in them.
+/// Checks that drift of the steps also widens the uncertainty of actions inside them.
 #[test]
 fn no_time_is_known_better_than_that_of_steps() {
     let actions = |report: Report, load: f64| {

@@ -1,4 +1,4 @@
-//! Reports before and after a change that is known.
+//! Tests with reports before and after a known change.
 
 mod false_alarms;
 mod kinds;
@@ -9,7 +9,7 @@ use crate::Report;
 use crate::findings::samples::{op, recorded, row, steps};
 use crate::simple::{ActionStatistics, MedianLimits, SimpleReport};
 
-/// Calls of which the median is known within so much of it.
+/// Returns an action with a median that is known within the fraction `within`.
 fn known(name: &str, calls: u64, each: f64, within: f64) -> ActionStatistics {
     let mut row = row(name, calls, calls as f64 * each);
     if let Some(rest) = &mut row.rest {
@@ -19,7 +19,8 @@ fn known(name: &str, calls: u64, each: f64, within: f64) -> ActionStatistics {
     row
 }
 
-/// 100 steps of 10 ms, of which loading takes so much, known within 3 %; and others.
+/// Builds a report with 100 steps of 10 ms, an action `load` that is known within 3 %, and other
+/// actions.
 fn run(load: f64, others: Vec<ActionStatistics>) -> Report {
     let mut report = steps(100, 0.01);
     report.header.wall_seconds = 1.0;
@@ -52,8 +53,8 @@ fn what_got_slower_is_told_from_what_varies() {
     let before = [run(0.002, vec![])];
     for (load, expected) in [
         (0.002, Verdict::Same),
-        // Each side is known within 3 %, if calls were independent: those of a run without steps
-        // may depend on each other strongly.
+        // Each side would be known within 3 % if its calls were independent. Calls of a run without
+        // steps may depend on each other strongly.
         (0.0022, Verdict::Same),
         (0.0026, Verdict::Worse),
         (0.0014, Verdict::Better),
@@ -88,7 +89,7 @@ fn only_what_is_beyond_the_threshold_and_large_enough_is_a_regression() {
     assert!(comparison.is_judged());
 }
 
-/// Equal runs, and ten thousand rows of them: none is a regression.
+/// Checks that ten thousand rows of equal runs contain no regression.
 #[test]
 fn equal_runs_differ_in_nothing() {
     let rows = || (0..10_000).map(|index| known(&format!("row {index}"), 50, 1e-6, 0.0)).collect();
@@ -110,12 +111,12 @@ fn few_calls_tell_nothing() {
     assert_eq!(verdict(&[once(0.1)], &[once(0.9)], "save"), Verdict::TooFew);
     let comparison = of(&[once(0.1)], &[once(0.9)]);
     assert_eq!(comparison.regressions(0.0), []);
-    // Three runs of each side show how runs vary, and then there is something to tell.
+    // Three runs per side show the variation between runs and allow a verdict.
     let side = |seconds: [f64; 3]| seconds.map(once);
     let before = side([0.10, 0.11, 0.12]);
     assert_eq!(verdict(&before, &side([0.9, 0.91, 0.92]), "save"), Verdict::Worse);
     assert_eq!(verdict(&before, &side([0.1, 0.9, 0.92]), "save"), Verdict::Same);
-    // Nothing but what is too little.
+    // The report now contains only an action with too few calls.
     let alone = |seconds: f64| {
         let Report::Simple(mut report) = once(seconds) else { panic!("a Simple report") };
         report.actions.drain(..2);
@@ -128,7 +129,7 @@ fn few_calls_tell_nothing() {
 fn several_runs_are_their_own_yardstick() {
     let side =
         |loads: &[f64]| -> Vec<Report> { loads.iter().map(|load| run(*load, vec![])).collect() };
-    // Alone, each says that it is known within 3 %: together they show that it is not.
+    // Each run alone is known within 3 %. Together the runs show a larger variation.
     let before = side(&[0.0020, 0.0024, 0.0028]);
     let after = side(&[0.0029, 0.0031, 0.0033]);
     assert_eq!(verdict(&before[..1], &after[..1], "load"), Verdict::Worse);
@@ -154,7 +155,7 @@ fn how_often_something_runs_counts_where_steps_are_as_many() {
         told.contains("): 1.00 ms before, 1.00 ms after, called 400 times instead of 40"),
         "{told}"
     );
-    // A run of other steps is compared call by call.
+    // Runs with another number of steps are compared call by call.
     let Report::Simple(mut longer) = validated(400) else { panic!("a Simple report") };
     longer.actions[0].calls = 1_000;
     let comparison = of(&[validated(40)], &[Report::Simple(longer)]);

@@ -1,4 +1,4 @@
-//! Many small blocks are allocated.
+//! Rule `allocation-churn`: many small blocks are allocated.
 
 use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding, Place};
@@ -53,7 +53,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         evidence: evidence.into(),
         place: most.map_or_else(Place::default, |action| Place::action(&*action.action)),
         cost: facts.estimated_cost(seconds),
-        // Several threads may allocate side by side.
+        // Several threads may allocate concurrently, so the time is uncertain.
         confidence: Confidence::Hint,
         remedy: "keep buffers from step to step (`Vec::clear`, `Vec::with_capacity`), and collect \
                  into one block rather than one for each item."

@@ -1,4 +1,5 @@
-//! Compiled for any processor of its kind, and run on one that can do more.
+//! Rule `baseline-cpu`: a program compiled for the baseline processor runs on a processor with
+//! wider instructions.
 
 use mlprof_events::ActionKind;
 
@@ -30,17 +31,18 @@ pub(super) static RULE: Rule = Rule {
     examine,
 };
 
-/// What the compiler makes wider loops with: 32 bytes at once, where all of this kind of processor can do 16. No wider
-/// ones where there is AVX-512, unless it is told to (LLVM's `prefer-256-bit`).
+/// Instruction set that the compiler uses for wider loops: 32 bytes at once, compared with 16 bytes
+/// in the baseline. Even with AVX-512, LLVM uses 32 bytes unless it is configured otherwise
+/// (`prefer-256-bit`).
 const WIDER: &str = "avx2";
 
-/// The part of a loop that twice as wide instructions save.
+/// Part of a loop's time that instructions of twice the width save.
 const SAVED: f64 = 0.5;
 
-/// Ops that are written in Rust and compiled with the program.
+/// Prefix of ops that are written in Rust and compiled with the program.
 const OWN_OPS: &str = "candle::";
 
-/// Of them these choose their instructions while the program runs.
+/// Parts of the names of ops that select their instructions at run time.
 const CHOOSE: [&str; 4] = ["matmul", "conv", "gemm", "attention"];
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -93,8 +95,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         evidence: evidence.into(),
         place: place_of_op(longest),
         cost: facts.estimated_cost(seconds * SAVED),
-        // Loops that wait for memory or for divisions, or that the compiler cannot widen, stay as
-        // they are.
+        // Wider instructions do not help loops that are limited by memory or divisions, or that the
+        // compiler cannot vectorize.
         confidence: Confidence::Hint,
         remedy: "compile for the processor that it runs on: `RUSTFLAGS=\"-C target-cpu=native\"`, \
                  or `rustflags` in `.cargo/config.toml`."
@@ -102,7 +104,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// Whose loops these rows are.
+/// Returns text that names the owner of the loops in these rows.
 fn whose<'a>(rows: impl Iterator<Item = &'a KeyAverage>) -> &'static str {
     let (ops, functions): (Vec<_>, Vec<_>) = rows.partition(|row| row.kind == ActionKind::Op);
     match (ops.is_empty(), functions.is_empty()) {
@@ -112,7 +114,8 @@ fn whose<'a>(rows: impl Iterator<Item = &'a KeyAverage>) -> &'static str {
     }
 }
 
-/// Why the header may say that candle uses these instructions nevertheless.
+/// Returns a sentence about candle's handwritten kernels if the header lists these instructions for
+/// candle.
 fn by_hand<'a>(
     report: &TensorReport,
     mut rows: impl Iterator<Item = &'a KeyAverage>,
@@ -198,7 +201,8 @@ mod tests {
     #[test]
     fn calls_of_a_few_microseconds_are_not_counted() {
         let able = ["avx2", "fma"];
-        // 2 µs each: a larger share than the threshold, but hardly any of it in loops.
+        // Each call takes 2 µs. The share exceeds the threshold, but hardly any of this time is
+        // spent in loops.
         let tiny = KeyAverage { kind: ActionKind::Function, ..op("app::scaled", 400_000, 0.8) };
         healthy(NAME, built(vec![tiny.clone()], &[], &able));
         let finding = found(NAME, built(vec![tiny, op("candle::exp", 500, 0.6)], &[], &able));

@@ -1,4 +1,4 @@
-//! Saving checkpoints takes much of a fit.
+//! Rule `checkpoints`: saving checkpoints takes a large part of a fit.
 
 use mlprof_events::names::SAVE_CHECKPOINT;
 
@@ -30,7 +30,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         Evidence::new("share", share(part, 1.0)),
         Evidence::new("checkpoints", grouped(saving.calls)),
     ];
-    // The last one is wanted in any case.
+    // The last checkpoint is always needed, so a single one is not a finding.
     if part < limits[0] || saving.calls < 2 {
         return Outcome::healthy(evidence);
     }

@@ -1,4 +1,4 @@
-//! More threads want to work than there are cores.
+//! Rule `crowded-cores`: more threads compete for CPU time than there are cores.
 
 use mlprof_events::names::RUN_TRAINING_BATCH;
 
@@ -38,7 +38,11 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     of_batches(facts, limits).unwrap_or_else(Outcome::no_inputs)
 }
 
-/// By what the process and its thread that trains compute in training batches; why that cannot be said.
+/// Examines the CPU time of the process and of its training thread in training batches.
+///
+/// # Errors
+///
+/// Returns a message if the report lacks these numbers.
 fn of_batches(facts: &Facts<'_>, limits: &[f64]) -> Result<Outcome, &'static str> {
     let (batch, cpu) = facts.training_batches()?;
     let cores = facts.cores()?;
@@ -59,14 +63,15 @@ fn of_batches(facts: &Facts<'_>, limits: &[f64]) -> Result<Outcome, &'static str
         Evidence::new(format!("threads of {}", known.name), grouped(threads))
     }));
     let is_taken_off = switches >= limits[2]
-        // Else it waits for somebody, and is not waited for.
+        // With more voluntary switches, the thread waits for other threads and they do not wait for
+        // it.
         && cpu.involuntary_switches > cpu.voluntary_switches;
     let divided = divided_among_too_many(facts, cores);
     let is_crowded = busy >= limits[1] && (is_taken_off || divided.is_some());
     let (cost, sentence) = match divided {
         Some(("candle", threads)) => {
-            // rayon's threads work on each op, and those that wait for each other turn in circles meanwhile: how
-            // long the thread that trains has a core says nothing then.
+            // rayon's threads work on each op, and the threads that wait for each other spin. The
+            // time that the training thread has a core is therefore meaningless.
             let lost = seconds * (1.0 - cores as f64 / threads as f64);
             (facts.estimated_cost(lost), shared_by_too_many(threads, cores))
         }
@@ -84,7 +89,7 @@ fn of_batches(facts: &Facts<'_>, limits: &[f64]) -> Result<Outcome, &'static str
         evidence,
         place: Place::action(RUN_TRAINING_BATCH),
         cost,
-        // What the others do meanwhile has to be done as well.
+        // The work of the other threads must also be done, so the saving is uncertain.
         confidence: Confidence::Hint,
         remedy: remedy(facts.framework).to_owned(),
     }]))
@@ -107,8 +112,9 @@ fn shared_by_too_many(threads: u64, cores: u64) -> String {
     )
 }
 
-/// libtorch and candle give each of their threads a part of an op, and who called it waits for those that have no
-/// core. Which of them does so, and the number of threads, if they are more than cores.
+/// Returns the framework that divides its ops among more threads than cores, and its number of
+/// threads. libtorch and candle give each thread a part of an op. The caller waits for the threads
+/// that have no core.
 fn divided_among_too_many<'report>(
     facts: &Facts<'report>,
     cores: u64,
@@ -145,8 +151,8 @@ mod tests {
 
     const NAME: &str = "crowded-cores";
 
-    /// Two seconds of batches on two cores, the process busy for so many seconds, the thread for so
-    /// many.
+    /// Builds a report with two seconds of batches on two cores. The arguments are the CPU times of
+    /// the process and the thread, and the involuntary switches.
     fn worked(process_seconds: f64, thread_seconds: f64, involuntary: u64) -> SimpleReport {
         let mut report = steps(100, 0.02);
         report.header.machine = Some(Machine { cores: Some(2), ..Machine::default() });
@@ -182,7 +188,7 @@ mod tests {
         let of_tch = found(NAME, parts.clone()).cost;
         close(of_tch.seconds, 1.6, 0.001);
         assert!(!of_tch.is_estimated);
-        // candle's thread computes with the others, and turns in circles like them.
+        // candle's calling thread computes with the others, and it also spins while it waits.
         parts.header.frameworks[0].name = "candle".to_owned();
         let of_candle = found(NAME, parts.clone());
         close(of_candle.cost.seconds, 1.75, 0.001);

@@ -1,4 +1,4 @@
-//! Training waits for its data.
+//! Rule `data-waiting`: training waits for its data.
 
 use mlprof_events::names::{OWN_TRAIN_DATALOADER_NEXT, RUN_TRAINING_EPOCH, TRAIN_DATALOADER_NEXT};
 
@@ -43,13 +43,13 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         return Outcome::NoInputs(format!("there {} only", were(next.calls, "batch", "batches")));
     }
     let epochs = facts.action(RUN_TRAINING_EPOCH).map(|epochs| epochs.total_seconds);
-    // Simple knows which thread it is that trains.
+    // The Simple profiler measures the wait of the training thread alone.
     let (waited, training) = match facts.data_waiting() {
         Some(data) => (data.waiting_seconds, data.epoch_seconds),
         None => (next.total_seconds, epochs),
     };
     let training = training.unwrap_or(facts.seconds);
-    // The first batch cannot be made ahead.
+    // The first batch cannot be prepared in advance, so its wait is excluded.
     let waited = (waited - next.first_seconds.unwrap_or(0.0)).max(0.0);
     let part = if training > 0.0 { waited / training } else { 0.0 };
     let mut evidence = vec![
@@ -85,7 +85,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// What waits for training batches: the trainer's own action, or else that of a loop by hand.
+/// Returns the action that waits for training batches. This is the trainer's own action, or that of
+/// a handwritten loop.
 fn next<'report>(facts: &Facts<'report>) -> Option<ActionFacts<'report>> {
     let by_hand = || {
         facts
@@ -97,13 +98,13 @@ fn next<'report>(facts: &Facts<'report>) -> Option<ActionFacts<'report>> {
     facts.action(TRAIN_DATALOADER_NEXT).or_else(by_hand)
 }
 
-/// Fewer and longer parts say more than all of them.
+/// Maximum number of parts listed as evidence.
 const MOST_PARTS: usize = 3;
-/// What is less than this part of the waiting is left out.
+/// Minimum share of the waiting time for a part to be listed.
 const LEAST_PART: f64 = 0.05;
 
-/// What it did meanwhile: the longest of the actions that were first called by it, as far as the program has any
-/// there, such as one for reading and one for batching.
+/// Returns the longest actions that run inside the waiting action, such as reading and batching.
+/// Only the Simple report has them.
 fn parts(report: &Report, next: &str, waited: f64) -> Vec<Evidence> {
     let Report::Simple(report) = report else { return Vec::new() };
     let is_part = |row: &&ActionStatistics| {
@@ -119,11 +120,13 @@ fn parts(report: &Report, next: &str, waited: f64) -> Vec<Evidence> {
         .collect()
 }
 
-/// A thread that computes for this part of its waiting makes the batches itself.
+/// If the CPU time of the thread reaches this share of its waiting time, the thread makes the
+/// batches itself.
 const MAKES_BATCHES: f64 = 0.5;
 
-/// What to do; `makes_batches` if the thread that trains is known to make the batches itself.
-/// Otherwise a report does not know whether others already make them ahead.
+/// Returns the recommended action. `makes_batches` is `true` if the training thread is known to
+/// make the batches itself. Otherwise it is unknown if other threads already prepare batches in
+/// advance.
 fn remedy(framework: Framework, makes_batches: bool) -> &'static str {
     match (framework, makes_batches) {
         (Framework::Burn, true) => {
@@ -158,7 +161,7 @@ mod tests {
     const NAME: &str = "data-waiting";
     const NEXT: &str = "[_TrainingEpochLoop].train_dataloader_next";
 
-    /// 100 batches of 20 ms, for each of which the loop waited so long.
+    /// Builds a report with 100 batches of 20 ms. The loop waits `seconds` for each batch.
     fn waited(seconds: f64) -> SimpleReport {
         let mut report = steps(100, 0.02);
         report.header.wall_seconds = 2.0 + 100.0 * seconds;
@@ -186,7 +189,7 @@ mod tests {
         let remedy = found(NAME, burn.clone()).remedy;
         assert!(remedy.contains("or more workers if there are some already"), "{remedy}");
         assert!(remedy.contains("num_workers") && !remedy.contains("itself"), "{remedy}");
-        // What is made inside of the waiting is made by the thread that waits.
+        // An action inside the wait runs on the waiting thread, so this thread makes the batches.
         let made = row("batch", 100, 1.5);
         burn.actions.push(ActionStatistics { inside: Some(NEXT.to_owned()), ..made });
         let remedy = found(NAME, burn).remedy;

@@ -1,4 +1,4 @@
-//! Layers that return nothing but 0.
+//! Rule `dead-activation`: layers that return only zeros.
 
 use mlprof_events::TensorRole;
 

@@ -1,4 +1,4 @@
-//! A device has nothing to do for much of a step.
+//! Rule `device-idle`: a device is idle for a large part of a step.
 
 use mlprof_events::DeviceCounter;
 use mlprof_events::names::RUN_TRAINING_BATCH;
@@ -55,7 +55,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
              (`DeviceCounters`, beside the Tensor profiler) nor what ran on a device",
         );
     }
-    // One that is busy is enough: what the others are there for no report knows.
+    // One busy device is enough, because the purpose of the other devices is unknown.
     let busiest = sampled.into_iter().max_by(|one, other| one.2.mean.total_cmp(&other.2.mean));
     let Some((device, seconds, busy)) = busiest else { return Outcome::Healthy(Vec::new()) };
     let evidence = [
@@ -81,14 +81,15 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// The device that had something to do for most of its time; what the others are there for no report knows.
+/// Returns the device with the highest busy share. The purpose of the other devices is unknown.
 fn busiest_by_gaps(idle: &[tensor::DeviceIdle]) -> Option<&tensor::DeviceIdle> {
     let part = |device: &tensor::DeviceIdle| device.busy_seconds / device.window_seconds;
     let whole = idle.iter().filter(|device| device.stream.is_none() && device.window_seconds > 0.0);
     whole.max_by(|one, other| part(one).total_cmp(&part(other)))
 }
 
-/// By the gaps between what a device did in the recorded steps, and their causes.
+/// Examines the gaps between a device's activities in the recorded steps, and the causes of these
+/// gaps.
 fn by_gaps(
     rule: &str,
     facts: &Facts<'_>,
@@ -184,7 +185,7 @@ mod tests {
         assert!(missing(NAME, busy(20.0, 3)).contains("enough samples"));
     }
 
-    /// A device that waited so long for its host, of the two seconds recorded.
+    /// Builds a report in which a device waits `seconds` for its host, out of two recorded seconds.
     fn waited(seconds: f64) -> TensorReport {
         let host_wait = IdleGaps { count: 100, seconds, longest_seconds: 0.1 };
         let mut report = recorded(Vec::new());

@@ -1,4 +1,4 @@
-//! Ops on 64-bit floating-point numbers among others of fewer bits.
+//! Rule `double-precision`: some ops use 64-bit floating-point numbers while others use fewer bits.
 
 use mlprof_events::{ActionKind, DType, TensorShape};
 
@@ -62,7 +62,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         Evidence::new("ops on 64-bit numbers", duration(double)),
         Evidence::new("ops on floating-point numbers", duration(all)),
     ];
-    // Half the bytes, and twice the numbers in a register.
+    // 32-bit numbers need half the bytes, and a register holds twice as many of them.
     let saved = 0.5 * double;
     if facts.share(double) < limits[0] {
         return Outcome::healthy(evidence);

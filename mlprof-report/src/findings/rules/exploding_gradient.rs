@@ -1,4 +1,4 @@
-//! Gradients that grow without bound.
+//! Rule `exploding-gradient`: gradients grow without bound.
 
 use mlprof_events::TensorRole;
 

@@ -1,4 +1,4 @@
-//! The first batch takes much of the run.
+//! Rule `first-batch`: the first batch takes a large part of the run.
 
 use mlprof_events::names::RUN_TRAINING_BATCH;
 

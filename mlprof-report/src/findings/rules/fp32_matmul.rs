@@ -1,4 +1,4 @@
-//! Matrices of 32-bit numbers are multiplied where tensor cores could do it.
+//! Rule `fp32-matmul`: 32-bit matrix multiplications do not use tensor cores.
 
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::Facts;
@@ -19,7 +19,8 @@ pub(super) static RULE: Rule = Rule {
     examine,
 };
 
-/// Tensor cores are at the most eight times as fast: an A100's with TF32.
+/// Maximum part of the time that tensor cores save. They are at most eight times as fast, as on an
+/// A100 with TF32.
 const SAVED: f64 = 7.0 / 8.0;
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -49,14 +50,15 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         evidence: evidence.into(),
         place: Place::kernel(&*kernel.name),
         cost: facts.estimated_cost(SAVED * seconds),
-        // Fewer bits are another result, and not every device has tensor cores.
+        // Fewer bits change the results, and some devices have no tensor cores.
         confidence: Confidence::Hint,
         remedy: remedy(facts.framework).to_owned(),
     }])
 }
 
-/// cuBLAS's and CUTLASS's names: `ampere_sgemm_128x64_nn`, `cutlass_80_simt_sgemm_…`. With tensor cores it is
-/// `…_s1688gemm_…` or has `tf32` in it.
+/// Returns `true` for a 32-bit matrix kernel of cuBLAS or CUTLASS that does not use tensor cores.
+/// Examples are `ampere_sgemm_128x64_nn` and `cutlass_80_simt_sgemm_…`. Tensor-core kernels are
+/// named `…_s1688gemm_…` or contain `tf32`.
 fn is_without_tensor_cores(name: &str) -> bool {
     (name.contains("sgemm") || name.contains("_gemm_f32f32_f32f32_f32_"))
         && !["tf32", "tensorop", "s1688", "s16816", "s884"].iter().any(|part| name.contains(part))

@@ -1,4 +1,4 @@
-//! Validation takes much of a fit.
+//! Rule `frequent-validation`: validation takes a large part of a fit.
 
 use mlprof_events::Stage;
 use mlprof_events::names::{RUN_TRAINING_EPOCH, VAL_NEXT};
@@ -30,7 +30,7 @@ pub(super) static RULE: Rule = Rule {
     examine,
 };
 
-/// How often validation ran, and how long all of it took.
+/// Number of validation passes and their total time.
 struct Validation {
     action: String,
     passes: u64,
@@ -47,7 +47,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
             "the report has no whole training epoch, or no validation, of a trainer",
         );
     };
-    // One that is under way may have been validated.
+    // An epoch that is still running may already contain a validation pass.
     let is_open = facts.report.open().iter().any(|open| open.action == RUN_TRAINING_EPOCH);
     let epochs = epochs.calls + u64::from(is_open);
     let part = facts.share(validation.seconds);
@@ -61,7 +61,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     if part < limits[usize::from(!is_often)] || validation.passes < 2 {
         return Outcome::healthy(evidence);
     }
-    // Once per epoch, or else once in all.
+    // Required passes: one per epoch if validation runs more often, otherwise one in total.
     let needed = if is_often { epochs } else { 1 };
     let saved = validation.seconds * (1.0 - needed as f64 / validation.passes as f64);
     let often = match is_often {
@@ -85,7 +85,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// burn has an action around it; this project's trainer has those inside.
+/// Returns the passes and the time of validation. burn has one action around it, while mlprof's
+/// trainer has several actions inside it.
 fn validation(facts: &Facts<'_>) -> Option<Validation> {
     if let Some(whole) = facts.action("run_validation_epoch") {
         return Some(Validation {
@@ -104,7 +105,8 @@ fn validation(facts: &Facts<'_>) -> Option<Validation> {
         action.hook() == "on_validation_start" && action.owner().starts_with("[LightningModule]")
     })?;
     let step = inside().find(|action| action.hook() == "validation_step")?;
-    // Batches go to the device by the action that training batches go by.
+    // One action transfers the batches of training and validation to the device. Its time is
+    // divided by the number of steps.
     let transfer = facts.actions.iter().find(|action| action.hook() == "batch_to_device");
     let transferred = transfer.filter(|transfer| transfer.calls > 0).map_or(0.0, |transfer| {
         transfer.total_seconds * (step.calls as f64 / transfer.calls as f64).min(1.0)
@@ -138,7 +140,8 @@ mod tests {
 
     const NAME: &str = "frequent-validation";
 
-    /// 100 steps of 20 ms in 2 epochs, and so many passes of 0.1 s.
+    /// Builds a report with 100 steps of 20 ms in 2 epochs, and `passes` validation passes of 0.1
+    /// s.
     fn validated(passes: u64) -> SimpleReport {
         let seconds = 0.1 * passes as f64;
         let mut report = steps(100, 0.02);
@@ -157,7 +160,7 @@ mod tests {
     #[test]
     fn validation_every_few_batches_is_found() {
         let finding = found(NAME, validated(50));
-        // 48 of the 50 passes, of 5 s.
+        // 48 of the 50 passes are avoidable. All passes together take 5 s.
         close(finding.cost.seconds, 4.8, 0.01);
         assert_eq!(finding.confidence, Confidence::Likely);
         assert!(finding.remedy.contains("val_check_interval"), "{finding:?}");
@@ -177,7 +180,7 @@ mod tests {
         assert!(!found_in(&report), "in three");
     }
 
-    /// With a lower threshold.
+    /// Returns `true` if the rule finds something with a lower threshold.
     fn found_in(report: &SimpleReport) -> bool {
         let mut rules = crate::findings::Rules::new();
         rules.set("frequent-validation.share", 0.1).expect("there is such a threshold");

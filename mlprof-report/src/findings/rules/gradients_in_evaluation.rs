@@ -1,4 +1,4 @@
-//! Validation and tests that keep what only a backward pass needs.
+//! Rule `gradients-in-evaluation`: validation or tests keep data for a backward pass.
 
 use mlprof_events::{ActionKind, EvaluatedOutputs, Stage};
 
@@ -93,13 +93,13 @@ fn examine_tch(facts: &Facts<'_>, report: &TensorReport, limits: &[f64]) -> Outc
     }])
 }
 
-/// What modules of candle have returned in evaluations.
+/// Returns the counts of module outputs in evaluations, as recorded for candle.
 fn of_candle(facts: &Facts<'_>) -> Option<EvaluatedOutputs> {
     let mut known = facts.report.header().frameworks.iter();
     known.find(|known| known.name == "candle")?.evaluated
 }
 
-/// The hooks in which a network is evaluated.
+/// Hooks that evaluate a network.
 const EVALUATING: [&str; 3] = ["validation_step", "test_step", "predict_step"];
 
 fn examine_candle(facts: &Facts<'_>, evaluated: EvaluatedOutputs, limits: &[f64]) -> Outcome {
@@ -130,7 +130,7 @@ fn examine_candle(facts: &Facts<'_>, evaluated: EvaluatedOutputs, limits: &[f64]
         evidence: evidence.into(),
         place: Place::action(longest.name),
         cost,
-        // On several threads what it costs hides behind what they wait for each other.
+        // On several threads, the cost may be hidden by the time that they wait for each other.
         confidence: Confidence::Hint,
         remedy: "evaluate by a network that is made once of `detached_var_builder(&vars, …)`: it has the memory of \
                  the variables, so what is learned is in it, and candle keeps nothing for a backward pass."
@@ -148,7 +148,8 @@ mod tests {
 
     const NAME: &str = "gradients-in-evaluation";
 
-    /// A test of 10,000 ops, so many of them remembered.
+    /// Builds the report of a test with 10,000 ops, of which `tracked_ops` are tracked for a
+    /// backward pass.
     fn tested(tracked_ops: u64) -> TensorReport {
         let mut report = recorded(vec![op("aten::conv2d", 10_000, 1.5)]);
         report.header.stage = Some(Stage::Test);
@@ -161,7 +162,7 @@ mod tests {
         let finding = found(NAME, tested(9_000));
         close(finding.cost.seconds, 0.018, 0.001);
         assert!(finding.remedy.contains("no_grad"), "{finding:?}");
-        // A small network's, counted: ops are made of others.
+        // This count was measured on a small network. Composite ops contain other ops.
         found(NAME, tested(4_262));
         healthy(NAME, tested(1_000));
         let mut few = tested(60);
@@ -180,7 +181,8 @@ mod tests {
         assert!(missing(NAME, steps(100, 0.02)).contains("Tensor"));
     }
 
-    /// Ten seconds of a fit with candle, five of them in validation steps; of a thousand outputs so many were remembered.
+    /// Builds the report of a fit with candle that takes ten seconds, five of them in validation
+    /// steps. Of a thousand outputs, `remembered` were tracked.
     fn evaluated(remembered: u64) -> SimpleReport {
         let mut report = steps(100, 0.1);
         report.actions.push(row("[Strategy]SingleDeviceStrategy.validation_step", 50, 5.0));
@@ -199,7 +201,7 @@ mod tests {
         assert!(finding.cost.is_estimated && finding.remedy.contains("detached_var_builder"));
         let place = finding.place.action.as_deref().expect("an action");
         assert!(place.ends_with("validation_step"), "{finding:?}");
-        // Of two networks one is made of what learns.
+        // One of two networks was built from trainable variables.
         close(found(NAME, evaluated(500)).cost.seconds, 0.5, 0.01);
         healthy(NAME, evaluated(200));
         healthy(NAME, evaluated(0));

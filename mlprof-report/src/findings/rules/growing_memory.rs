@@ -1,4 +1,4 @@
-//! Every step leaves memory behind.
+//! Rule `growing-memory`: every step leaves memory allocated.
 
 use mlprof_events::names::RUN_TRAINING_BATCH;
 use mlprof_events::{ActionKind, Stage};
@@ -36,15 +36,16 @@ pub(super) static RULE: Rule = Rule {
     examine,
 };
 
-/// What steps left behind.
+/// Memory that the steps left allocated.
 struct Growth {
     steps: u64,
     bytes: i64,
-    /// The part that it is of all that it is compared with.
+    /// Share of the reference: the peak in a Memory report, or the allocated bytes in a Tensor
+    /// report.
     share: f64,
     place: Place,
     evidence: Vec<Evidence>,
-    /// Whether it can only be from every step, and not from one of them.
+    /// `true` if the growth must come from every step and cannot come from a single one.
     is_of_every_step: bool,
 }
 
@@ -79,21 +80,21 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         ),
         evidence: growth.evidence,
         place: growth.place,
-        // It costs time only when there is none left.
+        // The growth costs time only when no memory is left.
         cost: Cost { bytes: Some(bytes_left), ..facts.cost(0.0) },
         confidence: Confidence::Likely,
         remedy: remedy(facts.framework).to_owned(),
     }])
 }
 
-/// By the blocks that training batches have left.
+/// Computes the growth from the blocks that training batches left allocated.
 fn of_memory(report: &MemoryReport) -> Result<Growth, &'static str> {
     let is_own = |row: &&crate::memory::ActionMemory| row.sub_stage.is_none();
     let mut rows = report.actions.iter().filter(is_own);
     let batch = rows.find(|row| row.action == RUN_TRAINING_BATCH).ok_or(super::NO_LOOP)?;
     let left = batch.total;
     let grown = report.process.live_bytes - report.process.live_at_start_bytes;
-    // What batches left may have been freed behind them.
+    // The memory that the batches left may have been freed after them.
     let bytes_left = left.net_bytes().min(grown);
     let peak = report.process.peak_bytes.max(1);
     let most = report.actions.iter().filter(is_own).max_by_key(|row| row.own.net_bytes());
@@ -109,12 +110,13 @@ fn of_memory(report: &MemoryReport) -> Result<Growth, &'static str> {
             Evidence::new("peak", signed(report.process.peak_bytes)),
             Evidence::new("batches", grouped(batch.calls)),
         ],
-        // An optimizer's state is a few blocks of the first step.
+        // An optimizer allocates its state as a few blocks in the first step. Fewer blocks than
+        // steps therefore do not count.
         is_of_every_step: left.net_blocks() >= batch.calls.cast_signed(),
     })
 }
 
-/// By what recorded steps have allocated and not freed.
+/// Computes the growth from the bytes that the recorded steps allocated and did not free.
 fn of_recorded(report: &TensorReport) -> Result<Growth, &'static str> {
     let averages = &report.key_averages;
     let step = averages.rows.iter().find(|row| row.kind == ActionKind::Step);
@@ -139,7 +141,7 @@ fn of_recorded(report: &TensorReport) -> Result<Growth, &'static str> {
             Evidence::new("share", share(left as f64, allocated as f64)),
             Evidence::new("recorded steps", grouped(step.calls)),
         ],
-        // The first step makes what all others use.
+        // The first step allocates memory that all later steps use, so it must not be recorded.
         is_of_every_step: first > 0,
     })
 }
@@ -178,7 +180,8 @@ mod tests {
     const NAME: &str = "growing-memory";
     const KIB: u64 = 1024;
 
-    /// 100 steps that allocate 100 blocks of 1 KiB each, and leave so many.
+    /// Builds a report with 100 steps that allocate 100 blocks of 1 KiB each. Each step leaves
+    /// `blocks_per_step` blocks allocated.
     fn left(blocks_per_step: u64) -> MemoryReport {
         let left = 100 * blocks_per_step;
         let total = Tallies {
@@ -216,7 +219,7 @@ mod tests {
     #[test]
     fn what_is_made_once_is_not_nor_what_is_freed_or_small() {
         healthy(NAME, left(0));
-        // An optimizer's state: as many bytes in few blocks.
+        // An optimizer's state has as many bytes in fewer blocks.
         let mut state = left(10);
         state.actions[0].total.freed_blocks = 10_000 - 50;
         healthy(NAME, state);
@@ -234,7 +237,8 @@ mod tests {
         assert!(missing(NAME, validated).contains("not of a fit"));
     }
 
-    /// 100 recorded steps, each of which allocates 1 MiB and leaves so much.
+    /// Builds a report with 100 recorded steps that allocate 1 MiB each. Each step leaves `bytes`
+    /// allocated.
     fn recorded_left(bytes: i64) -> TensorReport {
         let allocated_bytes = 100 << 20;
         let memory = MemoryUse {

@@ -1,4 +1,4 @@
-//! Every step reads a value of a tensor, and waits for it.
+//! Rule `hidden-waits`: every step reads a tensor value and waits for it.
 
 use mlprof_events::{ActionKind, Stage};
 
@@ -22,7 +22,7 @@ pub(super) static RULE: Rule = Rule {
     examine,
 };
 
-/// What reads values, and calls of drivers that wait.
+/// Ops that read values of tensors. [`WAITS`] lists the driver calls that wait.
 const READS: &[&str] = &[
     "aten::_local_scalar_dense",
     "aten::item",
@@ -45,7 +45,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let (Report::Tensor(_), Some(steps)) = (facts.report, facts.steps) else {
         return Outcome::no_inputs("only the report of the Tensor profiler has ops of steps");
     };
-    // Whoever evaluates reads what comes out.
+    // An evaluation normally reads its results.
     if !matches!(facts.report.header().stage, None | Some(Stage::Fit)) {
         return Outcome::no_inputs("the report is not of a fit");
     }
@@ -63,9 +63,11 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
             Evidence::new("recorded steps", grouped(steps)),
         ]);
     };
-    // One call may have lost its core; a read that waits does so each time. Of very many on a busy
-    // machine the shortest says little of the sum: there they would have to be as much of the
-    // shortest step.
+    // A single long read may be a thread that lost its core, while a waiting read is long every
+    // time. Therefore the shortest read times the number of reads must reach half of the total
+    // time. With many reads on a busy machine, the shortest one is not representative. There the
+    // product must reach the threshold share of all steps, each counted with the shortest step's
+    // duration.
     let shortest = read.rest.map_or(read.first_seconds, |rest| rest.min_seconds);
     let at_least = shortest * read.calls as f64;
     let is_alike = at_least >= 0.5 * read.cpu_seconds
@@ -78,7 +80,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }
     let waited: f64 = of(READS).chain(of(WAITS)).map(|row| row.self_cpu_seconds).sum();
     let busy = device_seconds(facts.ops());
-    // What the device needs it needs in any case.
+    // The device needs its busy time in any case, so this part cannot be saved.
     let saved = waited.min((facts.seconds - busy).max(0.0));
     let part = facts.share(saved);
     let evidence = [
@@ -106,7 +108,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// How long the shortest of the recorded steps took, in seconds, if the table says so.
+/// Returns the duration of the shortest recorded step in seconds, if the table contains it.
 fn shortest_step(facts: &Facts<'_>) -> Option<f64> {
     let step = facts.ops().iter().find(|row| row.kind == ActionKind::Step)?;
     let rest = step.rest?.min_seconds;
@@ -151,13 +153,13 @@ mod tests {
                 kernel("gemm", 500, busy),
             ]
         };
-        // Of two seconds, so many are left.
+        // The device is idle for the rest of the two seconds.
         close(found(NAME, recorded(rows(1.5))).cost.seconds, 0.5, 0.001);
         close(found(NAME, recorded(rows(0.2))).cost.seconds, 1.21, 0.001);
         healthy(NAME, recorded(rows(1.95)));
     }
 
-    /// The row of an op has the time of its kernels again.
+    /// Checks that the kernel time repeated in the rows of ops is counted once.
     #[test]
     fn kernels_of_ops_keep_the_device_busy_once() {
         let rows = |busy: f64| {
@@ -186,7 +188,7 @@ mod tests {
         uneven.rest =
             Some(RestDurations { min_seconds: 2e-6, max_seconds: 0.59, deviation_seconds: None });
         healthy(NAME, recorded(vec![uneven]));
-        // Of very many reads the shortest took a fifth of what they took on the average.
+        // With 200,000 reads, the shortest one took a fifth of the mean.
         let many = |shortest_step: f64| {
             let mut reads = op("aten::item", 200_000, 0.6);
             let rest = |min_seconds| RestDurations {

@@ -1,4 +1,4 @@
-//! One thread works, and the machine's other cores do not.
+//! Rule `idle-cores`: one thread works while the other cores of the machine are idle.
 
 use mlprof_events::ActionKind;
 use mlprof_events::names::RUN_TRAINING_BATCH;
@@ -62,7 +62,11 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     judged.unwrap_or_else(Outcome::no_inputs)
 }
 
-/// By what the process computes in training batches; why that cannot be said.
+/// Examines the CPU time of the process in training batches.
+///
+/// # Errors
+///
+/// Returns a message if the report lacks these numbers.
 fn of_batches(facts: &Facts<'_>, limits: &[f64]) -> Result<Outcome, &'static str> {
     let (batch, cpu) = facts.training_batches()?;
     let cores = facts.cores()?;
@@ -89,15 +93,19 @@ fn of_batches(facts: &Facts<'_>, limits: &[f64]) -> Result<Outcome, &'static str
         ),
         evidence,
         place: Place::action(RUN_TRAINING_BATCH),
-        // Nothing in the report says which part of it can be divided.
+        // The report does not show which part can be parallelized, so the cost is an estimate.
         cost: facts.estimated_cost(limits[4] * seconds * (1.0 - busy.max(1.0) / cores as f64)),
-        // Small models are quickest on one.
+        // Small models are fastest on one core.
         confidence: Confidence::Hint,
         remedy: remedy(facts.framework).to_owned(),
     }]))
 }
 
-/// By how long ops take that one thread works on; why that cannot be said.
+/// Examines the duration of ops that run on one thread.
+///
+/// # Errors
+///
+/// Returns a message if the report lacks these numbers.
 fn of_ops(
     report: &TensorReport,
     facts: &Facts<'_>,
@@ -141,7 +149,7 @@ fn of_ops(
         evidence: evidence.into(),
         place: place_of_op(longest),
         cost: facts.estimated_cost(seconds * (1.0 - 1.0 / cores as f64)),
-        // Other programs may have the other cores.
+        // Other programs may occupy the other cores.
         confidence: Confidence::Hint,
         remedy: remedy(Framework::Tch).to_owned(),
     }]))
@@ -177,7 +185,7 @@ mod tests {
 
     const NAME: &str = "idle-cores";
 
-    /// Batches of 20 ms on so many cores, of which so many were busy.
+    /// Builds a report with batches of 20 ms on `cores` cores, of which `busy` were busy.
     fn busy(busy: f64, cores: Option<u64>) -> SimpleReport {
         let mut report = steps(100, 0.02);
         report.header.machine = Some(Machine { cores, ..Machine::default() });
@@ -210,7 +218,8 @@ mod tests {
         assert!(missing(NAME, steps(100, 0.02)).contains("measure_cpu"));
     }
 
-    /// 100 matrices that were multiplied in so many seconds, by so many threads.
+    /// Builds a report with 100 matrix multiplications that take `seconds` in total on `threads`
+    /// threads.
     fn multiplied(seconds: f64, threads: u64, cores: u64) -> TensorReport {
         let mut report = recorded(vec![op("aten::mm", 100, seconds), op("aten::add", 5000, 0.2)]);
         report.header.machine = Some(Machine { cores: Some(cores), ..Machine::default() });
@@ -238,7 +247,7 @@ mod tests {
         healthy(NAME, multiplied(1.6, 2, 2));
         healthy(NAME, multiplied(1.6, 1, 1));
         healthy(NAME, multiplied(0.9, 1, 8));
-        // Some 0.16 ms each.
+        // Each op takes about 0.16 ms.
         let mut short = multiplied(1.6, 1, 8);
         short.key_averages.rows[0].calls = 10_000;
         healthy(NAME, short);

@@ -1,4 +1,4 @@
-//! In training batches no thread of the process works.
+//! Rule `idle-steps`: no thread of the process works during parts of the training batches.
 
 use mlprof_events::names::RUN_TRAINING_BATCH;
 
@@ -56,7 +56,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         evidence: evidence.into(),
         place: Place::action(innermost.map_or(RUN_TRAINING_BATCH, |action| action.name)),
         cost: facts.cost(idle),
-        // A device that nobody told of may be at work.
+        // A device without reported activity may be working.
         confidence: Confidence::Hint,
         remedy: "look for what is waited for: reading a value from a device, files, locks, \
                  messages of other processes, sleep; or another program has the cores."
@@ -64,7 +64,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// So long no thread can have worked.
+/// Returns the minimum time in seconds in which no thread worked.
 fn idle(action: &ActionFacts<'_>) -> f64 {
     action.cpu.map_or(0.0, |cpu| {
         (action.total_seconds - cpu.process_seconds.max(cpu.thread_seconds)).max(0.0)
@@ -78,7 +78,7 @@ mod tests {
 
     const NAME: &str = "idle-steps";
 
-    /// Batches of 20 ms, of which threads worked so long in all.
+    /// Builds a report with batches of 20 ms and the given CPU times per batch, in seconds.
     fn worked(thread_seconds: f64, process_seconds: f64) -> SimpleReport {
         let mut report = steps(100, 0.02);
         report.actions[0].cpu = Some(CpuStatistics {

@@ -1,4 +1,4 @@
-//! Large blocks are copied.
+//! Rule `large-copies`: large blocks of memory are copied.
 
 use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding, Place};
@@ -74,7 +74,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// How long they took, by the speed that suits the size of those of each path.
+/// Returns the estimated copy time in seconds, with a speed that depends on the mean block size of
+/// each path.
 fn seconds_of_copies(path: &PathMemory, limits: &[f64]) -> f64 {
     let [used, new, bytes_of_new] = limits else { return 0.0 };
     let each = path.own_bytes as f64 / path.own_blocks.max(1) as f64;
@@ -83,7 +84,7 @@ fn seconds_of_copies(path: &PathMemory, limits: &[f64]) -> f64 {
     path.own_bytes as f64 / speed + inside.sum::<f64>()
 }
 
-/// The action that made most copies itself, on the way to the most bytes.
+/// Returns the innermost action on the path with most of the bytes.
 fn largest(path: &PathMemory) -> Option<&str> {
     let mut at = path;
     while let Some(inside) = at.inside.first().filter(|inside| inside.bytes * 2 > path.bytes) {

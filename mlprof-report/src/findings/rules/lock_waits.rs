@@ -1,4 +1,4 @@
-//! Training waits for locks that other threads hold.
+//! Rule `lock-waits`: training waits for locks that other threads hold.
 
 use std::collections::HashMap;
 
@@ -31,8 +31,8 @@ pub(super) static RULE: Rule = Rule {
     examine,
 };
 
-/// Parts of the names of functions that only wait for a lock: the standard library's, `parking_lot`'s and
-/// the C library's.
+/// Parts of the names of functions that only wait for a lock. They belong to the standard library,
+/// `parking_lot` and the C library.
 const LOCKS: &[&str] = &[
     "lock_contended",
     "read_contended",
@@ -99,7 +99,7 @@ fn is_lock(name: &str) -> bool {
     LOCKS.iter().any(|lock| name.contains(lock))
 }
 
-/// The function that waits longest.
+/// Returns the function with the longest total wait.
 fn longest(waits: &[Waits]) -> Option<u32> {
     let mut sums: HashMap<u32, u64> = HashMap::new();
     waits.iter().for_each(|waits| *sums.entry(waits.function).or_default() += waits.ticks);
@@ -125,8 +125,8 @@ mod tests {
 
     const NAME: &str = "lock-waits";
 
-    /// Two seconds at 1 kHz: so many ticks of waiting in a function of this name, on behalf of the
-    /// program's own.
+    /// Builds a report of two seconds, sampled at 1 kHz. `function` waits for `ticks` ticks, called
+    /// by a function of the program.
     fn waited(ticks: u64, function: &str) -> AdvancedReport {
         let code = |name: &str, library: &str| SampledCode {
             name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! Numbers of 16 bits that lose digits.
+//! Rule `lost-precision`: 16-bit numbers lose precision.
 
 use super::troubles::OfNumbers;
 use crate::findings::rule::{Rule, Threshold};

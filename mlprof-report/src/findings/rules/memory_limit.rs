@@ -1,4 +1,4 @@
-//! A device has hardly any memory left.
+//! Rule `memory-limit`: a device has hardly any free memory.
 
 use mlprof_events::DeviceCounter;
 
@@ -62,9 +62,9 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         ),
         evidence: evidence.into(),
         place: Place::default(),
-        // It costs time only when there is none left.
+        // A full device costs time only when no memory is left.
         cost: Cost { bytes: Some(most), ..facts.cost(0.0) },
-        // Other processes may have it, and allocators that never give back.
+        // Other processes, or allocators that never return memory, may hold it.
         confidence: Confidence::Hint,
         remedy: remedy(facts.framework).to_owned(),
     }])

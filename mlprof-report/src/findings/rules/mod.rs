@@ -1,4 +1,4 @@
-//! The rules, one file each.
+//! All rules, one file each.
 
 mod allocation_churn;
 mod baseline_cpu;
@@ -39,7 +39,7 @@ mod vanishing_gradient;
 
 use super::rule::Rule;
 
-/// All of them.
+/// All rules, in the order in which they are applied.
 pub(super) static ALL: &[&Rule] = &[
     &not_finite::RULE,
     &exploding_gradient::RULE,
@@ -78,5 +78,5 @@ pub(super) static ALL: &[&Rule] = &[
     &unaligned_matmul::RULE,
 ];
 
-/// What a report lacks that has no training loop in it.
+/// Message for a report without a training loop.
 const NO_LOOP: &str = "the report has no training steps: give the profiler to a trainer";

@@ -1,4 +1,4 @@
-//! The first number that is NaN or infinite.
+//! Rule `not-finite`: the first number that is NaN or infinite.
 
 use super::troubles::{NO_NUMBERS, capitalized, place};
 use crate::Report;
@@ -53,7 +53,7 @@ fn evidence(report: &NumericsReport, first: &RecordedTensor) -> Vec<Evidence> {
         Evidence::new("numbers", grouped(first.statistics.count)),
         Evidence::new("tensors that were not finite", grouped(report.not_finite)),
     ];
-    // Where a device has only counted, its range is not known.
+    // If a device only counted the numbers, the range of the input is unknown.
     if let Some(input) = first.input.as_ref().filter(|input| input.minimum.is_some()) {
         let range = format!("{} to {}", shown_number(input.minimum), shown_number(input.maximum));
         evidence.push(Evidence::new("its input", range));
@@ -63,8 +63,8 @@ fn evidence(report: &NumericsReport, first: &RecordedTensor) -> Vec<Evidence> {
 
 fn remedy(report: &NumericsReport, first: &RecordedTensor) -> String {
     if first.interval.is_some() && report.first_op_not_finite.is_none() {
-        // Of a framework whose hooks report ops the next step has named it, or the report's notes
-        // say why not.
+        // If a framework's hooks report ops, the next step names the op. Otherwise the report's
+        // notes explain why it is unknown.
         let frameworks = &report.header.frameworks;
         let op = match frameworks.iter().any(|framework| framework.name == "tch") {
             true => "look at ops in every step (`NumericsProfiler::ops(true)`)".to_owned(),

@@ -1,4 +1,4 @@
-//! Copies between host and device from memory that is not pinned.
+//! Rule `pageable-copies`: copies between host and device use memory that is not pinned.
 
 use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding, Place};

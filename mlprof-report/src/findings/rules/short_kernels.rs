@@ -1,4 +1,4 @@
-//! A device's kernels take less time than the host needs to launch them.
+//! Rule `short-kernels`: a device's kernels run for less time than the host needs to launch them.
 
 use mlprof_events::ActionKind;
 
@@ -21,7 +21,7 @@ pub(super) static RULE: Rule = Rule {
     examine,
 };
 
-/// Calls that launch a kernel.
+/// Driver and runtime calls that launch a kernel.
 const LAUNCHES: &[&str] = &[
     "cuLaunchKernel",
     "cuLaunchKernelEx",
@@ -50,7 +50,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let busy = device_seconds(facts.ops());
     let mean_launch = launching / launched as f64;
     let mean_kernel = running / ran as f64;
-    // Launching beside a device that works costs nothing.
+    // Launching while the device works costs no time.
     let saved = launching.min((facts.seconds - busy).max(0.0));
     let evidence = [
         Evidence::new("mean kernel", duration(mean_kernel)),
@@ -98,7 +98,7 @@ mod tests {
         let finding = found(NAME, recorded(rows));
         close(finding.cost.seconds, 0.8, 0.001);
         assert_eq!(finding.place.kernel.as_deref(), Some("add"));
-        // What the device is busy with meanwhile needs its time in any case.
+        // The device needs its busy time in any case, so only the rest can be saved.
         let copy = kernel("Memcpy DtoD (Device -> Device)", 10, 1.3);
         let rows = vec![op("cuLaunchKernel", 100_000, 0.8), kernel("add", 100_000, 0.2), copy];
         close(found(NAME, recorded(rows)).cost.seconds, 0.5, 0.001);

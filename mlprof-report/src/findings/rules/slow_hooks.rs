@@ -1,4 +1,5 @@
-//! Hooks of every batch hold training up: metrics, logging, a renderer.
+//! Rule `slow-hooks`: hooks that run for every batch delay training, such as metrics, logging or a
+//! renderer.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +29,10 @@ pub(super) static RULE: Rule = Rule {
     examine,
 };
 
-/// burn's, through which metrics, loggers and the renderer are fed.
+/// burn's event processor, which feeds metrics, loggers and the renderer.
 const EVENT_PROCESSOR: &str = "[Callback]EventProcessor";
 
-/// Waiting until their thread has done everything.
+/// Action that waits until the event processor's thread has finished all its work.
 const FLUSH_EVENTS: &str = "flush_events";
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -43,7 +44,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     for action in facts.actions.iter().filter(|action| is_hook_of_batches(action, steps)) {
         owners.entry(action.owner()).or_default().push(action);
     }
-    // Whoever hands over the next event waits for a thread that is behind, in validation, too.
+    // If the event processor's thread is behind, the thread that sends the next event waits for it.
+    // This also happens in validation.
     if let Some(hooks) = owners.get_mut(EVENT_PROCESSOR) {
         let waits = |action: &&ActionFacts<'_>| {
             action.owner() == EVENT_PROCESSOR || action.name == FLUSH_EVENTS
@@ -53,7 +55,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     if owners.is_empty() {
         return Outcome::no_inputs("the report has no hooks of callbacks or of a module");
     }
-    // Averaging gradients is training, and the place for it are these hooks.
+    // Averaging gradients is part of training and runs in these hooks, so its time does not count.
     let exchanges = facts.actions.iter().filter(|action| action.waits_for_others());
     let exchanging: f64 = exchanges.map(|action| action.total_seconds).sum();
     let seconds = |hooks: &[&ActionFacts<'_>]| -> f64 {
@@ -100,7 +102,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     Outcome::Found(slow.into_iter().map(finding).collect())
 }
 
-/// Called for each training batch, or nearly.
+/// Returns `true` if it is a hook that runs for more than half of the training batches.
 fn is_hook_of_batches(action: &ActionFacts<'_>, steps: u64) -> bool {
     let is_hooks = ["[Callback]", "[LightningModule]"];
     let is_of_training = ["on_train_batch_", "on_before_", "on_after_"];
@@ -109,7 +111,7 @@ fn is_hook_of_batches(action: &ActionFacts<'_>, steps: u64) -> bool {
         && action.calls * 2 > steps
 }
 
-/// After gradients are there, and before they are used.
+/// Returns `true` for hooks that run after the gradients are computed and before they are used.
 fn is_of_gradients(hook: &ActionFacts<'_>) -> bool {
     ["on_after_backward", "on_before_optimizer_step"].contains(&hook.hook())
 }
@@ -185,7 +187,7 @@ mod tests {
         report.header.wall_seconds += 1.0;
         report.actions.push(row("[Callback]EventProcessor.on_train_batch_end", 100, 1.0));
         assert!(found(NAME, report.clone()).remedy.contains("renderer"));
-        // The thread that is behind is waited for wherever the next event is handed over.
+        // Every sender of the next event waits for a delayed thread, not only the training hooks.
         report.header.wall_seconds += 0.5;
         report.actions.push(row("[Callback]EventProcessor.on_validation_batch_end", 10, 0.3));
         report.actions.push(row("flush_events", 2, 0.2));

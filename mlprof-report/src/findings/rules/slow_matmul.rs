@@ -1,4 +1,4 @@
-//! Matrices are multiplied without a BLAS.
+//! Rule `slow-matmul`: matrices are multiplied without a BLAS.
 
 use mlprof_events::ActionKind;
 
@@ -30,10 +30,11 @@ pub(super) static RULE: Rule = Rule {
     examine,
 };
 
-/// Ops that candle hands to a BLAS, if it was built with one; its convolutions are matrices multiplied.
+/// Ops that candle passes to a BLAS if it was built with one. Its convolutions are matrix
+/// multiplications.
 const OPS: [&str; 3] = ["candle::matmul", "candle::conv1d", "candle::conv2d"];
 
-/// candle's features for it.
+/// Names of candle's features that enable a BLAS.
 const LIBRARIES: [&str; 2] = ["mkl", "accelerate"];
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -72,7 +73,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         evidence: evidence.into(),
         place: place_of_op(longest),
         cost: facts.estimated_cost(limits[1] * seconds),
-        // Its own code is good, too: measuring both is what tells.
+        // candle's own code is also fast, so only a measurement of both decides.
         confidence: Confidence::Hint,
         remedy:
             "try candle's feature `mkl` (x86-64) or `accelerate` (macOS), which hand matrices \
@@ -82,7 +83,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// Kernels of a device have no time of the host.
+/// Returns `true` for ops that multiply matrices on the host. Ops with device time run on a device.
 fn is_multiplied(row: &KeyAverage) -> bool {
     row.kind == ActionKind::Op
         && !row.is_on_device

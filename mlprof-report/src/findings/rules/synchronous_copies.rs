@@ -1,4 +1,4 @@
-//! Copies that the host waits for.
+//! Rule `synchronous-copies`: the host waits for copies.
 
 use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding};
@@ -19,7 +19,7 @@ pub(super) static RULE: Rule = Rule {
     examine,
 };
 
-/// Calls that return when the copy is done.
+/// CUDA calls that block until the copy is done.
 const COPIES: &[&str] = &[
     "cuMemcpy",
     "cuMemcpy2D",

@@ -1,4 +1,4 @@
-//! Ops that take hardly longer than it takes to call them.
+//! Rule `tiny-ops`: many ops take hardly longer than the overhead of a call.
 
 use mlprof_events::ActionKind;
 
@@ -83,7 +83,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         evidence: evidence.into(),
         place: place_of_op(most),
         cost: facts.cost(seconds),
-        // A small network is small.
+        // Small ops are unavoidable in a small network.
         confidence: Confidence::Hint,
         remedy: if is_loop {
             format!("{LOOP} {}", remedy(facts.framework))
@@ -93,7 +93,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// Calls such as `cudaLaunchKernel` and `cuMemcpyAsync` are part of ops.
+/// Returns `true` for driver calls such as `cudaLaunchKernel` and `cuMemcpyAsync`, which are part
+/// of other ops.
 fn is_driver_call(name: &str) -> bool {
     let rest = name.strip_prefix("cuda").or_else(|| name.strip_prefix("cu"));
     rest.is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
@@ -127,7 +128,7 @@ mod tests {
 
     #[test]
     fn thousands_of_ops_of_a_few_microseconds_are_found() {
-        // 3,000 per step, 5 µs each, in 100 steps of 20 ms.
+        // There are 3,000 ops per step of 5 µs each, in 100 steps of 20 ms.
         let rows = vec![op("candle::add", 200_000, 1.0), op("candle::mul", 100_000, 0.5)];
         let finding = found(NAME, recorded(rows));
         close(finding.cost.seconds, 1.5, 0.001);
@@ -137,13 +138,14 @@ mod tests {
 
     #[test]
     fn a_loop_that_calls_thousands_is_found_where_it_takes_less_than_half() {
-        // 4,220 per step, 2 µs each: 42 % of the steps.
+        // There are 4,220 ops per step of 2 µs each, which is 42 % of the steps.
         let finding = found(NAME, recorded(vec![op("candle::affine", 422_000, 0.844)]));
         close(finding.cost.seconds, 0.844, 0.001);
         assert!(finding.sentence.starts_with("4,220 ops per step take less than"), "{finding:?}");
         assert!(finding.remedy.starts_with("a loop calls them"), "{finding:?}");
         assert_eq!(finding.place.op.as_deref(), Some("candle::affine"));
-        // A tenth of the time, and so many as a deep network has.
+        // The first report has too small a share, and the second one has as few ops as a deep
+        // network.
         healthy(NAME, recorded(vec![op("candle::affine", 422_000, 0.2)]));
         healthy(NAME, recorded(vec![op("candle::affine", 60_000, 0.5)]));
         assert!(

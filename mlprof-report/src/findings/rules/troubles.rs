@@ -1,4 +1,5 @@
-//! What the rules on numbers have in common: rows of the numerics profiler's report that are a trouble.
+//! Common part of the rules on tensor values, which look for troubles in the rows of a Numerics
+//! report.
 
 use mlprof_events::TensorRole;
 
@@ -13,19 +14,19 @@ use crate::numerics::{
 };
 use mlprof_events::OrderExt;
 
-/// A rule on numbers.
+/// Description of a rule on tensor values.
 pub(super) struct OfNumbers {
-    /// The name of the rule.
+    /// Name of the rule.
     pub(super) name: &'static str,
-    /// The troubles that it tells.
+    /// Kinds of troubles that the rule reports.
     pub(super) kinds: &'static [TroubleKind],
-    /// Whether it looks at a row.
+    /// Returns `true` for the rows that the rule examines.
     pub(super) looks_at: fn(&TensorRow) -> bool,
-    /// What such rows are.
+    /// Name of these rows, in the plural.
     pub(super) rows: &'static str,
-    /// What to do.
+    /// Recommended action.
     pub(super) remedy: &'static str,
-    /// What its thresholds, in their order, are the limits of.
+    /// Converts the rule's thresholds, in their order, into the limits of troubles.
     pub(super) limits: fn(&[f64]) -> TroubleLimits,
 }
 
@@ -51,7 +52,7 @@ impl OfNumbers {
 }
 
 impl OfNumbers {
-    /// One for all rows of which the same is to be said.
+    /// Merges troubles of one kind with the same advice into one finding.
     fn findings(&self, mut found: Vec<FoundTrouble<'_>>) -> Vec<Finding> {
         let same = |trouble: &FoundTrouble<'_>| (trouble.kind, trouble.advice);
         found.order_by_key(same);
@@ -82,14 +83,15 @@ impl OfNumbers {
     }
 }
 
-/// How many names a finding lists.
+/// Maximum number of names that a finding lists.
 const LISTED: usize = 8;
 
-/// What a report lacks that is of another profiler.
+/// Message for a report of another profiler.
 pub(super) const NO_NUMBERS: &str =
     "the report is not of the numbers in tensors (the profiler \"numerics\")";
 
-/// Outputs are those of a module's forward; parameters are in a module.
+/// Returns the location of a tensor. Outputs belong to the forward call of a module, parameters
+/// belong to a module.
 pub(super) fn place(role: TensorRole, name: &str) -> Place {
     match role {
         TensorRole::Gradient | TensorRole::Parameter | TensorRole::Update => {
@@ -101,7 +103,7 @@ pub(super) fn place(role: TensorRole, name: &str) -> Place {
     }
 }
 
-/// As a sentence begins.
+/// Returns the text on one line with an uppercase first letter.
 pub(super) fn capitalized(words: &str) -> String {
     let words = label::one_line(words);
     let mut letters = words.chars();

@@ -1,4 +1,4 @@
-//! Kernels are compiled, or the fastest of several is looked for, while steps are measured.
+//! Rule `tuning-in-steps`: kernels are compiled or autotuned during the recorded steps.
 
 use crate::Report;
 use crate::finding::{Confidence, Evidence, Finding, Place};
@@ -76,7 +76,7 @@ mod tests {
 
     const NAME: &str = "tuning-in-steps";
 
-    /// Two of these kernels, in the steps from that one on.
+    /// Builds a report with two tuned kernels, recorded from the step `first_step` on.
     fn tuned(device_seconds: f64, first_step: u64) -> TensorReport {
         let mut report = recorded(vec![kernel("matmul", 100, 1.0)]);
         report.cycles[0].first_step = first_step;

@@ -1,4 +1,4 @@
-//! 16-bit matrices whose sides tensor cores do not divide.
+//! Rule `unaligned-matmul`: dimensions of 16-bit matrices do not fit the tile size of tensor cores.
 
 use mlprof_events::{ActionKind, DType, TensorShape};
 
@@ -28,7 +28,7 @@ pub(super) static RULE: Rule = Rule {
     examine,
 };
 
-/// Ops that multiply matrices, by the part of their names behind the framework's.
+/// Names of matrix multiplications without the framework's prefix.
 const MATMULS: &[&str] = &["mm", "bmm", "addmm", "baddbmm", "linear", "matmul"];
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -72,7 +72,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         evidence,
         place: place_of_op(row),
         cost: facts.cost(seconds),
-        // Newer libraries take tensor cores all the same, if slower: nothing tells how much slower.
+        // Newer libraries use tensor cores anyway, but more slowly. The report does not show how
+        // much more slowly.
         confidence: Confidence::Hint,
         remedy: format!(
             "pad what decides the sides (the vocabulary, hidden sizes, batches) to a multiple of {}.",
@@ -81,7 +82,8 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// A 16-bit matrix with one of its last two sides no multiple.
+/// Returns `true` for a 16-bit matrix if one of its last two dimensions is not a multiple of
+/// `multiple`.
 fn is_odd(shape: &TensorShape, multiple: f64) -> bool {
     let TensorShape::Tensor(DType::Float16 | DType::BFloat16, dimensions) = shape else {
         return false;

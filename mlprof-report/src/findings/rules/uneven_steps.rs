@@ -1,4 +1,4 @@
-//! Some steps take much longer than most.
+//! Rule `uneven-steps`: some steps take much longer than most.
 
 use mlprof_events::names::{OPTIMIZER_STEP, RUN_TRAINING_BATCH, is_optimizer_update};
 
@@ -34,8 +34,8 @@ pub(super) static RULE: Rule = Rule {
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     let batches = facts.action(RUN_TRAINING_BATCH);
     let batch = batches.and_then(|batch| {
-        // Single steps are exact, and what the page shows; the action's own quantiles are those
-        // of a histogram.
+        // Single steps give exact quantiles, which the HTML page also shows. The quantiles of the
+        // action come from a histogram.
         let rest = own_series(facts).and_then(distribution).or(batch.rest)?;
         Some(ActionFacts { rest: Some(rest), ..batch })
     });
@@ -90,7 +90,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         evidence,
         place: Place::action(place),
         cost: facts.cost(all),
-        // Inputs of several lengths, or other programs, make steps uneven, too.
+        // Inputs of varying length and other programs also make steps uneven.
         confidence: Confidence::Hint,
         remedy: remedy(every),
     }])
@@ -107,8 +107,9 @@ fn remedy(every: Option<u64>) -> String {
     )
 }
 
-/// How steps but the first are distributed that a report knows one by one. `None` where they waited
-/// for data: parts of the median are not known where neighbours share an entry.
+/// Returns the distribution of all steps except the first one, for reports with single steps.
+/// Returns `None` if the steps waited for data. In that case the medians of the parts would be
+/// needed, and shared entries do not contain them.
 fn distribution(series: &StepSeries) -> Option<DurationStatistics> {
     if waits_for_data(series) {
         return None;
@@ -125,12 +126,13 @@ fn distribution(series: &StepSeries) -> Option<DurationStatistics> {
     })
 }
 
-/// What all calls but the first took beyond the median.
+/// Returns the time of all calls except the first one beyond the median, in seconds.
 fn excess(action: &ActionFacts<'_>, rest: DurationStatistics) -> f64 {
     (rest.mean_seconds - rest.p50_seconds).max(0.0) * action.calls.saturating_sub(1) as f64
 }
 
-/// The innermost action inside of batches that has most of the excess.
+/// Returns the innermost action inside the batches with most of the excess, and its excess in
+/// seconds.
 fn tail<'report>(
     facts: &Facts<'report>,
     batch: &ActionFacts<'_>,
@@ -156,7 +158,8 @@ mod tests {
 
     const NAME: &str = "uneven-steps";
 
-    /// So many steps of 20 ms, of which every tenth takes so much longer, in its backward.
+    /// Builds a series of steps of 20 ms. The backward pass of every tenth step takes `longer` more
+    /// seconds.
     fn series(steps: u64, longer: f64) -> StepSeries {
         let entry = |number: u64| {
             let beyond = if number % 10 == 4 { longer } else { 0.0 };
@@ -176,7 +179,8 @@ mod tests {
         StepSeries { stage, steps, entries: (0..steps).map(entry).collect(), durations: None }
     }
 
-    /// Every tenth step, and its backward, takes so much longer than the others' 20 ms.
+    /// Builds a report with steps of 20 ms. Every tenth step and its backward pass take `longer`
+    /// more seconds.
     fn uneven(longer: f64) -> SimpleReport {
         let mut report = steps(200, 0.02);
         report.header.wall_seconds += 20.0 * longer;
@@ -255,7 +259,7 @@ mod tests {
         assert!(missing(NAME, waits).contains("distributed"));
     }
 
-    /// Past 4,096 steps neighbours share entries: what each took is still known.
+    /// Checks that step durations remain known if more than 4,096 steps share entries.
     #[test]
     fn long_runs_are_as_uneven_as_short_ones() {
         let run = |steps: u64| {

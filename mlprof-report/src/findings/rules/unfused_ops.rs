@@ -1,4 +1,4 @@
-//! Elementwise ops of CubeCL that run one by one.
+//! Rule `unfused-ops`: elementwise ops of CubeCL run one by one.
 
 use mlprof_events::ActionKind;
 
@@ -28,7 +28,7 @@ pub(super) static RULE: Rule = Rule {
     examine,
 };
 
-/// Ops that read and write each number once: what burn puts into one kernel with its neighbours.
+/// Ops that read and write each number once. burn fuses them with neighbouring ops into one kernel.
 const ELEMENTWISE: [&str; 32] = [
     "abs",
     "add",
@@ -64,10 +64,10 @@ const ELEMENTWISE: [&str; 32] = [
     "tanh",
 ];
 
-/// What stands behind such a name where the other operand is one number.
+/// Suffixes of op names for a scalar operand.
 const BY_A_NUMBER: [&str; 2] = ["_scalar", "_elem"];
 
-/// What only CubeCL's devices have.
+/// Prefixes of op names that exist only on CubeCL devices.
 const OF_CUBECL: [&str; 2] = ["burn::fused[", "cubecl::"];
 
 fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
@@ -82,7 +82,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }
     let alone = || facts.ops().iter().filter(|row| is_elementwise(row) && own(row) > 0.0);
     let seconds: f64 = alone().map(own).sum();
-    // Those inside of fused blocks have no time, and are counted in the same rows.
+    // The same rows also count the ops inside fused blocks, which have no time of their own.
     let calls: u64 = alone().map(|row| row.calls).sum();
     let blocks: u64 = facts
         .ops()
@@ -118,15 +118,15 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         ),
         evidence: evidence.into(),
         place: place_of_op(longest),
-        // At most they cost nothing more in the kernels of their neighbours.
+        // This is an upper bound: in a fused kernel, these ops could cost no additional time.
         cost: facts.cost(seconds),
-        // Nothing says which of them have a neighbour.
+        // The report does not show which of them have neighbouring ops.
         confidence: Confidence::Hint,
         remedy: remedy.to_owned(),
     }])
 }
 
-/// `burn::add`, `burn::add_scalar`.
+/// Returns `true` for elementwise ops, such as `burn::add` and `burn::add_scalar`.
 fn is_elementwise(row: &KeyAverage) -> bool {
     let name = row.name.strip_prefix("burn::").unwrap_or_default();
     let by_a_number = BY_A_NUMBER.iter().find_map(|ending| name.strip_suffix(ending));
@@ -134,7 +134,7 @@ fn is_elementwise(row: &KeyAverage) -> bool {
     row.kind == ActionKind::Op && !row.is_on_device && ELEMENTWISE.contains(&name)
 }
 
-/// The device's time where it is known, else that of handing the op over.
+/// Returns the self device time in seconds if known, otherwise the host time of submitting the op.
 fn own(row: &KeyAverage) -> f64 {
     match row.self_device_seconds > 0.0 {
         true => row.self_device_seconds,
@@ -150,7 +150,8 @@ mod tests {
 
     const NAME: &str = "unfused-ops";
 
-    /// 100 steps in which elementwise ops took so long, and so many fused blocks ran.
+    /// Builds a report with 100 steps. Elementwise ops take `seconds` in total, and `blocks` fused
+    /// blocks ran.
     fn elementwise(seconds: f64, blocks: u64) -> TensorReport {
         let half = 0.5 * seconds;
         let mut rows = vec![

@@ -1,4 +1,4 @@
-//! The compiler did not optimise, or not for speed.
+//! Rule `unoptimized-build`: the program was built without optimization, or not for speed.
 
 use crate::finding::{Confidence, Evidence, Finding, Place};
 use crate::findings::facts::Facts;
@@ -39,7 +39,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     ];
     let level = build.opt_level.as_str();
     let Some(judged) = Judged::of(level, limits) else { return Outcome::healthy(evidence) };
-    // libtorch comes optimised, whatever the program.
+    // libtorch is always optimized, independent of the program's build.
     let confidence = match facts.framework {
         Framework::Tch => Confidence::Hint,
         _ => judged.confidence,
@@ -52,7 +52,7 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
         ),
         evidence: evidence.into(),
         place: Place::default(),
-        // Nothing in the report says how much of the time is of Rust code.
+        // The report does not show the share of Rust code in the time, so this is an upper bound.
         cost: match judged.saved {
             saved if saved < 1.0 => facts.estimated_cost(saved * facts.seconds),
             _ => facts.cost(facts.seconds),
@@ -62,24 +62,24 @@ fn examine(facts: &Facts<'_>, limits: &[f64]) -> Outcome {
     }])
 }
 
-/// What is to be said of a level.
+/// Texts and limits for one optimization level.
 struct Judged {
     how: &'static str,
     so: &'static str,
-    /// The part of the time of Rust code that can be saved at most.
+    /// Maximum part of the time of Rust code that can be saved.
     saved: f64,
     confidence: Confidence,
     remedy: &'static str,
 }
 
 impl Judged {
-    /// `None` of the highest level, and of what is none.
+    /// Returns the texts of a level. Returns `None` for the highest level and for unknown values.
     fn of(level: &str, limits: &[f64]) -> Option<Self> {
         match level {
             "0" | "1" => Some(Self {
                 how: "without optimisation",
                 so: "its times say little of how long it need take",
-                // Of Rust code nine tenths and more.
+                // Level 3 saves nine tenths or more of the time of Rust code.
                 saved: 1.0,
                 confidence: Confidence::Likely,
                 remedy: "build with `--release`, or at least the dependencies with `[profile.dev.package.\

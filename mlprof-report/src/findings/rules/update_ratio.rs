@@ -1,4 +1,4 @@
-//! How much of its parameters a step changes.
+//! Rule `update-ratio`: a step changes a large part of the parameters, or almost no part of them.
 
 use mlprof_events::TensorRole;
 

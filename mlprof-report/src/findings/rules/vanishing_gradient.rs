@@ -1,4 +1,4 @@
-//! Gradients of which hardly anything is left.
+//! Rule `vanishing-gradient`: gradients are almost zero.
 
 use mlprof_events::TensorRole;
 
@@ -55,10 +55,10 @@ mod tests {
         assert!(!finding.sentence.contains("alike"), "{finding:?}");
         let small = row(TensorRole::Gradient, "b.weight", &[&[1e-4; 4], &[1e-4; 4]]);
         healthy("vanishing-gradient", numbers(vec![usual.clone(), small]));
-        // What is not finite has not vanished: another rule says so.
+        // A gradient that is not finite has not vanished. Another rule reports it.
         let spoilt = row(TensorRole::Gradient, "b.weight", &[&[1e-2; 4], &[f32::NAN; 4]]);
         healthy("vanishing-gradient", numbers(vec![usual, spoilt]));
-        // Many layers that are behind the same dead one are one finding.
+        // Several layers behind one dead layer give a single finding.
         let usual =
             ["u", "v", "w"].map(|name| row(TensorRole::Gradient, name, &[&[1e-2; 4], &[2e-2; 4]]));
         let gone = ["b.weight", "b.bias"]

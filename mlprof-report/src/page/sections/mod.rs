@@ -1,5 +1,5 @@
-//! What a page shows besides reports: sections that another crate fills with finished numbers, such as what
-//! `mlprof analyze` says of traces. What they look like, and how much there is room for, is decided here.
+//! Sections that other crates add to a page, such as the results of `mlprof analyze` for traces.
+//! Their layout and size limits are defined here.
 
 mod values;
 
@@ -16,20 +16,21 @@ use crate::Report;
 use crate::findings::Rules;
 use crate::number::{duration, grouped};
 
-/// What stands in a section's values where reports say which profiler made them.
+/// Value of the field `profiler` that marks a section in the page's JSON.
 pub(super) const PROFILER: &str = "trace";
 
-/// The size of strips, in pixels.
+/// Size of strips, in pixels.
 const STRIP: f64 = 1100.0;
 const STRIP_HEIGHT: f64 = 36.0;
 
-/// A page of reports and of sections, in this order. It has at most [`LARGEST`](super::LARGEST) bytes, but for what
-/// no limit cuts: the number of sections, and notes. Rows that are left out are counted in it.
+/// Renders a page with reports and then sections. It has at most [`LARGEST`](super::LARGEST) bytes,
+/// except that the number of sections and the notes have no limit. The page counts the rows that
+/// were left out.
 pub fn html(reports: &[Report], sections: &[Section]) -> String {
     super::with_sections(reports, sections, &Rules::new())
 }
 
-/// How many rows there is no room for.
+/// Writes the number of rows that were left out.
 pub(super) fn write_left_out(html: &mut String, sections: &[Section], limits: Limits) {
     let tables = sections.iter().flat_map(|section| &section.content);
     let left_out = tables.map(|content| match content {
@@ -38,7 +39,7 @@ pub(super) fn write_left_out(html: &mut String, sections: &[Section], limits: Li
     });
     let left_out: usize = left_out.sum();
     if left_out > 0 {
-        // Writing into a string cannot fail, here and below.
+        // Writing into a string cannot fail, so these results are ignored.
         let _ = writeln!(
             html,
             "<p class=note>So that the page stays small, {} rows are left out, those of the least. <code>--json</code> in \
@@ -48,7 +49,7 @@ pub(super) fn write_left_out(html: &mut String, sections: &[Section], limits: Li
     }
 }
 
-/// Writes a section as the one of this number among the page's reports.
+/// Writes a section with the index `place.index` among the page's reports.
 pub(super) fn write(html: &mut String, section: &Section, place: &Place) {
     let title = text::sentence(&section.title);
     let _ = writeln!(html, "<section class=report id=r{}><h2>{title}</h2>", place.index);
@@ -81,7 +82,8 @@ pub(super) fn write(html: &mut String, section: &Section, place: &Place) {
     html.push_str("</section>\n");
 }
 
-/// Returns sections as text: tables of at most `limit` rows with a line above each, and paragraphs.
+/// Returns sections as text: tables of at most `limit` rows with a heading above each, and
+/// paragraphs.
 pub fn text(content: &[Content], limit: usize) -> String {
     let mut text = String::new();
     let mut heading = None;
@@ -104,7 +106,7 @@ pub fn text(content: &[Content], limit: usize) -> String {
     text
 }
 
-/// What scripts read of a section, its strips, and its findings.
+/// Returns the JSON value of a section for the page's script: its strips and its findings.
 pub(super) fn value(section: &Section, limits: Limits) -> Value {
     let strips = section.content.iter().filter_map(|content| match content {
         Content::Strip(strip) => Some(strip.shortened(most_stretches(limits))),
@@ -122,7 +124,7 @@ pub(super) fn value(section: &Section, limits: Limits) -> Value {
     })
 }
 
-/// A name of at most so many characters; scripts put it into the page as text.
+/// Shortens a name to at most `longest` characters. The script inserts it into the page as text.
 fn shortened(name: &str, longest: usize) -> String {
     let name = crate::label::shown(name);
     match name.char_indices().nth(longest) {
@@ -131,7 +133,8 @@ fn shortened(name: &str, longest: usize) -> String {
     }
 }
 
-/// Twice as many stretches as there are bars in a strip of steps: each is two pixels wide or wider.
+/// Returns the maximum number of stretches, so that each is at least two pixels wide. It is twice
+/// the number of bars in the step chart.
 fn most_stretches(limits: Limits) -> usize {
     2 * limits.steps
 }
@@ -177,8 +180,8 @@ impl Strip {
         self.stretches.iter().map(|stretch| stretch.seconds).sum()
     }
 
-    /// The strip with at most about so many stretches: neighbours that are short are one, which has the colour of
-    /// the longest of them.
+    /// Returns the strip with at most about `most` stretches. Short neighbours are merged into one
+    /// stretch with the colour of the longest.
     fn shortened(&self, most: usize) -> Self {
         if self.stretches.len() <= most {
             return self.clone();
@@ -202,7 +205,7 @@ impl Strip {
     }
 }
 
-/// Stretches as one.
+/// Merges stretches into one.
 fn one_of(together: &[Stretch]) -> Option<Stretch> {
     let longest =
         together.iter().max_by(|one, other| one.seconds.total_cmp(&other.seconds))?.clone();

@@ -1,4 +1,4 @@
-//! The values that sections consist of.
+//! Content types of sections.
 
 use crate::finding::Finding;
 use crate::table::Table;
@@ -6,51 +6,51 @@ use crate::table::Table;
 /// A section of a page.
 #[derive(Debug, Clone, Default)]
 pub struct Section {
-    /// What it is of.
+    /// Title of the section.
     pub title: String,
-    /// What stands below the title: what it is, and its value.
+    /// Properties below the title, each with a name and a value.
     pub facts: Vec<(&'static str, String)>,
-    /// What a reader must know.
+    /// Notes that are needed to interpret the numbers.
     pub notes: Vec<String>,
-    /// What costs time, which stands on top of the page with the findings of reports.
+    /// Findings, which appear at the top of the page together with those of reports.
     pub findings: Vec<Finding>,
-    /// From the top to the bottom.
+    /// Content from top to bottom.
     pub content: Vec<Content>,
 }
 
 /// A piece of a section.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// A heading with the anchor that leads to it, which is of its own in the section.
+    /// A heading with its anchor, which is unique within the section, and its text.
     Heading(String, String),
     /// A paragraph.
     Paragraph(String),
-    /// An explanation for which only pages have room.
+    /// An explanation that appears only in pages.
     Explanation(String),
     /// A table.
     Table(Table),
-    /// What came one after the other.
+    /// A sequence of intervals.
     Strip(Strip),
 }
 
-/// What came one after the other, as one bar.
+/// A sequence of intervals as one bar.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Strip {
-    /// What it is of.
+    /// Description of the strip.
     pub about: String,
-    /// What its colours stand for.
+    /// Names of the colours.
     pub legend: Vec<&'static str>,
-    /// From the left to the right, without gaps.
+    /// Intervals from left to right, without gaps.
     pub stretches: Vec<Stretch>,
 }
 
-/// A part of a strip.
+/// An interval of a strip.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stretch {
-    /// Its colour.
+    /// Index of the colour.
     pub colour: usize,
-    /// How long it is.
+    /// Length in seconds.
     pub seconds: f64,
-    /// What it is, in words.
+    /// Description of the interval.
     pub what: String,
 }

@@ -1,4 +1,4 @@
-//! The strip of steps: one bar per step, and those that took much longer than others.
+//! HTML of the step chart with one bar per step, and of the long steps.
 
 use std::fmt::Write;
 
@@ -12,8 +12,8 @@ use crate::table::{seconds, share, table, words};
 use crate::{Report, ReportHeader};
 use outliers::{Outlier, Outliers};
 
-/// What a step's time went into, in the order in which it is stacked: its name, the class of its colour,
-/// and how much there is of it.
+/// Parts of a step in stacking order. Each has a name, a CSS class for its colour, and a function
+/// that returns its time in seconds.
 const PARTS: [(&str, &str, PartSeconds); 6] = {
     let [data, forward, backward, collectives, optimizer, other] = steps::PARTS;
     [
@@ -25,19 +25,19 @@ const PARTS: [(&str, &str, PartSeconds); 6] = {
         (other.0, "p4", other.1),
     ]
 };
-/// The colour of a validation inside a training.
+/// CSS class of a validation inside a training.
 const VALIDATION: &str = "p5";
 
-/// Of the strip, in pixels: its height, and how far down it begins, so that marks have room.
+/// Height and top margin of the chart in pixels. The margin leaves space for markers.
 const HEIGHT: f64 = 110.0;
 const TOP: f64 = 12.0;
 const WIDTH: f64 = 1100.0;
 
-/// Reports that begin further apart, in seconds, are of different runs.
+/// Maximum difference between the start times of one run's reports, in seconds.
 const SAME_START: f64 = 1.0;
 
-/// Returns the place of the report that shows the steps of the last one: several profilers of one
-/// run report the same steps, or some of them.
+/// Returns the index of an earlier report that already shows the steps of the last one. Several
+/// profilers of one run report the same steps, or some of them.
 pub(super) fn shown_before(reports: &[Report]) -> Option<usize> {
     let (last, before) = reports.split_last()?;
     let count = |report: &Report| report.step_series().first().map(|series| series.steps);
@@ -51,7 +51,8 @@ pub(super) fn shown_before(reports: &[Report]) -> Option<usize> {
     before.iter().position(is_same)
 }
 
-/// The strip, and tables of what is in it. `pruned`: what there are bars for.
+/// Writes the chart and the tables of its data. `pruned` contains the steps with a bar in the
+/// chart.
 pub(super) fn write(html: &mut String, all: &[StepSeries], pruned: &[StepSeries], part: &Part) {
     let (Some(steps), Some(shown)) = (all.first(), pruned.first()) else { return };
     part.heading(html, "steps", "Steps");
@@ -67,7 +68,7 @@ pub(super) fn write(html: &mut String, all: &[StepSeries], pruned: &[StepSeries]
     html.push_str("</details>\n");
 }
 
-/// A bar of the strip.
+/// A bar of the chart.
 struct Bar<'steps> {
     entry: &'steps StepEntry,
     is_validation: bool,
@@ -76,9 +77,9 @@ struct Bar<'steps> {
 struct Strip<'steps> {
     bars: Vec<Bar<'steps>>,
     outliers: &'steps Outliers<'steps>,
-    /// So long is a bar of full height; longer ones are cut.
+    /// Time of a bar with full height, in seconds. Longer bars are cut.
     highest: f64,
-    /// How many steps share a bar at the most.
+    /// Maximum number of steps that share a bar.
     shared_by: u64,
 }
 
@@ -102,7 +103,8 @@ impl<'steps> Strip<'steps> {
         Self { bars: all, outliers, highest: highest.max(f64::MIN_POSITIVE), shared_by }
     }
 
-    /// Writing into a string cannot fail, here and below.
+    /// Writes the chart. Writing into a string cannot fail, so the results are ignored here and
+    /// below.
     fn write(&self, html: &mut String, part: &Part) {
         let pitch = (WIDTH / self.bars.len() as f64).clamp(2.0, 14.0);
         let width = pitch * self.bars.len() as f64;
@@ -138,7 +140,7 @@ impl<'steps> Strip<'steps> {
         html.push_str("</svg></div></figure>\n");
     }
 
-    /// One path for one colour: bars are many.
+    /// Writes all bars of one colour as one path, because there are many bars.
     fn write_part(
         &self,
         html: &mut String,
@@ -149,7 +151,7 @@ impl<'steps> Strip<'steps> {
         let mut path = String::new();
         for (index, bar) in self.bars.iter().enumerate() {
             let Some((from, to)) = range(bar) else { continue };
-            // One that is cut has its parts, too, if smaller ones.
+            // A bar that is cut keeps its parts, scaled to the full height.
             let mean = bar.entry.mean_seconds();
             let scale = (self.highest / mean).min(1.0) / bar.entry.count.max(1) as f64;
             let [from, to] = [from, to].map(|seconds| self.y(seconds * scale));
@@ -166,8 +168,8 @@ impl<'steps> Strip<'steps> {
         TOP + HEIGHT * (1.0 - (seconds / self.highest).min(1.0))
     }
 
-    /// Which bars have long steps in them, those without a mark, too: the script takes whoever asks for the
-    /// next one there.
+    /// Returns the indices of bars with long steps, including those without a marker. The script
+    /// uses them to navigate to the next long step.
     fn long_bars(&self) -> String {
         let bars = self.bars.iter().enumerate();
         let long = bars.filter(|(_, bar)| {
@@ -176,7 +178,7 @@ impl<'steps> Strip<'steps> {
         long.map(|(index, _)| index.to_string()).collect::<Vec<_>>().join(" ")
     }
 
-    /// A mark above each long step, which leads to its row.
+    /// Writes a marker above each listed long step, with a link to its row.
     fn write_marks(&self, html: &mut String, pitch: f64, part: &Part) {
         for (index, bar) in self.bars.iter().enumerate().filter(|(_, bar)| !bar.is_validation) {
             let (first, longest) = (bar.entry.number, bar.entry.longest());

@@ -1,4 +1,4 @@
-//! Steps that took much longer than the median, and what made each of them long.
+//! HTML of the steps that took much longer than the median, with their causes.
 
 use std::fmt::Write;
 
@@ -11,9 +11,9 @@ use crate::quantile::median_of_floats;
 use crate::steps::{PartSeconds, StepEntry, StepSeries};
 use crate::table::{count, number, seconds, table, words};
 
-/// So many long steps are listed.
+/// Maximum number of long steps listed.
 const OUTLIERS: usize = 16;
-/// A step is long if it took so many times the median.
+/// A step is long if it took at least this many times the median.
 const TIMES: f64 = 1.5;
 
 /// A step that took much longer than the median.
@@ -23,13 +23,13 @@ pub(super) struct Outlier<'steps> {
     entry: &'steps StepEntry,
 }
 
-/// The steps that stand out.
+/// Long steps of a series.
 pub(super) struct Outliers<'steps> {
     pub(super) median: f64,
     pub(super) p95: f64,
-    /// Those that took the longest, in the order of time.
+    /// Longest of these steps, in chronological order.
     pub(super) steps: Vec<Outlier<'steps>>,
-    /// How many there are; of steps that share an entry the longest counts.
+    /// Number of long steps. Of steps that share an entry, only the longest counts.
     all: usize,
 }
 
@@ -57,12 +57,12 @@ impl<'steps> Outliers<'steps> {
         outliers
     }
 
-    /// Whether a step that took so long stands out.
+    /// Returns `true` if a step of this duration is long.
     pub(super) fn is_long(&self, seconds: f64) -> bool {
         self.median > 0.0 && seconds >= TIMES * self.median
     }
 
-    /// The first step, which is compared with no other, where it was long.
+    /// Writes the duration of the first step if it was long. It is not compared with other steps.
     pub(super) fn write_first(&self, html: &mut String, series: &StepSeries) {
         let first = series.entries.first().filter(|entry| (entry.number, entry.count) == (0, 1));
         if let Some(first) = first.filter(|first| self.is_long(first.seconds)) {
@@ -123,13 +123,13 @@ impl<'steps> Outliers<'steps> {
     }
 }
 
-/// What an entry's steps usually take of a part.
+/// Returns the median time of a part per step, in seconds.
 fn median_of(series: &StepSeries, pick: PartSeconds) -> f64 {
     let mean = |entry: &StepEntry| pick(entry) / entry.count.max(1) as f64;
     median_of_floats(series.entries.iter().map(mean).collect()).unwrap_or(0.0)
 }
 
-/// `data, +31.0 ms`: the part that took the most beyond what it usually takes.
+/// Returns the part with the largest excess over its median, such as `data, +31.0 ms`.
 fn made_long_by(entry: &StepEntry, usual: &[f64; 6]) -> String {
     let beyond =
         PARTS.iter().zip(usual).map(|((name, _, pick), usual)| (name, pick(entry) - usual));

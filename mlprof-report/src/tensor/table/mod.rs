@@ -1,10 +1,15 @@
-//! The table of ops as torch prints it, byte for byte.
+//! Table of ops in torch's format, byte for byte.
 //!
-//! Differences, each only where torch has nothing to say or contradicts itself: control characters
-//! in names are escaped; how often an async function was polled stands behind its name; columns of module and phase where rows are told apart by them; the achieved
-//! FLOP/s beside the FLOPs; the place in the source is printed below `Source Location` also where
-//! there are FLOPs (torch swaps the two columns then). Shares of device time are of all rows that ran
-//! on a device.
+//! The output differs from torch only in cases that torch does not have or handles inconsistently:
+//!
+//! - Control characters in names are escaped.
+//! - The number of polls of an async function follows its name.
+//! - Columns of module and phase are added if the rows are grouped by them.
+//! - The achieved FLOP/s follow the FLOPs.
+//! - The source location is always below `Source Location`. With FLOPs, torch swaps these two
+//!   columns.
+//!
+//! Shares of device time refer to all rows that ran on a device.
 
 pub(crate) mod kernel_name;
 mod number;
@@ -19,7 +24,7 @@ use crate::label;
 use mlprof_events::OrderExt;
 use mlprof_events::TensorShape;
 
-/// The width of all columns that have no other.
+/// Default width of a column, in characters.
 const WIDTH: usize = 12;
 const GAP: &str = "  ";
 
@@ -29,7 +34,7 @@ struct Column {
     is_left: bool,
 }
 
-/// The columns that this table has, and what their numbers are shares of.
+/// Columns of a table, and the totals for its shares.
 struct Layout<'table> {
     options: &'table TableOptions,
     has_device_time: bool,
@@ -39,7 +44,7 @@ struct Layout<'table> {
     has_phases: bool,
     has_shapes: bool,
     has_stacks: bool,
-    /// The unit of FLOPs: its size and its letter.
+    /// Unit of FLOPs: its scale and its letter.
     flops: Option<(f64, &'static str)>,
     rate: Option<(f64, &'static str)>,
     self_cpu: f64,
@@ -47,7 +52,7 @@ struct Layout<'table> {
     columns: Vec<Column>,
 }
 
-/// The table; see [`KeyAverages::table`].
+/// Renders the table, see [`KeyAverages::table`].
 pub(super) fn paint(averages: &KeyAverages, options: &TableOptions) -> String {
     if averages.rows.is_empty() {
         return String::new();
@@ -224,7 +229,7 @@ impl<'table> Layout<'table> {
         }
         self.paint_cells(text, &cells);
         if self.has_stacks {
-            // The rest of the stack in lines of its own, and an empty line.
+            // The remaining frames of the stack follow on separate lines, and then an empty line.
             let below = row.stack.iter().skip(1).map(Some).chain([None]);
             for entry in below {
                 let mut cells = vec![String::new(); self.columns.len()];
@@ -234,14 +239,16 @@ impl<'table> Layout<'table> {
         }
     }
 
-    /// Of a kernel what tells it from others, as far as there is room.
+    /// Returns the row's name within the column width. For a kernel, it keeps the part that
+    /// distinguishes it from others.
     fn name(&self, row: &KeyAverage) -> String {
         let polls = label::polls(row.polls);
-        // Of a name that is too long there is less.
+        // The poll count reduces the space for the name.
         let limit = self.options.max_name_column_width;
         let limit = limit.map(|width| width.saturating_sub(polls.len()));
         match limit {
-            // All of the name is read: what its brackets hold is known from its end.
+            // The full name is required here, because its end determines the content of its
+            // brackets.
             Some(width) if row.is_on_device && row.name.contains(['<', '(']) => {
                 let short = kernel_name::short(&row.name, width.saturating_sub(4));
                 cut(&label::shown(&short), limit)
@@ -283,7 +290,7 @@ impl<'table> Layout<'table> {
         }
     }
 
-    /// The end of a place in the source, if it is too long.
+    /// Returns a source location, truncated at its start if it is too long.
     fn place(&self, column: usize, entry: Option<&String>) -> String {
         let shown = label::shown(entry.map_or("", String::as_str));
         let (length, width) = (shown.chars().count(), self.columns[column].width);
@@ -298,7 +305,8 @@ impl<'table> Layout<'table> {
     }
 }
 
-/// Of a module its type and the end of its path, since the paths of a deep model begin alike.
+/// Truncates a name. For a module, the type and the end of the path are kept, because the paths in
+/// a deep model begin with the same parts.
 fn cut_action(name: &str, limit: Option<usize>) -> String {
     const LEAST_OF_A_PATH: usize = 12;
     let module = name.split_once(": ").filter(|(kind, _)| kind.starts_with("[module]"));
@@ -325,12 +333,13 @@ fn cut(name: &str, limit: Option<usize>) -> String {
     }
 }
 
-/// What torch would show for the row's shapes: nothing unless rows are told apart by them.
+/// Returns the row's shapes as torch shows them. Returns an empty string if the rows are not
+/// grouped by shapes.
 fn shapes_of(row: &KeyAverage) -> String {
     row.input_shapes.as_ref().map_or_else(String::new, |shapes| shapes_text(shapes))
 }
 
-/// Shapes as Python prints lists of lists; what is no tensor is an empty list.
+/// Formats shapes as Python prints nested lists. An input that is not a tensor is an empty list.
 pub fn shapes_text(inputs: &[TensorShape]) -> String {
     let inputs: Vec<_> = inputs.iter().map(shape_text).collect();
     format!("[{}]", inputs.join(", "))

@@ -1,8 +1,8 @@
-//! Numbers as torch writes them in its table.
+//! Number formats of torch's table.
 
 use super::TimeUnit;
 
-/// Nanoseconds are whole; this is how torch has them too.
+/// Converts seconds into microseconds, rounded to whole nanoseconds as in torch.
 pub(super) fn microseconds(seconds: f64) -> f64 {
     (seconds * 1e9).round() / 1e3
 }
@@ -11,7 +11,8 @@ pub(super) fn mean(total: f64, calls: u64) -> f64 {
     if calls == 0 { 0.0 } else { total / calls as f64 }
 }
 
-/// In this unit, or in the one that suits the number: seconds, milliseconds or microseconds.
+/// Formats a time in the given unit. Without a unit, it uses seconds, milliseconds or microseconds,
+/// depending on the value.
 pub(super) fn time(microseconds: f64, unit: Option<TimeUnit>) -> String {
     let suits = |unit: &TimeUnit| microseconds >= unit.microseconds();
     let suiting = || [TimeUnit::Seconds, TimeUnit::Milliseconds].into_iter().find(suits);
@@ -32,7 +33,7 @@ pub(super) fn memory(bytes: i64) -> String {
     }
 }
 
-/// The unit of the smallest of many numbers: how many of it are one, and its letter.
+/// Returns the scale factor and the letter of the unit for the smallest of several numbers.
 pub(super) fn unit(smallest: f64) -> (f64, &'static str) {
     const LETTERS: [&str; 6] = ["", "K", "M", "G", "T", "P"];
     let thousands = (smallest.log10() / 3.0).clamp(0.0, LETTERS.len() as f64 - 1.0) as usize;

@@ -1,11 +1,11 @@
-//! How a table is painted, and what it can be sorted by.
+//! Options and sort keys of the table of ops.
 
 use crate::Error;
 use std::str::FromStr;
 
 use crate::tensor::KeyAverage;
 
-/// How a table is painted. The defaults are torch's.
+/// Options for rendering a table. The defaults are those of torch.
 ///
 /// ```
 /// use mlprof_core::report::tensor::{SortKey, TableOptions};
@@ -20,27 +20,27 @@ use crate::tensor::KeyAverage;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableOptions {
-    /// The column to sort by, the highest first; `None` keeps the order in which the rows first ran.
+    /// Sort key, in descending order. `None` keeps the order in which the rows first ran.
     pub sort_by: Option<SortKey>,
-    /// How many rows; `None` for all.
+    /// Maximum number of rows. `None` for all rows.
     pub row_limit: Option<usize>,
-    /// The width at which names (and modules) are cut; `None` for no limit.
+    /// Maximum width of names and modules, in characters. `None` for no limit.
     pub max_name_column_width: Option<usize>,
-    /// The width at which shapes are cut; `None` for no limit.
+    /// Maximum width of shapes, in characters. `None` for no limit.
     pub max_shapes_column_width: Option<usize>,
-    /// The width at which places in the source are cut; `None` for no limit.
+    /// Maximum width of source locations, in characters. `None` for no limit.
     pub max_src_column_width: Option<usize>,
-    /// Only rows that had nothing around them.
+    /// Shows only rows without an enclosing scope.
     pub top_level_events_only: bool,
-    /// A title.
+    /// Title above the table.
     pub header: Option<String>,
-    /// A column with the achieved FLOP/s, where there are FLOPs. torch has none.
+    /// Adds a column with the achieved FLOP/s, if there are FLOPs. torch has no such column.
     pub flops_per_second: bool,
-    /// The unit of all times; `None` gives each the one that suits it.
+    /// Unit of all times. `None` selects the unit for each value.
     pub time_unit: Option<TimeUnit>,
 }
 
-/// A unit of time, as text `ns`, `us`, `ms` or `s`.
+/// A unit of time, written as `ns`, `us`, `ms` or `s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum TimeUnit {
@@ -51,7 +51,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// How many microseconds one is.
+    /// Returns the number of microseconds in this unit.
     pub(super) const fn microseconds(self) -> f64 {
         match self {
             Self::Nanoseconds => 1e-3,
@@ -61,7 +61,7 @@ impl TimeUnit {
         }
     }
 
-    /// As it stands behind a number.
+    /// Returns the suffix after a number.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",
@@ -88,8 +88,9 @@ impl Default for TableOptions {
     }
 }
 
-/// What a table can be sorted by. As text in torch's words, in which `cuda` and `xpu` are read as
-/// `device`, or in short: `calls`, `mean`, `total`, `self` (those three of host time), `memory`, `flops`.
+/// Sort keys of the table. They are written as in torch, and `cuda` and `xpu` are read as `device`.
+/// The short names are `calls`, `mean`, `total`, `self`, `memory` and `flops`. `mean`, `total` and
+/// `self` refer to host time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SortKey {
@@ -97,32 +98,32 @@ pub enum SortKey {
     CpuTime,
     /// `device_time`: mean device time of a call.
     DeviceTime,
-    /// `cpu_time_total`.
+    /// `cpu_time_total`: total host time.
     CpuTimeTotal,
-    /// `device_time_total`.
+    /// `device_time_total`: total device time.
     DeviceTimeTotal,
-    /// `self_cpu_time_total`.
+    /// `self_cpu_time_total`: self host time.
     SelfCpuTimeTotal,
-    /// `self_device_time_total`.
+    /// `self_device_time_total`: self device time.
     SelfDeviceTimeTotal,
-    /// `cpu_memory_usage`.
+    /// `cpu_memory_usage`: host memory allocated minus freed.
     CpuMemoryUsage,
-    /// `device_memory_usage`.
+    /// `device_memory_usage`: accelerator memory allocated minus freed.
     DeviceMemoryUsage,
-    /// `self_cpu_memory_usage`.
+    /// `self_cpu_memory_usage`: host memory allocated minus freed, without nested calls.
     SelfCpuMemoryUsage,
-    /// `self_device_memory_usage`.
+    /// `self_device_memory_usage`: accelerator memory allocated minus freed, without nested calls.
     SelfDeviceMemoryUsage,
-    /// `count`: calls.
+    /// `count`: number of calls.
     Count,
-    /// `memory`: what it allocated itself less what it freed, on the host and on accelerators.
+    /// `memory`: memory allocated minus freed by itself, on the host and on accelerators.
     Memory,
     /// `flops`: floating-point operations.
     Flops,
 }
 
 impl SortKey {
-    /// All keys.
+    /// All sort keys.
     pub const ALL: [Self; 13] = [
         Self::CpuTime,
         Self::DeviceTime,
@@ -139,7 +140,7 @@ impl SortKey {
         Self::Flops,
     ];
 
-    /// The key as torch writes it.
+    /// Returns the key's name in torch's notation.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CpuTime => "cpu_time",

@@ -1,4 +1,4 @@
-//! A scheduler and executors, each a process of its own.
+//! A scheduler and executors, each in a process of its own.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// A port at which nobody listens.
+/// Returns a port without a listener.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("its address").port()
@@ -14,11 +14,11 @@ pub fn free_port() -> u16 {
 
 type Variables = [(&'static str, String)];
 
-/// A process that is gone when this is.
+/// Child process that is killed when this value is dropped.
 struct Machine(Child);
 
 impl Machine {
-    /// It does not outlive this thread.
+    /// Starts a process that does not outlive this thread.
     fn start(program: &str, arguments: &[&str], variables: Option<&Variables>) -> Self {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", program]).args(arguments).stdin(Stdio::null());
@@ -42,7 +42,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// With so many executors, all of which have asked for work.
+    /// Starts a cluster with this number of executors and waits until they have registered.
     pub fn start(executors: usize, variables: Option<&Variables>) -> Self {
         let port = free_port();
         let place = format!("127.0.0.1:{port}");
@@ -70,7 +70,7 @@ impl Cluster {
         &self.address
     }
 
-    /// Whether an executor has written what it computed.
+    /// Returns `true` if an executor has written results.
     pub fn has_work(&self, executor: usize) -> bool {
         let mut folders = vec![self.executors[executor].1.path().to_owned()];
         while let Some(folder) = folders.pop() {
@@ -85,7 +85,7 @@ impl Cluster {
         false
     }
 
-    /// Ends an executor as a machine that is switched off; its files are gone, too.
+    /// Kills an executor and removes its files, as if the machine were switched off.
     pub fn kill(&mut self, executor: usize) {
         let (machine, folder) = &mut self.executors[executor];
         machine.0.kill().expect("it runs");
@@ -94,7 +94,7 @@ impl Cluster {
     }
 }
 
-/// Waits until somebody listens there.
+/// Waits until a process listens on the port.
 fn listens(port: u16) {
     crate::until(&format!("who listens at {port}"), || {
         std::thread::sleep(Duration::from_millis(20));

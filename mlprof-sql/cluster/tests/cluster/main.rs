@@ -1,5 +1,5 @@
-//! A cluster of Ballista, all processes of this machine, answers as the program itself does: also through S3, and where a
-//! machine is lost in the middle.
+//! Tests that a Ballista cluster of local processes gives the same results as the program itself,
+//! also with S3 and after the loss of a machine.
 
 #[path = "../../../tests/sql/made.rs"]
 mod made;
@@ -19,10 +19,11 @@ use made::ranks;
 use rows::{Row, compared};
 use server::Server;
 
-/// Longer than anything here takes; who waits this long waits for nothing.
+/// Timeout of a wait, longer than any test takes.
 const TOO_LONG: Duration = Duration::from_secs(600);
 
-/// The program `mlprof-sql`, which is an example here: tests know only where programs of their own package are.
+/// Returns the program `mlprof-sql`, which is built as an example here, because tests only know
+/// programs of their own package.
 fn command(arguments: &[&str]) -> Command {
     let this = std::env::current_exe().expect("a test has a program");
     let folder = this.parent().and_then(Path::parent).expect("it lies in a folder of cargo's");
@@ -57,7 +58,7 @@ fn refused(output: &Output, expected: &str) {
     assert!(output.stdout.is_empty());
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
@@ -79,7 +80,7 @@ fn answers_are_the_same() {
     }
     assert!(count > 1_000, "{count} values");
     println!("{count} values are the same");
-    // What is no SQL is said as without a cluster.
+    // An SQL error has the same message as without a cluster.
     let wrong = [path(folder.path()), "select nam from slices"];
     refused(&run(&[&wrong[..], &["--cluster", cluster.address()]].concat()), "nam");
 }
@@ -96,7 +97,8 @@ fn tables_in_s3_are_read_by_the_machines_of_the_cluster() {
     let mut variables = keys.to_vec();
     variables.extend([
         ("AWS_ENDPOINT_URL", server.endpoint.clone()),
-        // The machines of a cluster have it said, where mlprof-sql sees it.
+        // The machines of a cluster need this variable explicitly, whereas mlprof-sql derives it
+        // from the endpoint.
         ("AWS_ALLOW_HTTP", "true".to_owned()),
     ]);
     let cluster = Cluster::start(2, Some(&variables));
@@ -109,7 +111,7 @@ fn tables_in_s3_are_read_by_the_machines_of_the_cluster() {
     }
 }
 
-/// A question that is asked of the cluster while something happens to it.
+/// Starts a query on the cluster and returns while it runs.
 fn asked_meanwhile(folder: &Path, question: &str, cluster: &Cluster) -> Child {
     let arguments = [path(folder), question, "--cluster", cluster.address()];
     let mut command = command(&arguments);
@@ -123,7 +125,7 @@ fn a_machine_that_is_killed_in_the_middle_costs_no_answer() {
     let here = rows_of(&run(&[path(folder.path()), "overlap"]));
     let mut cluster = Cluster::start(2, None);
     let mut asked = asked_meanwhile(folder.path(), "overlap", &cluster);
-    // What it has computed is lost with it.
+    // The results that the second machine has computed are lost with it.
     until("work of the second machine", || {
         assert!(asked.try_wait().expect("its state").is_none(), "it was answered before");
         cluster.has_work(1)
@@ -134,12 +136,12 @@ fn a_machine_that_is_killed_in_the_middle_costs_no_answer() {
     let count = compared(&rows_of(&there), &here, "overlap");
     println!("{count} values are the same, one of two machines was killed in the middle");
     assert!(count > 24);
-    // The other one answers what comes next.
+    // The remaining executor answers further queries.
     let address = cluster.address().to_owned();
     let next = [path(folder.path()), "straggler", "--cluster", &address];
     let here = rows_of(&run(&[path(folder.path()), "straggler"]));
     assert!(compared(&rows_of(&run(&next)), &here, "straggler") > 3);
-    // Where none is left, that is said.
+    // Without any executor, the query fails with an error message.
     cluster.kill(0);
     refused(&run(&next), "all executors were lost");
 }

@@ -1,4 +1,4 @@
-//! `mlprof top`: what a training does, again and again.
+//! `mlprof top`: shows the state of trainings and refreshes it.
 
 mod screen;
 mod terminal;
@@ -41,7 +41,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Whether there is a screen to show it on, and nobody wants lines.
+    /// Returns `true` if the full-screen view is used: both ends are terminals and no option
+    /// requests plain lines.
     fn has_screen(&self) -> bool {
         let wants_lines = self.plain || self.json || self.count.is_some();
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
@@ -52,17 +53,17 @@ impl Arguments {
 
 fn interval(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        // Less than what the other side waits for an answer to be read.
+        // The maximum is shorter than the time for which a process waits until its answer is read.
         Ok(seconds) if (0.05..=5.0).contains(&seconds) => Ok(seconds),
         _ => Err("it is between 0.05 and 5 seconds".to_owned()),
     }
 }
 
-/// Prints lines until there are no more.
+/// Prints lines until the training ends.
 ///
 /// # Errors
 ///
-/// If no process can be asked, or a line cannot be written.
+/// Returns an error if no process can be queried, or if a line cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let interval_milliseconds = (arguments.interval * 1e3) as u64;
     if arguments.has_screen() {

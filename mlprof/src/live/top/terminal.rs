@@ -1,4 +1,4 @@
-//! The screen of a terminal: what comes in from processes and from the keyboard, until somebody has seen enough.
+//! Event loop of `mlprof top`: receives process states and key presses until the user quits.
 
 use mlprof_events::error_chain::Chain;
 use std::collections::HashSet;
@@ -20,33 +20,34 @@ use super::super::{Error, ProcessName, record, reports};
 use super::screen::draw;
 use super::view::{Body, View};
 
-/// How long the keyboard is waited for.
+/// Maximum time to wait for a key press.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How often is looked for processes that have come.
+/// Interval between searches for new processes.
 const SEARCH: Duration = Duration::from_secs(2);
 
-/// How often is asked for a report so far, while findings are shown.
+/// Interval between requests for the current report, while findings are shown.
 const FINDINGS: Duration = Duration::from_secs(10);
 
-/// One that has said nothing for so long, beside the interval in which it is to answer, is shown as
-/// one that does not answer.
+/// Time without an answer, in addition to the refresh interval, after which a process is shown as
+/// not answering.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// What comes in.
+/// Event that the main loop receives.
 enum News {
     Come(Client),
     State(ProcessName, Box<ProcessState>),
-    /// With its key.
+    /// The process has ended; the text is its key.
     Ended(ProcessName, String),
     Found(ProcessName, Result<Vec<String>, String>),
     Message(String),
 }
 
-/// Shows what processes do until somebody has seen enough, or all have ended. `search`: also those that come later.
+/// Shows the processes until the user quits or all of them have ended. With `search`, processes
+/// that start later are also shown.
 pub(super) fn show(clients: Vec<Client>, interval: u64, search: bool) -> Result<(), Error> {
     let asked_to_end = signals().map_err(broken)?;
-    // It puts the terminal right also before a panic is said.
+    // ratatui's panic hook also restores the terminal before a panic message is printed.
     let mut terminal = ratatui::try_init().map_err(broken)?;
     let shown = Shown::new(interval).run(clients, search, &mut terminal, &asked_to_end);
     ratatui::try_restore().map_err(broken)?;
@@ -62,7 +63,7 @@ fn broken(error: io::Error) -> Error {
     Error::Write { path: PathBuf::from("the terminal"), error }
 }
 
-/// Whether a signal has asked for the end.
+/// Registers signal handlers and returns the flag that they set.
 fn signals() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));
     #[cfg(unix)]
@@ -75,12 +76,13 @@ fn signals() -> io::Result<Arc<AtomicBool>> {
 struct Shown {
     view: View,
     interval: u64,
-    /// Those that have not ended before they said anything, and since when they are followed.
+    /// Followed processes, each with the time at which following began. A process that ends before
+    /// its first answer is removed.
     followed: Vec<(ProcessName, Instant)>,
-    /// Keys of the processes that are connected to.
+    /// Keys of the connected processes.
     known: Arc<Mutex<HashSet<String>>>,
     news: (Sender<News>, Receiver<News>),
-    /// Whose findings were asked for last, and when.
+    /// Process whose findings were requested last, and the time of that request.
     asked_for_findings: Option<(ProcessName, Instant)>,
 }
 
@@ -91,8 +93,8 @@ impl Shown {
         Self { view, interval, followed, known, news, asked_for_findings: None }
     }
 
-    /// The processes that have ended, if that was the end. `search`: those that come later are
-    /// followed, too.
+    /// Runs the event loop. Returns the processes if the loop stopped because all of them ended, or
+    /// `None` if the user quit. With `search`, processes that start later are also followed.
     fn run(
         mut self,
         clients: Vec<Client>,
@@ -126,21 +128,22 @@ impl Shown {
         Ok(None)
     }
 
-    /// Those that have not said anything, and since when they are followed.
+    /// Returns, for each process without an answer so far, the time at which following began.
     fn unanswered(&self) -> impl Iterator<Item = Instant> {
         let has_said = |name: ProcessName| self.view.processes.iter().any(|it| it.name == name);
         self.followed.iter().filter(move |(name, _)| !has_said(*name)).map(|(_, since)| *since)
     }
 
-    /// One that is stopped is not waited for.
+    /// Returns `true` if all known processes have ended. Stopped processes that never answered do
+    /// not delay this.
     fn has_all_ended(&self) -> bool {
         let known = &self.view.processes;
         let may_answer = self.unanswered().any(|since| since.elapsed() < SILENCE);
         !known.is_empty() && known.iter().all(|it| it.has_ended) && !may_answer
     }
 
-    /// Looks for processes that have come, from a thread of its own: the screen and the keyboard do
-    /// not wait for it. If that cannot be found out, those that are known go on.
+    /// Searches for new processes in a separate thread, so that the screen and the keyboard do not
+    /// wait. If a search fails, the known processes are still shown.
     fn search(&self) {
         let (known, news) = (self.known.clone(), self.news.0.clone());
         std::thread::spawn(move || {
@@ -165,10 +168,10 @@ impl Shown {
         let interval_milliseconds = self.interval;
         std::thread::spawn(move || {
             let request = Request::Follow { interval_milliseconds, actions: true };
-            // One that is stopped may go on later.
+            // A stopped process may continue later, so the read timeout is removed.
             let waits = client.wait_for_ever();
             let mut answer = waits.and_then(|()| client.ask(request));
-            // Whoever does not hear it any more has left.
+            // Sending fails once the main loop has ended.
             while let Ok(Answer::State(state)) = answer {
                 if news.send(News::State(process, Box::new(state))).is_err() {
                     return;
@@ -185,7 +188,7 @@ impl Shown {
             News::State(process, state) => self.view.hear(process, *state),
             News::Ended(process, key) => {
                 self.view.has_ended(process);
-                // One that has never said anything is not waited for, and may be found again.
+                // A process that never answered is removed, so a later search can find it again.
                 if !self.view.processes.iter().any(|it| it.name == process) {
                     self.followed.retain(|(name, _)| *name != process);
                     self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
@@ -196,7 +199,7 @@ impl Shown {
         }
     }
 
-    /// Whether it goes on.
+    /// Handles a key press and returns `false` if the user quits.
     fn press(&mut self, key: KeyEvent) -> bool {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
@@ -219,7 +222,8 @@ impl Shown {
         true
     }
 
-    /// Asks for the report so far of the process that is looked at, now and then, while its findings are.
+    /// Requests the current report of the selected process at intervals, while its findings are
+    /// shown.
     fn look_for_findings(&mut self) {
         let Some(chosen) = self.view.chosen() else { return };
         let process = chosen.name;
@@ -249,7 +253,7 @@ impl Shown {
     }
 }
 
-/// What costs time that could be saved, by the reports so far of a process.
+/// Returns the findings in the current reports of a process.
 fn findings(process: ProcessName) -> Result<Vec<String>, String> {
     let reports = reports(process).map_err(|error| Chain(&error).to_string())?;
     let rules = Rules::new();

@@ -1,4 +1,4 @@
-//! What is looked at on the screen: which process, in which order its actions are, and how far down.
+//! View state of the screen: the selected process, the sort order and the scroll position.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use mlprof_events::live::{ActionState, Activity, ProcessState};
 
 use super::super::ProcessName;
 
-/// By what actions are sorted that are inside of the same one.
+/// Sort order of actions that have the same parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Order {
     #[default]
@@ -33,50 +33,51 @@ impl Order {
     }
 }
 
-/// What is below a training's steps.
+/// Content below a training's steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Body {
-    /// Its actions and modules, inside of each other.
+    /// Nested actions and modules of the training.
     #[default]
     Actions,
-    /// What each of its threads is in.
+    /// Innermost open action of each thread.
     Threads,
     /// All processes side by side.
     Processes,
-    /// What costs time that could be saved, by its report so far.
+    /// Findings in the current report.
     Findings,
 }
 
-/// All that decides what is on the screen.
+/// State that determines the content of the screen.
 #[derive(Debug, Default)]
 pub(super) struct View {
-    /// All processes that listen; one that has ended stays as it was last.
+    /// All listening processes. A process that has ended keeps its last state.
     pub(super) processes: Vec<Watched>,
     pub(super) chosen: usize,
     pub(super) body: Body,
     pub(super) order: Order,
-    /// So many rows of actions are above the screen.
+    /// Number of action rows above the visible area.
     pub(super) scrolled: usize,
     pub(super) shows_help: bool,
-    /// Whether also actions are shown that take next to no time.
+    /// Set when actions with a negligible share of the time are also shown.
     pub(super) shows_all: bool,
-    /// What became of the last thing that was asked for.
+    /// Result of the last user request.
     pub(super) message: String,
-    /// So many processes have not answered yet.
+    /// Number of processes that have not answered yet.
     pub(super) unanswered: usize,
 }
 
-/// A process, and what it said last.
+/// Process with its latest state.
 #[derive(Debug, Clone)]
 pub(super) struct Watched {
     pub(super) name: ProcessName,
     pub(super) state: ProcessState,
     pub(super) has_ended: bool,
-    /// It has not answered for long: it may be stopped.
+    /// Set when the process has not answered for a long time; it may be stopped.
     pub(super) is_silent: bool,
-    /// Time of its last answer.
+    /// Time of the latest answer.
     pub(super) heard: Instant,
-    /// What was found last, a paragraph each, or why nothing is known.
+    /// Latest findings, one paragraph each, or the reason why they are unknown. `None` before the
+    /// first request completes.
     pub(super) findings: Option<Result<Vec<String>, String>>,
 }
 
@@ -85,20 +86,20 @@ impl View {
         self.processes.get(self.chosen)
     }
 
-    /// Looks at the next process, or the one before.
+    /// Selects the next or the previous process.
     pub(super) fn turn(&mut self, forward: bool) {
         let count = self.processes.len().max(1);
         self.chosen = (self.chosen + if forward { 1 } else { count - 1 }) % count;
         self.scrolled = 0;
     }
 
-    /// Shows something else; the actions, if it is shown already.
+    /// Switches to another body, or back to the actions if that body is already shown.
     pub(super) fn show(&mut self, body: Body) {
         self.body = if self.body == body { Body::Actions } else { body };
         self.scrolled = 0;
     }
 
-    /// Goes on in the list below, or back.
+    /// Scrolls the list down or up by one row.
     pub(super) fn scroll(&mut self, down: bool) {
         let chosen = self.chosen();
         let activity = chosen.and_then(|it| it.state.activity.as_ref());
@@ -118,7 +119,7 @@ impl View {
         };
     }
 
-    /// A process has said something.
+    /// Stores a new state of a process.
     pub(super) fn hear(&mut self, name: ProcessName, state: ProcessState) {
         let findings = self.watched(name).and_then(|known| known.findings.take());
         let (has_ended, is_silent, heard) = (false, false, Instant::now());
@@ -133,14 +134,14 @@ impl View {
         self.processes.iter_mut().find(|it| it.name == name)
     }
 
-    /// Marks those that have said nothing for so long.
+    /// Marks the processes that have not answered for more than `longest`.
     pub(super) fn look_at_clock(&mut self, longest: Duration) {
         for watched in &mut self.processes {
             watched.is_silent = !watched.has_ended && watched.heard.elapsed() > longest;
         }
     }
 
-    /// What was found in a process' report so far.
+    /// Stores the findings of a process.
     pub(super) fn found(&mut self, name: ProcessName, findings: Result<Vec<String>, String>) {
         if let Some(known) = self.watched(name) {
             known.findings = Some(findings);
@@ -154,26 +155,26 @@ impl View {
     }
 }
 
-/// The actions of a process in the order in which they are shown, each with its depth inside of
-/// others. Those that [also stand inside of another one](is_also_inside) come last.
+/// Returns the actions of a process in display order, each with its nesting depth. Rows that [also
+/// appear inside another action](is_also_inside) come last.
 pub(super) fn rows(activity: &Activity, order: Order) -> Vec<(usize, &ActionState)> {
     let mut rows = Vec::with_capacity(activity.actions.len());
     add(activity, order, None, 0, &mut rows);
     rows
 }
 
-/// Smaller parts of the last steps have no row of their own, unless all are asked for.
+/// Minimum share of the last steps for an action to have its own row, unless all actions are shown.
 pub(super) const LEAST_SHARE: f64 = 1e-3;
 
-/// The rows but those that took less than [`LEAST_SHARE`] of `of` seconds, and how many these are.
-/// What is inside of a row that is left out took no longer than it.
+/// Removes the rows that took less than [`LEAST_SHARE`] of `of` seconds, and returns how many were
+/// removed. A row inside a removed row never took longer than that row.
 pub(super) fn without_small(
     rows: Vec<(usize, &ActionState)>,
     of: f64,
 ) -> (Vec<(usize, &ActionState)>, usize) {
     let all = rows.len();
     let mut kept: Vec<(usize, &ActionState)> = Vec::with_capacity(all);
-    // From the end: what is around a row that is shown is shown, too.
+    // The rows are visited from the end, because the parents of a shown row are also shown.
     let mut shown_depth = 0;
     for (depth, action) in rows.into_iter().rev() {
         let is_around = shown_depth > depth;
@@ -188,8 +189,8 @@ pub(super) fn without_small(
     (kept, left_out)
 }
 
-/// Whether a row that is inside of no other one also stands inside of one: it was open when
-/// following began, so that it is not known what was around it, or it is called in two places.
+/// Returns `true` if a top-level row also appears inside another action. Such an action was already
+/// open when following began, so its parent is unknown, or it is called in two places.
 pub(super) fn is_also_inside(activity: &Activity, action: &ActionState) -> bool {
     let is_same = |other: &ActionState| (&other.name, other.kind) == (&action.name, action.kind);
     action.around.is_none() && activity.actions.iter().any(|it| it.around.is_some() && is_same(it))
@@ -203,7 +204,7 @@ fn add<'a>(
     rows: &mut Vec<(usize, &'a ActionState)>,
 ) {
     let all = activity.actions.iter().enumerate();
-    // What is around an action stands before it, so that nothing is inside of itself.
+    // A parent precedes its children in the list, so an action is never inside itself.
     let mut inside: Vec<_> = all
         .filter(|(number, it)| it.around == around && around.is_none_or(|outer| outer < *number))
         .collect();

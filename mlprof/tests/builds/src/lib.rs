@@ -1,6 +1,6 @@
-//! What the program calls.
+//! Functions that the program calls.
 
-/// Adds something up.
+/// Returns the sum of some numbers.
 ///
 /// ```
 /// assert_eq!(app::in_the_library(0), 0);

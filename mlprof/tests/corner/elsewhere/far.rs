@@ -1,6 +1,6 @@
-//! Outside of the package.
+//! A module outside the package.
 
-/// Two.
+/// Returns two.
 pub(crate) fn far() -> u32 {
     2
 }

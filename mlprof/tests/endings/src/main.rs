@@ -1,4 +1,4 @@
-//! Calls a function 100 times, and ends as its argument says.
+//! Calls a function 100 times, and ends in the way given by its argument.
 
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;
@@ -42,7 +42,7 @@ fn keep_busy(milliseconds: u64) {
 
 fn never_called() {}
 
-/// Until there is a file of results; a minute at most.
+/// Waits until a result file exists, for at most one minute.
 fn wait_for_results() {
     let has_results = || {
         let files = std::fs::read_dir("mlprof-results").into_iter().flatten().flatten();
@@ -66,18 +66,18 @@ fn main() {
     match way.as_str() {
         "abort" => std::process::abort(),
         "panic" => panic!("on purpose"),
-        // SAFETY: none; it is meant to go wrong.
+        // SAFETY: none. The write is invalid on purpose, because the test needs a fault.
         "fault" => unsafe { std::ptr::write_volatile(8 as *mut u8, 1) },
         "overflow" => println!("{}", deeper(0)),
         "thread" => {
             let _ = std::thread::spawn(|| std::process::abort()).join();
         }
         "exit" => stay_in_here(),
-        // SAFETY: ends the process.
+        // SAFETY: `_exit` ends the process and has no preconditions.
         "_exit" => unsafe { _exit(5) },
         "late _exit" => {
             wait_for_results();
-            // SAFETY: as above.
+            // SAFETY: `_exit` ends the process and has no preconditions.
             unsafe { _exit(5) }
         }
         "kill" => {
@@ -86,7 +86,8 @@ fn main() {
             std::thread::sleep(Duration::from_secs(60));
         }
         "exec" => panic!("{}", Command::new("true").exec()),
-        // SAFETY: the child calls a function that takes no lock, and ends.
+        // SAFETY: the child calls a function that takes no lock, and then ends by `_exit`. The
+        // pointer for `wait` refers to a live temporary.
         "fork" => unsafe {
             if fork() == 0 {
                 black_box(work());
@@ -94,7 +95,8 @@ fn main() {
             }
             wait(&mut 0);
         },
-        // SAFETY: the child calls functions, and ends as a program does.
+        // SAFETY: the child calls a function that takes no lock, and then ends as a program does.
+        // The pointer for `wait` refers to a live temporary.
         "fork and exit" => unsafe {
             if fork() == 0 {
                 black_box(work());

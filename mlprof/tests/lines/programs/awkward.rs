@@ -1,4 +1,4 @@
-//! What is easily broken: temporaries, borrows, inference, coercions.
+//! Code that instrumentation can easily break: temporaries, borrows, inference, coercions.
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::Display;

@@ -50,7 +50,7 @@ fn catches() -> u32 {
     }
 }
 
-/// Ends without its destructors.
+/// Returns without running a destructor.
 fn forgets(flag: bool) {
     let kept = vec![1]; //= 2
     if flag { //= 2

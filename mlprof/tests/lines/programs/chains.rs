@@ -1,4 +1,4 @@
-//! Expressions over several lines.
+//! Expressions that span several lines.
 use std::sync::Mutex;
 
 struct Pair {

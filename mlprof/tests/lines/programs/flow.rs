@@ -1,4 +1,4 @@
-//! Loops, branches, early ends.
+//! Loops, branches, early returns.
 
 fn sum(values: &[u32]) -> u32 {
     let mut sum = 0; //= 1

@@ -1,4 +1,4 @@
-//! Async functions, on one thread and from thread to thread.
+//! Async functions, on one thread and moved between threads.
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub fn run() {
             Poll::Pending => None,
         });
     assert_eq!(done, Some(Ok(3)));
-    // Every poll on another thread, which ends.
+    // Each poll runs on a new thread.
     let mut moving: Pin<Box<dyn Future<Output = u32> + Send>> = Box::pin(spawned());
     let result = loop {
         let (back, poll) = std::thread::spawn(move || {
@@ -85,7 +85,7 @@ pub fn run() {
     let mut text = String::new();
     let mut future = Box::pin(joined(&mut text));
     while future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {}
-    // One that is dropped while it waits.
+    // This future is dropped while it is pending.
     let mut dropped: Pin<Box<dyn Future<Output = u32> + Send>> = Box::pin(spawned());
     assert!(dropped.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
 }

@@ -1,4 +1,4 @@
-//! What every edition has.
+//! Language features that exist in every edition.
 
 pub struct Counter<T> {
     values: Vec<T>,

@@ -1,4 +1,4 @@
-//! The program of python.py, line by line: the same hits.
+//! Port of python.py, line by line, with the same hits.
 
 fn total(values: &[u32]) -> u32 {
     let mut result = 0; //= 2

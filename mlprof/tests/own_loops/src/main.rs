@@ -1,4 +1,5 @@
-//! Multiplies matrices by loops of its own, or activates neurons, and says what is found, and how long the quickest took.
+//! Multiplies matrices or activates neurons in its own loops. Prints the findings and the time of
+//! the fastest call.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -23,8 +24,9 @@ fn multiply(one: &[f32], other: &[f32], product: &mut [f32]) {
     }
 }
 
-/// A polynomial that maps numbers from 0 to 1 to such: a loop that the compiler makes as wide as it may, and that waits neither
-/// for memory nor for divisions, which some processors do no quicker if they are wide.
+/// Applies a polynomial that maps the range from 0 to 1 to itself. The compiler vectorises this
+/// loop as far as the target allows. The loop waits neither for memory nor for divisions, which are
+/// not faster in wide vectors on some processors.
 #[profiled]
 fn activation(numbers: &mut [f32]) {
     for number in numbers {
@@ -38,7 +40,7 @@ fn multiply_matrices(profiler: &SimpleProfiler) -> Duration {
     let matrix: Vec<f32> = (0..SIDE * SIDE).map(|number| (number % 97) as f32 * 0.01).collect();
     let mut quickest = Duration::MAX;
     let started = Instant::now();
-    // Longer than rules ask for.
+    // The total time must exceed the minimum that the rules require.
     while started.elapsed() < Duration::from_millis(1500) {
         let _scope = profiler.profile("multiply");
         let mut product = vec![0.0; SIDE * SIDE];
@@ -52,7 +54,7 @@ fn multiply_matrices(profiler: &SimpleProfiler) -> Duration {
 
 const STEPS: u32 = 30;
 
-/// Steps of so many calls that all of them take longer than rules ask for, also where loops are wide.
+/// Runs steps with enough calls to exceed the time that the rules require, even with wide vectors.
 fn activate_neurons(profiler: &Arc<TensorProfiler>) -> Duration {
     let _session = Session::begin(profiler.clone(), Stage::Fit, &RunContext::default()).expect("a profiler");
     let mut numbers = vec![0.5; 1 << 16];

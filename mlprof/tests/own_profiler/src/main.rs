@@ -1,4 +1,5 @@
-//! Activates profilers of its own in every way, and says what each of them has counted.
+//! Activates its own profilers in all supported ways, and prints the calls that each of them
+//! counted.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -20,7 +21,7 @@ fn forward(times: u64) {
     (0..times).for_each(|input| drop(net::forward(input)));
 }
 
-/// Before `main`, and before the runtime knows of this program.
+/// Runs before `main`, and before the runtime library has registered this program.
 extern "C" fn early() {
     let profiler = Arc::new(SimpleProfiler::new());
     let active = activate(profiler.clone());
@@ -43,11 +44,11 @@ fn main() {
     drop(active);
     println!("early {}", layers(&profiler));
 
-    // As the README has it.
+    // This is the example of the README.
     let profiler = Arc::new(SimpleProfiler::new());
     let active = activate(profiler.clone());
     forward(10);
-    // Another one inside.
+    // A second profiler is active inside the first one.
     let inner = Arc::new(SimpleProfiler::new());
     let active_inner = activate(inner.clone());
     forward(100);
@@ -56,10 +57,10 @@ fn main() {
     drop(active);
     println!("outer {} inner {}", layers(&profiler), layers(&inner));
 
-    // Nobody.
+    // No profiler of the program is active.
     forward(1_000);
 
-    // One that is combined with that of the run already, and once more with ranges.
+    // This profiler is already combined with that of the run, and then also with ranges.
     let profiler = mlprof_core::resolve(SimpleProfiler::new().into_profiler().unwrap());
     let active = activate(profiler);
     forward(10_000);
@@ -72,7 +73,7 @@ fn main() {
     drop(active);
     println!("ranges {}", layers(&ranges));
 
-    // Two trainings at once, and a thread that is nobody's.
+    // Two trainings run at once. A third thread belongs to neither.
     let barrier = Arc::new(std::sync::Barrier::new(3));
     let train = |times: u64, barrier: Arc<std::sync::Barrier>| {
         move || {

@@ -1,4 +1,4 @@
-//! Calls what is profiled: nothing of this may be in a report.
+//! Calls a profiled function, which must not appear in any report.
 
 fn main() {
     let number = counting::fibonacci(5);

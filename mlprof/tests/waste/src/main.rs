@@ -1,26 +1,26 @@
-//! Prepares images again and again, and says how long the quickest turn took and how many there were.
+//! Prepares images repeatedly. Prints the time of the fastest turn and the number of turns.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Numbers in a row of an image.
+/// Number of values per row of an image.
 const ROW: usize = 16;
 
-/// A block for each row.
+/// Allocates one block per row.
 fn rows_in_blocks(images: &[f32]) -> f32 {
     let halved = |row: &[f32]| row.iter().map(|number| number * 0.5).collect();
     let rows: Vec<Vec<f32>> = images.chunks(ROW).map(halved).collect();
     rows.iter().map(|row| row[3]).sum()
 }
 
-/// One block for all of them, kept from turn to turn.
+/// Uses one block for all rows, which is reused in each turn.
 fn rows_in_one(images: &[f32], rows: &mut Vec<f32>) -> f32 {
     rows.clear();
     rows.extend(images.iter().map(|number| number * 0.5));
     rows.chunks(ROW).map(|row| row[3]).sum()
 }
 
-/// As if it had to own them.
+/// Takes ownership without needing it.
 fn first_of(images: Vec<f32>) -> f32 {
     black_box(&images)[0]
 }
@@ -29,7 +29,7 @@ fn prepare(images: &[f32]) -> f32 {
     first_of(images.to_vec())
 }
 
-/// The quickest of some, in seconds.
+/// Returns the fastest of several runs in seconds.
 fn quickest(mut work: impl FnMut()) -> f64 {
     let timed = |_| {
         let started = Instant::now();
@@ -39,7 +39,7 @@ fn quickest(mut work: impl FnMut()) -> f64 {
     (0..20).map(timed).fold(f64::INFINITY, f64::min)
 }
 
-/// What blocks and copies cost on this machine, as thresholds of the rules.
+/// Prints the costs of blocks and copies on this machine, as thresholds of the rules.
 fn print_costs() {
     const BLOCKS: usize = 4096;
     let blocks = quickest(|| {
@@ -70,7 +70,7 @@ fn main() {
     };
     let (mut quickest, mut turns) = (f64::INFINITY, 0_u64);
     let started = Instant::now();
-    // Longer than rules ask for.
+    // The total time must exceed the minimum that the rules require.
     while started.elapsed() < Duration::from_millis(1500) {
         let started = Instant::now();
         black_box(turn());

@@ -4,7 +4,7 @@ use super::*;
 use crate::recorder::stack::looks;
 use crate::report::Report;
 
-/// Fewer where every step takes a thousand times as long.
+/// Smaller under Miri, where every step takes a thousand times as long.
 const MANY: usize = if cfg!(miri) { 200 } else { 10_000 };
 
 fn functions(count: usize) -> Vec<Action> {
@@ -15,7 +15,7 @@ fn actions(count: usize) -> Vec<Action> {
     (0..count).map(|n| Action::new(&format!("large action {n}"))).collect()
 }
 
-/// Opens all of them, each inside the one before, and closes them again.
+/// Opens all actions, each inside the previous one, and closes them again.
 fn nest(profiler: &AdvancedProfiler, actions: &[Action]) {
     actions.iter().for_each(|action| profiler.start(*action));
     for action in actions.iter().rev() {
@@ -37,7 +37,8 @@ fn a_tree_of_ten_thousand_levels_is_written_and_read_back() {
     assert!(!profiler.summary().is_empty());
 }
 
-/// What is not open is not looked for on the way down: a deep tree grows by what is added to it.
+/// Checks that a function without open calls is not searched on the path, so that deep trees grow
+/// at a constant cost per node.
 #[test]
 fn what_a_new_place_costs_does_not_grow_with_what_is_around_it() {
     let profiler = AdvancedProfiler::new();
@@ -73,8 +74,8 @@ fn every_callee_of_a_place_with_thousands_has_its_own_numbers() {
     assert_eq!((calls("large0"), calls("large1"), calls("large7"), calls("large")), (1, 2, 3, 3));
 }
 
-/// The table of an action shows all that is below it, so those of actions inside each other would add
-/// up to the square of the depth.
+/// Checks that nested tables are limited. The table of an action shows all calls below it, so all
+/// tables of nested actions would add up to the square of the depth.
 #[test]
 fn tables_of_actions_inside_each_other_are_bounded_and_add_up() {
     let profiler = AdvancedProfiler::new();

@@ -1,4 +1,4 @@
-//! The Advanced profiler from the outside: call trees, recursion, threads, limits.
+//! Tests of the Advanced profiler's public interface: call trees, recursion, threads, limits.
 
 mod large;
 mod steps;

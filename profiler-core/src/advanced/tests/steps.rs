@@ -1,4 +1,5 @@
-//! How long steps took, as the loop tells of them: the same as of the Simple profiler.
+//! Tests of step durations, as reported by the loop. The results must equal those of the Simple
+//! profiler.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ fn spend(profiler: &AdvancedProfiler, action: Action, milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
-/// The optimizer's step has forward and backward inside of it, and both have functions below.
+/// Trains one step. The optimizer's step encloses the forward and backward passes, and both call
+/// functions.
 fn train(profiler: &AdvancedProfiler, forward: u64) {
     spend(profiler, Action::new("[_TrainingEpochLoop].train_dataloader_next"), 4);
     let batch = profiler.profile("run_training_batch");
@@ -43,7 +45,8 @@ fn each_step_has_its_time_and_its_parts() {
     for step in 0..4 {
         train(&profiler, if step == 2 { 40 } else { 5 });
         profiler.pause();
-        // The same function from another place: of a validation, and of no step.
+        // The same function is called from another place. This call is part of a validation and not
+        // of a step.
         spend(&profiler, Action::new("[Strategy]Own.validation_step"), 3);
         profiler.step();
         profiler.resume();
@@ -62,7 +65,8 @@ fn each_step_has_its_time_and_its_parts() {
             + entry.other_seconds;
         same(parts, entry.seconds);
         assert!(entry.forward_seconds >= if number == 2 { 0.04 } else { 0.005 }, "{entry:?}");
-        // From the first call that tells a part on, which is here the first of all.
+        // The step begins with the first call that represents a part, which is the very first call
+        // here.
         assert!(entry.data_seconds >= 0.004 && entry.seconds >= 0.017, "{entry:?}");
     }
     same(sum(|entry| entry.forward_seconds), total(&report, "training_step"));

@@ -1,4 +1,4 @@
-//! The profiler of memory: what every action allocated, freed and left behind.
+//! The memory profiler: allocated, freed and retained memory of each action.
 
 mod summarize;
 mod table;
@@ -17,28 +17,29 @@ use crate::{Action, Interest, NeverStarted, Observation, Output, Profiler, RunCo
 use mlprof_events::forking::{Mutex, MutexGuard};
 use mlprof_events::{Stages, uncounted};
 
-/// Counts what every action and function allocates and frees, says who allocated what was alive when
-/// the process had most, and what is left over at the end.
+/// Counts the allocations and frees of every action and function. It also shows the origins of the
+/// memory that was alive at the process's peak and at the end.
 ///
-/// It counts what goes through a [`TrackingAllocator`](super::TrackingAllocator), from its making
-/// until it is dropped, and only what the thread of an action does itself: what other threads
-/// allocate for it is theirs. What profilers allocate is not counted.
+/// It counts allocations through a [`TrackingAllocator`](super::TrackingAllocator), from its
+/// creation until it is dropped. An action includes only the allocations of its own thread, not
+/// those made by other threads for it. Allocations of profilers are not counted.
 ///
-/// *How exact*: the tallies of actions are exact. The process's live bytes and peak may be off by
-/// [`FLUSH_BYTES`](super::FLUSH_BYTES) for every other running thread. What was alive at the peak was
-/// copied when the process had at least 99 % of its peak (or 4 KiB less than it), and holds blocks of
-/// [`LEAST_BYTES`](super::LEAST_BYTES) and more, unless [told otherwise](Self::blocks_from): the
-/// report says how much that is of all.
+/// *Accuracy*: the tallies of actions are exact. The process's live bytes and peak may be off by
+/// [`FLUSH_BYTES`](super::FLUSH_BYTES) for each other running thread. The blocks at the peak were
+/// copied when the process had at least 99 % of its peak, or 4 KiB less than it. They include
+/// blocks of at least [`LEAST_BYTES`](super::LEAST_BYTES), or of the size set with
+/// [`blocks_from`](Self::blocks_from). The report shows their share of the total.
 ///
-/// *Cost*: some 5 ns for each allocation and each free, some 20 ns more for a block whose origin is
-/// remembered, and some 100 ns for the start and stop of an action. *Memory*: at most 6 MB for 262,144
-/// blocks, and 4 MB for 65,536 call paths; what does not fit is counted and reported.
+/// *Cost*: about 5 ns for each allocation and each free, and about 20 ns more for a block with a
+/// recorded origin. The start and stop of an action cost about 100 ns. *Memory*: at most 6 MB for
+/// 262,144 blocks and 4 MB for 65,536 call paths. Blocks and paths beyond that are counted and
+/// reported.
 ///
-/// *Stages*: actions are of the running stage; the peak, what is alive and the totals of the process
-/// are of the outermost running stage.
+/// *Stages*: actions belong to the running stage. The peak, the live blocks and the totals of the
+/// process belong to the outermost running stage.
 ///
-/// *One at a time*: a second profiler of this kind counts, too, but does not know who allocated
-/// what; its report says so.
+/// *Several profilers*: a second profiler of this kind also counts, but it does not know the
+/// origins of memory. A note in its report explains this.
 ///
 /// ```
 /// use mlprof_core::allocation::{AllocationProfiler, TrackingAllocator};
@@ -60,8 +61,8 @@ use mlprof_events::{Stages, uncounted};
 /// }
 /// ```
 pub struct AllocationProfiler {
-    /// `None`: another profiler has it. Dropped first: what the others kept was not counted when it
-    /// was allocated.
+    /// `None` if another profiler holds the lease. This field is dropped first, because memory
+    /// retained by the other fields was not counted when it was allocated.
     lease: Option<Lease>,
     recorder: Recorder<MemoryTable>,
     output: Output,
@@ -69,17 +70,17 @@ pub struct AllocationProfiler {
     span: Mutex<Span>,
 }
 
-/// What the report says of the process as a whole.
+/// Data of the report about the whole process.
 #[derive(Default)]
 struct Span {
     running: Stages<Stage>,
-    /// When the outermost began.
+    /// Counts at the beginning of the outermost stage.
     at_start: Process,
-    /// When it ended; `None` while it runs.
+    /// Counts at the end of the outermost stage, or `None` while it runs.
     ended: Option<(Process, Picture)>,
 }
 
-/// What all threads have counted.
+/// Counts of all threads.
 #[derive(Debug, Clone, Copy, Default)]
 struct Process {
     tallies: Tallies,
@@ -100,7 +101,7 @@ impl Default for AllocationProfiler {
 }
 
 impl AllocationProfiler {
-    /// Of actions and functions, on the console. Counting begins.
+    /// Returns a profiler of actions and functions that prints on the console. Counting begins.
     pub fn new() -> Self {
         uncounted(|| {
             let lease = Lease::take();
@@ -116,15 +117,15 @@ impl AllocationProfiler {
 
     crate::output_settings::output_settings!("memory", "");
 
-    /// Counts the ops of frameworks, too.
+    /// Counts also the ops of frameworks.
     #[must_use]
     pub fn with_ops(mut self) -> Self {
         self.interest |= Interest::OPS;
         self
     }
 
-    /// Remembers who allocated blocks of so many bytes and more; with 0 all blocks, of which at most
-    /// 262,144 can be known at once.
+    /// Records the origin of blocks of at least this size. With 0 all blocks are recorded, but at
+    /// most 262,144 at once.
     #[must_use]
     pub fn blocks_from(self, bytes: usize) -> Self {
         if let Some(lease) = &self.lease {
@@ -137,7 +138,7 @@ impl AllocationProfiler {
         self.span.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The numbers so far. Other threads may go on recording meanwhile.
+    /// Returns the numbers recorded so far. Other threads may continue to record meanwhile.
     pub fn snapshot(&self) -> MemoryReport {
         uncounted(|| {
             let (start, end, picture) = self.process();
@@ -190,7 +191,7 @@ impl AllocationProfiler {
     }
 }
 
-/// What was asked for and is not in `report`.
+/// Returns the requested data that is missing in `report`.
 fn missing_in(report: &MemoryReport) -> Vec<Missing> {
     if !is_installed() {
         return vec![Missing::Allocator];

@@ -1,4 +1,4 @@
-//! From what threads recorded to the values of a report.
+//! Converts recorded data to the values of a report.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::report::memory::{ActionMemory, MemoryTree, PathMemory, ProcessMemory,
 use crate::{Action, ActionKind, NeverStarted, Profiler, RunContext, Stage};
 use mlprof_events::OrderExt;
 
-/// Rows by name: two actions of one name (a function and a span, say) are one row.
+/// Rows by name. Two actions with the same name, for example a function and a span, share one row.
 type Rows = HashMap<(Option<Stage>, &'static str), (Row, ActionKind)>;
 
 pub(super) fn summarize(
@@ -73,7 +73,7 @@ fn rows<'parts>(parts: impl IntoIterator<Item = &'parts Part<MemorySnapshot>>) -
     for part in parts {
         for (action, row) in &part.snapshot {
             let new = || (Row::default(), action.kind());
-            // What goes on of a call is none.
+            // The resumption of a call does not count as a call.
             let calls = if action.resumed().is_some() { 0 } else { row.calls };
             let row = Row { calls, ..*row };
             rows.entry((part.sub_stage, action.name())).or_insert_with(new).0.merge(&row);
@@ -82,7 +82,7 @@ fn rows<'parts>(parts: impl IntoIterator<Item = &'parts Part<MemorySnapshot>>) -
     rows
 }
 
-/// The most allocated first.
+/// Returns the rows, largest number of allocated bytes first.
 fn statistics(rows: Rows) -> Vec<ActionMemory> {
     let statistics = rows.into_iter().map(|((sub_stage, name), (row, kind))| ActionMemory {
         action: name.to_owned(),
@@ -101,7 +101,7 @@ fn statistics(rows: Rows) -> Vec<ActionMemory> {
     statistics
 }
 
-/// Paths that begin alike, put together.
+/// Merges paths with a common beginning into a tree.
 fn tree(paths: &[PathAlive], least: u64, process: Option<i64>) -> MemoryTree {
     let mut root = PathMemory::default();
     for alive in paths {
@@ -140,7 +140,7 @@ fn sort(place: &mut PathMemory) {
     place.inside.iter_mut().for_each(sort);
 }
 
-/// A profiler with the same table, to measure what a scope costs.
+/// Profiler with the same table, to measure the cost of a scope.
 struct Calibration(Recorder<MemoryTable>);
 
 impl Calibration {

@@ -1,4 +1,4 @@
-//! What one thread records about memory: sums per action, and which call path is open.
+//! Memory data of one thread: sums per action, and the open call path.
 
 use rustc_hash::FxHashMap;
 
@@ -10,15 +10,15 @@ use mlprof_events::{Action, Tallies, uncounted};
 
 pub(super) type MemoryTable = LockedTable<ScopeMemory>;
 
-/// What the scopes of one thread allocated.
+/// Memory data of the scopes of one thread.
 #[derive(Default)]
 pub(super) struct ScopeMemory {
-    /// The innermost last.
+    /// Open scopes, innermost last.
     open: Vec<Frame>,
-    /// Those whose surrounding scope has ended.
+    /// Open scopes that are detached, because their enclosing scope has ended.
     detached: Vec<Frame>,
     recorded: MemorySnapshot,
-    /// The path inside of a path, by the action that leads there.
+    /// Cache of nested paths, by the outer path and the action.
     paths: FxHashMap<(u32, Action), u32>,
 }
 
@@ -26,25 +26,25 @@ pub(super) struct ScopeMemory {
 struct Frame {
     number: u64,
     opened: Opened,
-    /// What the scopes directly inside counted.
+    /// Counts of the scopes directly inside.
     children: Tallies,
-    /// What scopes of other tables had counted at the start; see [`thread::Thread::elsewhere`].
+    /// Counts of scopes of other tables at the start; see [`thread::Thread::elsewhere`].
     elsewhere: Tallies,
-    /// The path around it.
+    /// Path around the scope.
     outside: u32,
 }
 
 pub(super) type MemorySnapshot = FxHashMap<Action, Row>;
 
-/// What the calls of one action counted together.
+/// Sum of the calls of one action.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) calls: u64,
-    /// Of calls that are not inside another one of the same action.
+    /// Counts of calls that are not inside another call of the same action.
     pub(super) total: Tallies,
-    /// Without the actions inside.
+    /// Counts without nested actions.
     pub(super) own: Tallies,
-    /// Of the call with the highest.
+    /// Highest peak of all calls in bytes.
     pub(super) peak_bytes: u64,
 }
 
@@ -63,7 +63,8 @@ impl ScopeMemory {
         *self.paths.entry((path, action)).or_insert_with(find)
     }
 
-    /// Takes the frame of scope `number` out; those inside of it are detached.
+    /// Removes the frame of scope `number` and detaches the scopes inside it. The flag is `true` if
+    /// the scope was itself detached.
     fn take(&mut self, number: u64) -> Option<(Frame, bool)> {
         match self.open.iter().rposition(|frame| frame.number == number) {
             Some(index) => {
@@ -79,7 +80,7 @@ impl ScopeMemory {
 }
 
 impl Frame {
-    /// What was counted in scopes inside, of this table and of others.
+    /// Returns the counts of nested scopes, in this table and in others.
     fn inside(&self) -> Tallies {
         let mut inside = thread::with(|thread| thread.elsewhere()).since(&self.elsewhere);
         inside.add(&self.children);
@@ -88,8 +89,8 @@ impl Frame {
 }
 
 impl ScopeMemory {
-    /// A scope that has ended is inside the one around it: of this table, or of that of the stage
-    /// around the running one.
+    /// Adds the counts of an ended scope to its parent, which is in this table or in the table of
+    /// an enclosing stage.
     fn count_in_parent(&mut self, frame: &Frame, total: &Tallies) {
         let mut elsewhere = frame.elsewhere;
         match self.open.last_mut() {
@@ -156,7 +157,7 @@ impl Measurement for ScopeMemory {
         }
     }
 
-    /// What the table allocates is nobody's.
+    /// Runs the table's own work without counting its allocations.
     fn aside<R>(work: impl FnOnce() -> R) -> R {
         uncounted(work)
     }

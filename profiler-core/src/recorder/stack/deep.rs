@@ -1,4 +1,4 @@
-//! What a stack holds besides its innermost frames: further chunks, and scopes that were overtaken.
+//! Parts of a stack other than its current frames: the list of chunks and the detached scopes.
 
 use rustc_hash::FxHashMap;
 
@@ -7,14 +7,15 @@ use super::{Closed, Open};
 use mlprof_events::Action;
 use mlprof_events::sync::Ordering;
 
-/// So many chunks are listed without memory for the list: some four thousand scopes inside each other.
+/// Number of chunks that the list can hold without a new allocation: about four thousand nested
+/// scopes.
 const LISTED: usize = 32;
 
-/// Chunks that are kept above the one in use, for the next time.
+/// Number of unused chunks kept above the current one for reuse.
 const SPARE: usize = 1;
 
-/// A scope whose surrounding scope has ended: its guard was leaked, or outlived the other's. It is
-/// no longer what new scopes are inside of.
+/// Scope that outlives its enclosing scope, because its guard was leaked or dropped too late. New
+/// scopes are no longer inside it.
 pub(super) struct Detached<R> {
     started: u64,
     children: u64,
@@ -22,14 +23,15 @@ pub(super) struct Detached<R> {
 }
 
 pub(super) struct Deep<R> {
-    /// The first one is there from the beginning, and all up to the one in use are full.
+    /// Chunks of the stack. The first always exists, and all chunks before the current one are
+    /// full.
     pub(super) chunks: Vec<Chunk<R>>,
-    /// The one that the top is in.
+    /// Index of the chunk that contains the top frame.
     pub(super) current: usize,
     detached: FxHashMap<Action, Vec<Detached<R>>>,
-    /// How many scopes of each action are open in the first `counted` chunks: asked when a scope is
-    /// looked for that is not in the chunk in use, so that chunks are gone through once and not at
-    /// every question.
+    /// Number of open scopes of each action in the first `counted` chunks. It is used to find a
+    /// scope outside the current chunk, so that each chunk is scanned once instead of at every
+    /// search.
     counts: FxHashMap<Action, usize>,
     counted: usize,
 }
@@ -51,21 +53,21 @@ impl<R> Deep<R> {
         &self.chunks[self.current]
     }
 
-    /// Makes the next chunk the one in use; `None` if there is no memory for one.
+    /// Makes the next chunk the current one. Returns `None` if there is no memory for a new chunk.
     pub(super) fn go_up(&mut self) -> Option<&Chunk<R>> {
         if self.current + 1 == self.chunks.len() {
             self.chunks.push(Chunk::further()?);
         }
         self.current += 1;
-        // SAFETY: a chunk's own base.
+        // SAFETY: the base frame is inside the chunk, which `chunks` owns.
         unsafe { &*self.chunk().base() }.children.set(0);
         Some(self.chunk())
     }
 
-    /// Makes the chunk before the one in use that: its last scope gets the time of those that were
-    /// inside of it.
+    /// Makes the previous chunk the current one. Adds the time of the scopes in the left chunk to
+    /// its last scope.
     pub(super) fn go_down(&mut self) -> &Chunk<R> {
-        // SAFETY: a chunk's own base.
+        // SAFETY: the base frame is inside the chunk, which `chunks` owns.
         let inside = unsafe { &*self.chunk().base() }.children.get();
         self.current -= 1;
         if self.counted > self.current {
@@ -80,12 +82,12 @@ impl<R> Deep<R> {
             }
         }
         self.chunks.truncate(self.current + 1 + SPARE);
-        // SAFETY: a chunk's own last frame.
+        // SAFETY: the last frame is inside the chunk, which `chunks` owns.
         unsafe { &*self.chunk().last() }.children.add(inside);
         self.chunk()
     }
 
-    /// Whether a scope of the action is open in the chunks before the one in use.
+    /// Returns `true` if a scope of the action is open in a chunk before the current one.
     pub(super) fn is_open_below(&mut self, action: Action) -> bool {
         for chunk in &self.chunks[self.counted..self.current.max(self.counted)] {
             for action in chunk.scopes().iter().filter_map(Frame::action) {
@@ -109,7 +111,7 @@ impl<R> Deep<R> {
             self.detached.remove(&action);
         }
         let elapsed = now.wrapping_sub(started);
-        // An overtaken scope is on its own.
+        // A detached scope has no enclosing scope.
         let (is_outermost, is_detached) = (true, true);
         Some(Closed { record, started, elapsed, children, is_outermost, is_detached })
     }
@@ -125,18 +127,18 @@ impl<R> Deep<R> {
     }
 }
 
-/// A scope that is being detached.
+/// Scope that is being detached.
 pub(crate) struct Overtaken<R> {
     pub(crate) action: Action,
     pub(crate) record: *const R,
-    /// It was inside another one of its action.
+    /// `true` if the scope was inside another one of its action.
     pub(crate) is_recursive: bool,
     started: u64,
     children: u64,
 }
 
 impl<R> Overtaken<R> {
-    /// The scope as its own thread sees it.
+    /// Returns the scope in `frame`, read by its owning thread.
     pub(super) fn of(frame: &Frame<R>) -> Option<Self> {
         Some(Self {
             action: frame.action()?,

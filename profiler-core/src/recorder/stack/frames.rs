@@ -1,4 +1,4 @@
-//! The frames that a stack is made of, in chunks that never move.
+//! Frames of a stack, in chunks that never move.
 
 use std::ptr::{self, NonNull};
 
@@ -6,35 +6,34 @@ use crate::recorder::mapped::Mapped;
 use mlprof_events::Action;
 use mlprof_events::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Tally};
 
-/// How many scopes a chunk has frames for.
+/// Number of scopes per chunk.
 #[cfg(not(any(loom, miri)))]
 pub(super) const CHUNK: usize = 127;
-/// So that few scopes are in several.
+/// Small chunks let Miri cover several chunks with few scopes.
 #[cfg(miri)]
 pub(super) const CHUNK: usize = 15;
 #[cfg(loom)]
 pub(super) const CHUNK: usize = 1;
 
-/// One open scope. `R` is what the owner of the stack records the scope in; it must outlive the
-/// stack.
+/// Frame of one open scope. `R` is the record of the scope and must outlive the stack.
 ///
 /// *Invariant*: only the owning thread writes. It changes the other fields while the frame is above
-/// the stack's top, and stores `started` before it raises the top over it. So a reader that finds
-/// the same `started` before and after reading the others, and the top not below the frame after
-/// reading them, has read them as they were.
+/// the stack's top. It stores `started` before it raises the top to the frame. A reader loads
+/// `started`, then the other fields, and finally the top and `started` again. Its values are
+/// consistent if `started` is unchanged and the top is not below the frame.
 #[repr(C, align(32))]
 pub(super) struct Frame<R> {
     pub(super) started: AtomicU64,
-    /// Ticks spent in scopes directly inside this one that have ended.
+    /// Ticks spent in ended scopes directly inside this one.
     pub(super) children: Tally,
     pub(super) record: AtomicPtr<R>,
-    /// [`Action::number`], with [`RECURSIVE`] or without; 0 in the first frame of a chunk, and in one
-    /// that never was used.
+    /// [`Action::number`], possibly with [`RECURSIVE`]. 0 in the base frame of a chunk and in
+    /// frames that were never used.
     pub(super) action: AtomicU32,
 }
 
-/// Marks a scope inside another one of the same action; the mark keeps the fast path from taking it
-/// for one to be counted in full.
+/// Mark of a scope inside another one of the same action. It prevents the fast path from counting
+/// the scope in full.
 pub(super) const RECURSIVE: u32 = 1 << 31;
 
 impl<R> Frame<R> {
@@ -56,66 +55,69 @@ impl<R> Frame<R> {
     }
 }
 
-/// Frames beside each other. The first is no scope: it collects the time of the scopes above it, for
-/// whom they are inside of.
-// Whole pairs of cache lines: nothing that another thread writes lies beside it.
+/// Contiguous frames of a chunk. The first is the base frame, which is not a scope. It accumulates
+/// the time of the outermost scopes in the chunk.
+// Whole pairs of cache lines, so that no other thread writes to the same lines.
 #[repr(C, align(128))]
 struct Frames<R>([Frame<R>; CHUNK + 1]);
 
-/// Owns [`CHUNK`] frames and the one before them.
+/// Owner of a base frame and [`CHUNK`] scope frames.
 ///
-/// *Invariant*: `frames` are what `owner` owns; they are freed only with the chunk. All pointers to frames
-/// are derived from this one, which is good for all of them.
+/// *Invariant*: `frames` points to the frames that `owner` owns, and they are freed only with the
+/// chunk. All frame pointers are derived from `frames`, so their provenance covers every frame.
 pub(super) struct Chunk<R> {
     frames: NonNull<Frames<R>>,
     owner: FramesOwner<R>,
 }
 
 enum FramesOwner<R> {
-    /// As a box has them.
+    /// The frames come from a leaked box.
     Allocator,
     #[expect(dead_code, reason = "is dropped")]
     Pages(Mapped<Frames<R>>),
 }
 
 impl<R> Chunk<R> {
-    /// The first one of a stack, whose owner comes from the program's allocator, too.
+    /// Makes the first chunk of a stack, in memory of the program's allocator.
     pub(super) fn first() -> Self {
         let frames = Box::new(Frames(std::array::from_fn(|_| Frame::unused())));
         Self { frames: NonNull::from(Box::leak(frames)), owner: FramesOwner::Allocator }
     }
 
-    /// One for scopes that are deeper, which the program's allocator has no part in: they may be opened in
-    /// a signal handler that has interrupted it. `None` if the system has no memory for it.
+    /// Makes a chunk for deeper scopes in mapped memory. It avoids the program's allocator, because
+    /// a signal handler that interrupted the allocator may open scopes. Returns `None` if the
+    /// system has no memory.
     pub(super) fn further() -> Option<Self> {
         let write = |frames: NonNull<Frames<R>>| {
             for number in 0..=CHUNK {
-                // SAFETY: one of the frames of the new ones, which are nothing else.
+                // SAFETY: `number` is at most `CHUNK`, so the frame is inside the new mapping,
+                // which is aligned and has no other user.
                 unsafe { frames.cast::<Frame<R>>().add(number).write(Frame::unused()) };
             }
         };
-        // SAFETY: each of the frames is written.
+        // SAFETY: `write` initialises all frames.
         let mapped = unsafe { Mapped::written_by(write) }?;
         Some(Self { frames: mapped.place(), owner: FramesOwner::Pages(mapped) })
     }
 
-    /// The frame before those of scopes.
+    /// Returns the base frame, which precedes the scope frames.
     pub(super) fn base(&self) -> *mut Frame<R> {
         self.frames.as_ptr().cast()
     }
 
-    /// The last frame.
+    /// Returns the last frame.
     pub(super) fn last(&self) -> *mut Frame<R> {
         self.base().wrapping_add(CHUNK)
     }
 
-    /// The frames of scopes.
+    /// Returns the scope frames.
     pub(super) fn scopes(&self) -> &[Frame<R>] {
-        // SAFETY: by the invariant; frames are only shared, what is written in them is atomic.
+        // SAFETY: by the invariant, `frames` points to initialised frames that live as long as the
+        // chunk. Only shared references to them exist, and all writes are atomic.
         &unsafe { self.frames.as_ref() }.0[1..]
     }
 
-    /// How many of [`scopes`](Self::scopes) are open if `top` is the innermost.
+    /// Returns how many of [`scopes`](Self::scopes) are open if `top` is the innermost.
     pub(super) fn open_below(&self, top: *const Frame<R>) -> usize {
         let bytes = top.addr().wrapping_sub(self.base().addr());
         (bytes / size_of::<Frame<R>>()).min(CHUNK)
@@ -125,7 +127,7 @@ impl<R> Chunk<R> {
 impl<R> Drop for Chunk<R> {
     fn drop(&mut self) {
         if let FramesOwner::Allocator = self.owner {
-            // SAFETY: made from a box in `first`, and nobody else frees it.
+            // SAFETY: `first` leaked the frames from a box. They are freed only here.
             drop(unsafe { Box::from_raw(self.frames.as_ptr()) });
         }
     }

@@ -1,4 +1,4 @@
-//! The stack read by one thread while another writes it, in every order that they can run in.
+//! Loom tests: one thread reads the stack while another writes it, in every possible order.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -6,12 +6,12 @@ use super::*;
 use loom::sync::Arc;
 use loom::thread;
 
-/// Runs `read` on a thread of its own and `write` beside it, in every order; answers how many
-/// there were.
+/// Runs `read` on a spawned thread and `write` on this one, in every order. Returns the number of
+/// orders.
 ///
-/// The reader is the spawned thread because loom remembers only the last access to an atomic: after
-/// a reader's load, the load with which a single writer begins its own change would hide it, and
-/// no other order would be tried.
+/// The reader is the spawned thread because loom remembers only the last access to an atomic. A
+/// single writer begins its change with a load. After a reader's load, that load would hide the
+/// reader's, and loom would try no other order.
 fn race(
     write: impl Fn(&Stack<u8>) + Send + Sync + 'static,
     read: impl Fn(&Stack<u8>) + Copy + Send + Sync + 'static,
@@ -35,7 +35,8 @@ fn push(stack: &Stack<u8>, action: Action, tick: u64) {
     stack.room().expect("room").push(action, ptr::null(), || tick);
 }
 
-/// A reader never sees a mixture of two scopes that used the same frame one after the other.
+/// Checks that a reader never sees a mixture of two scopes that used the same frame one after the
+/// other.
 #[test]
 fn a_reader_sees_whole_frames() {
     let (a, b) = (Action::new("loom-a"), Action::new("loom-b"));

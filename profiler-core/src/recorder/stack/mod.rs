@@ -1,8 +1,8 @@
-//! The open scopes of one thread.
+//! Stack of the open scopes of one thread.
 //!
-//! The thread itself pushes and pops without locks or read-modify-writes; other threads may look
-//! at any time to list what is open. A lock is taken where a thread goes from one chunk of frames to
-//! the next, and where scopes do not end in the order in which they began.
+//! The owning thread pushes and pops without locks or read-modify-write operations. Other threads
+//! may list the open scopes at any time. The owner takes a lock only in two cases: when it moves
+//! from one chunk of frames to another, and when scopes end out of order.
 
 mod deep;
 mod frames;
@@ -16,33 +16,35 @@ use self::frames::{CHUNK, Chunk, Frame, RECURSIVE};
 use mlprof_events::Action;
 use mlprof_events::sync::{AtomicPtr, Mutex, MutexGuard, Ordering, Tally, fence};
 
-/// A scope that has ended. Times in ticks. Where the counters of two cores differ by a few ticks,
-/// a span can wrap below 0; sums come out right all the same, and [`span`] makes it 0.
+/// Scope that has ended. Times are in ticks. The counters of two cores may differ by a few ticks,
+/// so a span can wrap below 0. Sums of spans stay correct, and [`span`] turns a negative result
+/// into 0.
 pub(crate) struct Closed<R> {
     pub(crate) record: *const R,
     pub(crate) started: u64,
-    /// From start to stop.
+    /// Ticks from start to stop.
     pub(crate) elapsed: u64,
-    /// The part of `elapsed` that was spent in scopes directly inside.
+    /// Part of `elapsed` that was spent in scopes directly inside.
     pub(crate) children: u64,
-    /// It was not opened as one inside another of its action, or is on its own by now.
+    /// `true` if the scope was not opened inside another one of its action, or has been detached
+    /// since.
     pub(crate) is_outermost: bool,
-    /// The scope had been overtaken: it was opened inside another one that has ended before it.
+    /// `true` if the enclosing scope ended before this one.
     pub(crate) is_detached: bool,
 }
 
-/// A span, or a sum of spans, that may have wrapped below 0.
+/// Returns a span or a sum of spans, or 0 if it has wrapped below 0.
 pub(crate) fn span(ticks: u64) -> u64 {
     if ticks.cast_signed() < 0 { 0 } else { ticks }
 }
 
-/// Whether the counter was set back during a span, as when a machine is suspended to memory: by
-/// some seconds at least. The counters of two cores differ by less.
+/// Returns `true` if the counter was set back during a span, for example by a suspend to memory.
+/// Such a jump is at least some seconds, while the counters of two cores differ by less.
 pub(crate) fn was_set_back(elapsed: u64) -> bool {
     elapsed.cast_signed() < -(1 << 32)
 }
 
-/// A scope that is still open.
+/// Scope that is still open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Open {
     pub(crate) action: Action,
@@ -50,37 +52,38 @@ pub(crate) struct Open {
 }
 
 pub(crate) struct Stack<R> {
-    /// The innermost open scope, or the frame before the first scope of a chunk.
+    /// Frame of the innermost open scope, or the base frame of a chunk.
     ///
-    /// *Invariant*: points into the chunk that `deep.current` says, and `last` to the last frame of
-    /// the same chunk. The two go to another chunk only while `deep` is locked.
+    /// *Invariant*: points into the chunk at index `deep.current`, and `last` points to the last
+    /// frame of that chunk. Both move to another chunk only while `deep` is locked.
     top: AtomicPtr<Frame<R>>,
     last: AtomicPtr<Frame<R>>,
-    /// The first frame of the first chunk, which lives as long as the stack. It is no scope: it
-    /// collects the time of the outermost ones.
+    /// Base frame of the first chunk, which lives as long as the stack. It is not a scope; it
+    /// accumulates the time of the outermost scopes.
     outside: *const Frame<R>,
     missed: Missed,
     deep: Mutex<Deep<R>>,
 }
 
-/// Scopes that there was no memory for. They are the innermost ones.
+/// Scopes that were not recorded for lack of memory. They are always the innermost ones.
 ///
-/// *Invariant*: written by the owning thread only. While `open` is above 0 the frame of the innermost scope that is
-/// recorded is marked as [`RECURSIVE`], so that the fast path does not take the end of a missed scope for its end, and
-/// `covered` is what the frame says otherwise.
+/// *Invariant*: written only by the owning thread. While `open` is above 0, the frame of the
+/// innermost recorded scope is marked as [`RECURSIVE`]. The mark keeps the fast path from closing
+/// that scope when a missed scope ends. `covered` holds the frame's action value without the added
+/// mark.
 struct Missed {
-    /// Those that are open.
+    /// Number of missed scopes that are open.
     open: Tally,
-    /// All that there ever were.
+    /// Number of all missed scopes, open or ended.
     total: Tally,
     covered: Tally,
 }
 
-// SAFETY: the raw pointers are into the stack's own chunks, which do not move, and to records,
-// which are themselves shared between threads (`R: Sync`) and never written through the stack.
+// SAFETY: the raw pointers lead to two kinds of data. Frames are in the stack's own chunks, which
+// do not move. Records may be shared between threads (`R: Sync`), and the stack never writes them.
 unsafe impl<R: Sync> Send for Stack<R> {}
-// SAFETY: as above; frames are atomics. That one thread alone opens and closes scopes is the duty
-// of the caller.
+// SAFETY: other threads only read frames, and all fields of a frame are atomic. Records are `Sync`.
+// Callers must guarantee that only one thread opens and closes scopes.
 unsafe impl<R: Sync> Sync for Stack<R> {}
 
 impl<R> Stack<R> {
@@ -99,33 +102,36 @@ impl<R> Stack<R> {
         self.deep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for one more scope, unless all of the chunk are taken. Only the owning thread may call
-    /// this.
+    /// Returns the place for one more scope, unless the current chunk is full. Only the owning
+    /// thread may call this.
     #[inline(always)]
     pub(crate) fn room(&self) -> Option<Room<'_, R>> {
         let top = self.top.load(Ordering::Relaxed);
         (top < self.last.load(Ordering::Relaxed)).then_some(Room { stack: self, parent: top })
     }
 
-    /// Closes the innermost scope if it is of `action`, as guards do, and not marked as recursive;
-    /// `None` otherwise. Only the owning thread may call this.
+    /// Closes the innermost scope if it is of `action`, as guards do, and not marked as recursive.
+    /// Returns `None` otherwise. Only the owning thread may call this.
     #[inline(always)]
     pub(crate) fn pop(&self, action: Action, now: u64) -> Option<Closed<R>> {
         let top = self.top.load(Ordering::Relaxed);
-        // SAFETY: `top` points into a chunk.
+        // SAFETY: `top` always points to an initialised frame of a chunk, and chunks in use are not
+        // freed.
         if unsafe { &*top }.action.load(Ordering::Relaxed) != action.number() {
             return None;
         }
-        // SAFETY: the first frame of a chunk has no action, so `top` is not that.
+        // SAFETY: the base frame of a chunk has no action, so `top` is the frame of a scope. By the
+        // invariant it is in the current chunk.
         Some(unsafe { self.close(top, now, true) })
     }
 
     /// # Safety
     ///
-    /// `frame` must be a scope's of the chunk in use.
+    /// `frame` must be the frame of an open scope in the current chunk.
     #[inline(always)]
     unsafe fn close(&self, frame: *mut Frame<R>, now: u64, is_outermost: bool) -> Closed<R> {
-        // SAFETY: as the caller promises; before a scope's frame there is another one.
+        // SAFETY: the caller guarantees that `frame` is a scope's frame in the current chunk. The
+        // base frame precedes all of these, so `frame.sub(1)` is in the same chunk.
         let (frame, below, parent) = unsafe { (&*frame, frame.sub(1), &*frame.sub(1)) };
         let started = frame.started.load(Ordering::Relaxed);
         let elapsed = now.wrapping_sub(started);
@@ -136,9 +142,9 @@ impl<R> Stack<R> {
         Closed { record, started, elapsed, children, is_outermost, is_detached: false }
     }
 
-    /// A place for one more scope at any depth. `None` if the system has no memory for it: then the
-    /// scope is missed, and its end is to be told to [`close_missed`](Self::close_missed). Only the
-    /// owning thread may call this.
+    /// Returns the place for one more scope at any depth. Returns `None` if the system has no
+    /// memory; then the scope counts as missed, and the caller must end it with
+    /// [`close_missed`](Self::close_missed). Only the owning thread may call this.
     #[inline]
     pub(crate) fn make_room(&self) -> Option<Room<'_, R>> {
         self.room().or_else(|| self.more_room())
@@ -148,7 +154,8 @@ impl<R> Stack<R> {
     #[inline(never)]
     fn more_room(&self) -> Option<Room<'_, R>> {
         let mut deep = self.deep();
-        // A scope inside of one that was missed is missed, too: they end in this order.
+        // A scope inside a missed scope is also missed, so that missed scopes end before recorded
+        // ones.
         let chunk = if self.missed.open.get() == 0 { deep.go_up() } else { None };
         let Some(chunk) = chunk else {
             drop(deep);
@@ -162,7 +169,8 @@ impl<R> Stack<R> {
 
     fn miss(&self) {
         if self.missed.open.get() == 0 {
-            // SAFETY: `top` points into a chunk.
+            // SAFETY: `top` always points to an initialised frame of a chunk, and chunks in use are
+            // not freed.
             let action = &unsafe { &*self.top.load(Ordering::Relaxed) }.action;
             let covered = action.load(Ordering::Relaxed);
             self.missed.covered.set(u64::from(covered));
@@ -172,7 +180,7 @@ impl<R> Stack<R> {
         self.missed.total.add(1);
     }
 
-    /// Ends the innermost scope that was missed; false if none is open. Only the owning thread may
+    /// Ends the innermost missed scope. Returns `false` if none is open. Only the owning thread may
     /// call this.
     pub(crate) fn close_missed(&self) -> bool {
         let open = self.missed.open.get();
@@ -182,13 +190,14 @@ impl<R> Stack<R> {
         self.missed.open.set(open - 1);
         if open == 1 {
             let covered = self.missed.covered.get() as u32;
-            // SAFETY: `top` points into a chunk.
+            // SAFETY: `top` always points to an initialised frame of a chunk, and chunks in use are
+            // not freed.
             unsafe { &*self.top.load(Ordering::Relaxed) }.action.store(covered, Ordering::Relaxed);
         }
         true
     }
 
-    /// How many scopes there was no memory for. Any thread may call this.
+    /// Returns the number of scopes missed for lack of memory. Any thread may call this.
     pub(crate) fn missed(&self) -> u64 {
         self.missed.total.get()
     }
@@ -199,12 +208,11 @@ impl<R> Stack<R> {
         self.top.store(top, Ordering::Release);
     }
 
-    /// Closes the innermost open scope of `action`, whatever its depth. If it is not the innermost
-    /// of all, the scopes opened inside it are detached and stay open; `on_detach` is told of each.
-    /// `None` if the thread has no such scope. Only the owning thread may call this.
+    /// Closes the innermost open scope of `action` at any depth. Scopes that were opened inside it
+    /// are detached and stay open; `on_detach` is called for each. Returns `None` if the thread has
+    /// no such scope. Only the owning thread may call this.
     ///
-    /// *Cost*: as many frames are looked at as there are in a chunk, and as many more as scopes are
-    /// detached, each once.
+    /// *Cost*: visits at most the frames of one chunk, plus each detached scope once.
     pub(crate) fn pop_any(
         &self,
         action: Action,
@@ -241,21 +249,23 @@ impl<R> Stack<R> {
             deep.detach(scope);
         }
         let frame = deep.chunk().base().wrapping_add(found);
-        // SAFETY: `found` is the place of an open scope in the chunk in use.
+        // SAFETY: `found` is the index of an open scope's frame in the current chunk.
         Some(unsafe { self.close(frame, now, !(*frame).is_recursive()) })
     }
 
-    /// What is open now, outermost first, and then what is detached. Any thread may call this; a
-    /// scope that is being opened or closed at this moment may be missing.
+    /// Returns the open scopes, outermost first, followed by the detached ones. Any thread may call
+    /// this. A scope that is being opened or closed at this moment may be missing.
     pub(crate) fn open(&self) -> Vec<Open> {
         let mut open = Vec::new();
         loop {
             let deep = self.deep();
-            // While the chunk in use is locked, too, its owner opens and closes scopes in it.
+            // The lock does not stop the owner from opening and closing scopes in the current
+            // chunk.
             let taken = deep.chunk().open_below(self.top.load(Ordering::Acquire));
             let most = deep.current * CHUNK + taken + deep.detached().count();
             if most > open.capacity() {
-                // Memory is taken without the lock: who waits for it may have interrupted the allocator.
+                // Memory is allocated without the lock. The thread that waits for the lock may be
+                // in a signal handler that has interrupted the allocator.
                 drop(deep);
                 open.reserve(most);
                 continue;
@@ -268,9 +278,9 @@ impl<R> Stack<R> {
         }
     }
 
-    /// Tells the [numbers](Action::number) of the actions that are open, outermost first. For a
-    /// signal handler that has interrupted the owning thread: takes no lock, and so leaves out what
-    /// is open beyond the first chunk.
+    /// Passes the [numbers](Action::number) of the open actions to `tell`, outermost first. For a
+    /// signal handler that has interrupted the owning thread: it takes no lock, so it omits scopes
+    /// beyond the first chunk.
     pub(crate) fn tell_open(&self, tell: &mut dyn FnMut(u32)) {
         let top = self.top.load(Ordering::Acquire).cast_const();
         let last = self.outside.wrapping_add(CHUNK);
@@ -278,7 +288,8 @@ impl<R> Stack<R> {
         let mut frame = self.outside;
         while frame < last {
             frame = frame.wrapping_add(1);
-            // SAFETY: not above the last frame of the first chunk, which lives as long as the stack.
+            // SAFETY: `frame` is at most the last frame of the first chunk. That chunk lives as
+            // long as the stack, and its fields are atomic.
             tell(unsafe { &*frame }.action.load(Ordering::Relaxed) & !RECURSIVE);
         }
     }
@@ -288,7 +299,8 @@ impl<R> Stack<R> {
         frame.action().map(|action| Open { action, started })
     }
 
-    /// The scope in `frame` of the chunk in use, if it does not change at this moment.
+    /// Reads the scope in `frame` of the current chunk. Returns `None` if the frame changed during
+    /// the read.
     fn read(&self, frame: &Frame<R>) -> Option<Open> {
         let open = Self::as_open(frame);
         fence(Ordering::Acquire);
@@ -297,9 +309,11 @@ impl<R> Stack<R> {
         open.filter(|open| is_open && started == open.started)
     }
 
-    /// The innermost open scope, unless it is the last of a chunk. Only the owning thread may call this.
+    /// Returns the action of the innermost open scope, unless that scope is the last of a chunk.
+    /// Only the owning thread may call this.
     pub(crate) fn innermost(&self) -> Option<Action> {
-        // SAFETY: `top` points into a chunk.
+        // SAFETY: `top` always points to an initialised frame of a chunk, and chunks in use are not
+        // freed.
         unsafe { &*self.top.load(Ordering::Relaxed) }.action()
     }
 
@@ -308,39 +322,41 @@ impl<R> Stack<R> {
         ptr::eq(top, self.outside) && !self.deep().has_detached()
     }
 
-    /// Takes what the outermost scopes have added up to. Only the owning thread may call this.
+    /// Returns the total time of the outermost scopes and resets it to 0. Only the owning thread
+    /// may call this.
     pub(crate) fn take_outermost_time(&self) -> u64 {
-        // SAFETY: the first chunk lives as long as the stack.
+        // SAFETY: `outside` is a frame of the first chunk, which lives as long as the stack.
         let outermost = &unsafe { &*self.outside }.children;
         let time = outermost.get();
         outermost.set(0);
         time
     }
 
-    /// Counts `time` as spent inside the innermost open scope. Only the owning thread may call this.
+    /// Counts `time` as spent inside the innermost open scope. Only the owning thread may call
+    /// this.
     pub(crate) fn add_inner_time(&self, time: u64) {
-        // SAFETY: `top` points into a chunk. If to the frame before its scopes, the time reaches the
-        // scope below with that of the others in the chunk.
+        // SAFETY: `top` always points to an initialised frame of a chunk. If it is the base frame,
+        // the time reaches the scope below when the stack leaves the chunk.
         unsafe { &*self.top.load(Ordering::Relaxed) }.children.add(time);
     }
 }
 
-/// A place for one more scope; see [`Stack::room`].
+/// Place for one more scope; see [`Stack::room`].
 pub(crate) struct Room<'stack, R> {
     stack: &'stack Stack<R>,
-    /// *Invariant*: in the chunk in use, and not its last frame.
+    /// *Invariant*: a frame of the current chunk, but not its last one.
     parent: *mut Frame<R>,
 }
 
 impl<R> Room<'_, R> {
-    /// Opens a scope. The clock is read last, so that none of the work here is counted.
+    /// Opens a scope. It reads the clock last, so the work done here is not measured.
     #[inline(always)]
     pub(crate) fn push(self, action: Action, record: *const R, ticks: impl FnOnce() -> u64) {
         self.push_marked(action, 0, record, ticks);
     }
 
-    /// Opens a scope, `is_recursive` if another one of its action is open that is to be counted in
-    /// full.
+    /// Opens a scope. `is_recursive` is `true` if another scope of the action is open and is
+    /// counted in full.
     pub(crate) fn push_any(
         self,
         action: Action,
@@ -354,9 +370,11 @@ impl<R> Room<'_, R> {
     #[inline(always)]
     fn push_marked(self, action: Action, mark: u32, record: *const R, ticks: impl FnOnce() -> u64) {
         let next = self.parent.wrapping_add(1);
-        // SAFETY: by the invariant, the next frame is one of the chunk in use.
+        // SAFETY: by the invariant, the next frame is in the current chunk. Frames are initialised
+        // when the chunk is made.
         let frame = unsafe { &*next };
-        // After the lowering of the top in `close`, for a reader that sees what is stored here.
+        // This fence orders the new values after the lowering of the top in `close`. A reader that
+        // sees a new value also sees the lowered top.
         fence(Ordering::Release);
         frame.action.store(action.number() | mark, Ordering::Relaxed);
         frame.record.store(record.cast_mut(), Ordering::Relaxed);
@@ -366,8 +384,8 @@ impl<R> Room<'_, R> {
     }
 }
 
-/// How many frames, or places of a call tree, were looked at: what a stop or a start costs, without a
-/// clock.
+/// Counts visited frames and call tree nodes. The count is the cost of a start or stop, independent
+/// of the clock.
 #[cfg(test)]
 pub(crate) mod looks {
     use std::cell::Cell;
@@ -380,7 +398,7 @@ pub(crate) mod looks {
         LOOKS.set(LOOKS.get() + frames);
     }
 
-    /// By this thread until now.
+    /// Returns the count of this thread until now.
     pub(crate) fn count() -> usize {
         LOOKS.get()
     }

@@ -1,13 +1,13 @@
-//! Opening and closing scopes in every order.
+//! Tests of opening and closing scopes in every order.
 
 use super::*;
 use crate::recorder::mapped::shortage;
 
-/// Scopes in several chunks.
+/// Number of scopes that fills several chunks.
 const DEEP: u64 = if cfg!(miri) { 60 } else { 100_000 };
 
 impl Stack<u8> {
-    /// Opens a scope for which there is memory.
+    /// Opens a scope. Panics if there is no memory.
     fn push_any(
         &self,
         action: Action,
@@ -84,7 +84,7 @@ fn a_scope_that_outlives_the_one_around_it_is_timed_all_the_same() {
     assert!(stack.pop_any(b, 13, |_| ()).is_none(), "never started");
 }
 
-/// Scopes in a deterministic disorder, beside a list of what is open that is searched naively.
+/// Compares scopes closed in a pseudo-random order with a naive list of open scopes.
 #[test]
 fn any_order_of_stops_is_told_apart_at_every_depth() {
     struct Expected {
@@ -101,7 +101,7 @@ fn any_order_of_stops_is_told_apart_at_every_depth() {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
-    // Long ways up and down, over several chunks.
+    // Long runs of starts and stops cross several chunks.
     let (steps, way) = if cfg!(miri) { (300, 70) } else { (60_000, 700) };
     for tick in 1..=steps {
         let goes_up = random(10) < if (tick / way) % 2 == 0 { 8 } else { 2 };
@@ -111,7 +111,7 @@ fn any_order_of_stops_is_told_apart_at_every_depth() {
             open.push(Expected { action, started: tick, children: 0 });
             continue;
         }
-        // Mostly the innermost, as guards do.
+        // Most stops close the innermost scope, as guards do.
         let action = match open.last() {
             Some(innermost) if random(20) > 0 => innermost.action,
             _ => action,
@@ -161,7 +161,7 @@ fn what_a_stop_looks_at_does_not_grow_with_what_is_open() {
         assert!(stack.pop_any(leaf, DEEP + 1, |_| ()).is_some());
     };
     assert!(looks_of(&leaf_scope) <= 1);
-    // The same where they are open no longer around, but were forgotten.
+    // The cost also stays constant if the scopes are detached instead of enclosing.
     let outer = Action::new("stack-outer");
     let stack: Stack<u8> = Stack::new();
     stack.push_any(outer, ptr::null(), false, || 0);
@@ -174,8 +174,8 @@ fn what_a_stop_looks_at_does_not_grow_with_what_is_open() {
     assert_eq!(stack.open().len() as u64, DEEP);
 }
 
-/// The outer scopes are of the same action as the missed ones, whose ends must not be taken for
-/// theirs.
+/// Checks that missed scopes end before the outer ones, which have the same action. The end of a
+/// missed scope must not close an outer scope.
 #[test]
 fn scopes_without_memory_are_missed_and_end_before_those_around_them() {
     let (stack, a, b, _) = stack_and_actions();
@@ -183,10 +183,11 @@ fn scopes_without_memory_are_missed_and_end_before_those_around_them() {
     shortage::during(|| {
         (0..3).for_each(|_| assert!(stack.make_room().is_none()));
         assert_eq!(stack.open().len(), CHUNK);
-        // Even if the outer scopes end meanwhile by the fast path.
+        // The fast path must not close an outer scope meanwhile.
         assert!(stack.pop(a, 1000).is_none() && stack.close_missed());
     });
-    // With memory, too: what is inside of a missed scope would be in the wrong place.
+    // A scope inside a missed scope is missed even if there is memory, because it would be recorded
+    // at the wrong depth.
     assert!(stack.make_room().is_none() && stack.close_missed());
     (0..2).for_each(|_| assert!(stack.pop(a, 1000).is_none() && stack.close_missed()));
     assert!(!stack.close_missed(), "all have ended");

@@ -1,20 +1,21 @@
-//! The operating system's counters of CPU time and of switches, for the calling thread and process.
+//! CPU time and context switches of the calling thread and process, as counted by the operating
+//! system.
 
 use crate::report::simple::CpuStatistics;
 
-/// CPU time in nanoseconds, and how often the thread lost its core.
+/// CPU time in nanoseconds and numbers of context switches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CpuCounters {
-    /// Of the calling thread.
+    /// CPU time of the calling thread in nanoseconds.
     thread: u64,
-    /// Of all threads of the process.
+    /// CPU time of all threads of the process in nanoseconds.
     process: u64,
     voluntary_switches: u64,
     involuntary_switches: u64,
 }
 
 impl CpuCounters {
-    /// From `start` until this moment.
+    /// Returns the difference between `start` and this reading.
     pub(super) fn since(&self, start: &Self) -> Self {
         Self {
             thread: self.thread.saturating_sub(start.thread),
@@ -26,7 +27,7 @@ impl CpuCounters {
         }
     }
 
-    /// Adds what was counted in another call.
+    /// Adds the counters of another call.
     pub(super) fn add(&mut self, other: &Self) {
         self.thread += other.thread;
         self.process += other.process;
@@ -34,7 +35,7 @@ impl CpuCounters {
         self.involuntary_switches += other.involuntary_switches;
     }
 
-    /// The same for a report.
+    /// Returns the counters in the form of a report, with times in seconds.
     pub(super) fn statistics(&self) -> CpuStatistics {
         let seconds = |nanoseconds: u64| nanoseconds as f64 / 1e9;
         CpuStatistics {
@@ -64,7 +65,8 @@ mod linux {
 
     use super::CpuCounters;
 
-    /// The thread's own time is read last, so that an action has as little of the reading as can be.
+    /// Reads the counters at the start of an action. It reads the thread's own time last, so that
+    /// the action includes as little of the reading as possible.
     pub(in crate::simple::counters) fn read_at_start() -> Result<CpuCounters, String> {
         let (voluntary_switches, involuntary_switches) = switches()?;
         let process = nanoseconds(libc::CLOCK_PROCESS_CPUTIME_ID)?;
@@ -72,7 +74,7 @@ mod linux {
         Ok(CpuCounters { thread, process, voluntary_switches, involuntary_switches })
     }
 
-    /// The thread's own time is read first.
+    /// Reads the counters at the end of an action. It reads the thread's own time first.
     pub(in crate::simple::counters) fn read_at_end() -> Result<CpuCounters, String> {
         let thread = nanoseconds(libc::CLOCK_THREAD_CPUTIME_ID)?;
         let process = nanoseconds(libc::CLOCK_PROCESS_CPUTIME_ID)?;
@@ -82,28 +84,28 @@ mod linux {
 
     fn nanoseconds(clock: libc::clockid_t) -> Result<u64, String> {
         let mut time = MaybeUninit::<libc::timespec>::uninit();
-        // SAFETY: the pointer is valid for writing a `timespec`.
+        // SAFETY: `time` is a local `timespec`, so the pointer is aligned and valid for writes.
         if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } != 0 {
             return Err(explain("clock_gettime"));
         }
-        // SAFETY: the call succeeded, so it has been written.
+        // SAFETY: the call succeeded, so the system has initialised `time`.
         let time = unsafe { time.assume_init() };
         Ok(counter(time.tv_sec) * 1_000_000_000 + counter(time.tv_nsec))
     }
 
-    /// Voluntary and involuntary ones of the calling thread.
+    /// Returns the voluntary and involuntary context switches of the calling thread.
     fn switches() -> Result<(u64, u64), String> {
         let mut usage = MaybeUninit::<libc::rusage>::uninit();
-        // SAFETY: the pointer is valid for writing a `rusage`.
+        // SAFETY: `usage` is a local `rusage`, so the pointer is aligned and valid for writes.
         if unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) } != 0 {
             return Err(explain("getrusage"));
         }
-        // SAFETY: the call succeeded, so it has been written.
+        // SAFETY: the call succeeded, so the system has initialised `usage`.
         let usage = unsafe { usage.assume_init() };
         Ok((counter(usage.ru_nvcsw), counter(usage.ru_nivcsw)))
     }
 
-    /// What the system counts is not below 0.
+    /// Converts a system counter, which is never negative.
     fn counter(number: impl TryInto<u64>) -> u64 {
         number.try_into().unwrap_or(0)
     }

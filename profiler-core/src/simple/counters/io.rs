@@ -1,4 +1,4 @@
-//! The operating system's counters of bytes, for the calling thread.
+//! Bytes read and written by the calling thread, as counted by the operating system.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::read;
@@ -20,18 +20,19 @@ mod linux {
     use mlprof_events::forking::forks;
 
     const PATH: &str = "/proc/thread-self/io";
-    /// Seven lines of a name and a number of at most 20 digits.
+    /// Buffer size in bytes. The file has seven lines, each with a name and a number of at most 20
+    /// digits.
     const TEXT_BYTES: usize = 512;
 
     thread_local! {
         static READER: RefCell<Option<io::Result<Reader>>> = const { RefCell::new(None) };
     }
 
-    /// What the calling thread has read and written since it began, without what reading these
-    /// counters added; or why that is not known, in a sentence.
+    /// Returns the bytes that the calling thread has read and written since it began, without the
+    /// bytes added by reading these counters. The error is a sentence that gives the reason.
     ///
-    /// *Cost*: a system call; the first time on a thread, opening a file that stays open as long as
-    /// the thread.
+    /// *Cost*: one system call. The first call on a thread also opens a file, which stays open
+    /// until the thread ends.
     pub(in crate::simple::counters) fn read() -> Result<IoStatistics, String> {
         let read = READER.try_with(|reader| {
             let mut reader = reader.borrow_mut();
@@ -48,14 +49,14 @@ mod linux {
     }
 
     struct Reader {
-        /// Its number may be a file of the program's, in a program that closes whatever is open:
-        /// then it is not closed here.
+        /// Open counter file. A program that closes unknown descriptors may reuse its number for a
+        /// file of its own. In that case the descriptor must not be closed here.
         file: ManuallyDrop<File>,
-        /// [Forks](forks) until it was opened: in a forked child it is that of a thread of the
-        /// parent's.
+        /// Number of [forks](forks) before the file was opened. In a forked child, an inherited
+        /// file belongs to a thread of the parent.
         forks: u32,
-        /// Bytes that readings of this thread have returned: the system counts those too, for all
-        /// readings but the one that is under way.
+        /// Total bytes returned by this thread's own readings. The system also counts those, except
+        /// for the reading in progress.
         own: u64,
     }
 
@@ -64,8 +65,9 @@ mod linux {
             Ok(Self { file: ManuallyDrop::new(File::open(PATH)?), forks: forks(), own: 0 })
         }
 
-        /// The text that the file has, if it is still the system's: a program's own would have
-        /// another one. What is read there moves no place of the program's.
+        /// Reads the file's text. Returns an error if the text does not have the expected
+        /// beginning, because the descriptor may now be a file of the program's. The read does not
+        /// move any file position.
         fn text(&self, buffer: &mut [u8; TEXT_BYTES]) -> io::Result<usize> {
             let length = self.file.read_at(buffer, 0)?;
             if buffer[..length].starts_with(b"rchar: ") {
@@ -99,13 +101,13 @@ mod linux {
     impl Drop for Reader {
         fn drop(&mut self) {
             if self.text(&mut [0; TEXT_BYTES]).is_ok() {
-                // SAFETY: the file is not used any more.
+                // SAFETY: the file is dropped once, in this destructor, and is not used afterwards.
                 unsafe { ManuallyDrop::drop(&mut self.file) };
             }
         }
     }
 
-    /// Counters that are missing are 0.
+    /// Parses the counters. Missing ones are 0.
     fn parse(text: &[u8]) -> IoStatistics {
         let mut counters = IoStatistics::default();
         for line in String::from_utf8_lossy(text).lines() {
@@ -140,29 +142,30 @@ mod linux {
             assert_eq!(parse(b"garbage\xff\nrchar: x"), IoStatistics::default());
         }
 
-        /// As after a program has closed all descriptors, and opened files of its own.
+        /// Simulates a program that has closed all descriptors and then opened files of its own.
         #[test]
         fn a_number_that_is_the_programs_by_now_is_neither_believed_nor_closed() {
             use std::os::fd::AsRawFd;
             let mut reader = Reader::open().expect("Linux");
             let first = reader.read().expect("Linux");
             let (number, own) = (reader.file.as_raw_fd(), tempfile::tempfile().expect("a file"));
-            // SAFETY: the number is the reader's, who has nothing else in it.
+            // SAFETY: both descriptors are open, and only the reader uses `number`.
             assert_eq!(unsafe { libc::dup2(own.as_raw_fd(), number) }, number);
             assert!(reader.read().expect("opened anew").read_bytes >= first.read_bytes);
             assert_ne!(reader.file.as_raw_fd(), number);
-            // SAFETY: only asks.
+            // SAFETY: `F_GETFD` only queries the descriptor's flags.
             assert_ne!(unsafe { libc::fcntl(number, libc::F_GETFD) }, -1, "it is still open");
-            // SAFETY: nobody uses it any more.
+            // SAFETY: `number` is open, and no other code uses it any more.
             unsafe { libc::close(number) };
         }
 
-        /// The system does count our own readings, and they are taken off to the byte.
+        /// Checks that the system counts the profiler's own readings and that exactly those bytes
+        /// are subtracted.
         #[test]
         fn readings_do_not_count_themselves() {
             let system = |counter: &str| -> u64 {
                 let mut buffer = [0; 512];
-                // Opened anew, so that nothing is subtracted.
+                // The file is opened here, so that no bytes are subtracted.
                 let length = File::open(PATH).and_then(|file| file.read_at(&mut buffer, 0));
                 let text = String::from_utf8_lossy(&buffer[..length.expect("/proc")]).into_owned();
                 let line = text.lines().find_map(|line| line.strip_prefix(counter));

@@ -1,5 +1,5 @@
-//! The Simple profiler with what the operating system counts beside every action's time: bytes read
-//! and written, CPU time and switches.
+//! The Simple profiler extended with counters of the operating system for each action: bytes read
+//! and written, CPU time and context switches.
 
 mod cpu;
 mod io;
@@ -19,48 +19,51 @@ use crate::report::simple::ActionStatistics;
 use crate::report::{Report, Setting, SimpleReport};
 use crate::{Action, NeverStarted, Profiler, RunContext, Stage, startup};
 
-/// A [`SimpleProfiler`] that also asks the operating system, at every start and stop, what it has
-/// counted for the thread: with `IO` bytes read and written, with `CPU` CPU time and switches. Made
-/// by [`SimpleProfiler::measure_io`] and [`SimpleProfiler::measure_cpu`], or both one after the
-/// other.
+/// A [`SimpleProfiler`] that also reads the operating system's counters of the thread at every
+/// start and stop. `IO` enables bytes read and written, `CPU` enables CPU time and context
+/// switches. [`SimpleProfiler::measure_io`] and [`SimpleProfiler::measure_cpu`] return this type,
+/// and both can be combined.
 ///
-/// The report has the [detailed](SimpleProfiler::detailed) layout and in it a table of each kind; in
-/// JSON and in [`snapshot`](Self::snapshot) every row has its
+/// The report uses the [detailed](SimpleProfiler::detailed) layout with one more table for each
+/// kind of counter. In JSON and in [`snapshot`](Self::snapshot) every row has its
 /// [`io`](crate::report::simple::ActionStatistics::io) and
 /// [`cpu`](crate::report::simple::ActionStatistics::cpu).
 ///
 /// # Bytes
 ///
-/// *What is counted*: see [`IoStatistics`](crate::report::simple::IoStatistics). The counters are
-/// Linux's own of each thread (`/proc/thread-self/io`), so what an action's thread hands to other
-/// threads or to an asynchronous interface is theirs. A file that is read through a memory map
-/// appears, when it was not in the page cache, as bytes from storage and never as bytes read. What
-/// the profiler itself reads to know all this is subtracted.
+/// *Counted values*: see [`IoStatistics`](crate::report::simple::IoStatistics). The counters are
+/// those of each Linux thread (`/proc/thread-self/io`). Work that an action hands to other threads
+/// or to an asynchronous interface is therefore not counted for the action. A file read through a
+/// memory map appears as bytes from storage if it was not in the page cache, and never as bytes
+/// read. The profiler subtracts the bytes of its own readings.
 ///
-/// *Cost*: 2 to 6 µs for start and stop together, a hundred times what a scope costs otherwise: for
-/// actions of some 100 µs and more. One open file per thread, until the thread ends.
+/// *Cost*: 2 to 6 µs for start and stop together, a hundred times the usual cost of a scope. It
+/// suits actions of about 100 µs and more. Each thread keeps one file open until it ends.
 ///
 /// # CPU time
 ///
-/// *What is counted*: see [`CpuStatistics`](crate::report::simple::CpuStatistics). CPU time of the
-/// thread and of the whole process (`CLOCK_THREAD_CPUTIME_ID`, `CLOCK_PROCESS_CPUTIME_ID`), and
-/// switches of the thread (`getrusage`). Beside an action's wall time they tell working from
-/// waiting: what of it was not CPU time of its thread, the thread waited, for a device, a file, a
-/// lock, another thread or a core. The process's time says whether other threads worked meanwhile.
-/// It is one number for all threads, so it says something of actions that do not run side by side:
-/// of two that do, each has the other one's time in its own.
+/// *Counted values*: see [`CpuStatistics`](crate::report::simple::CpuStatistics). These are the CPU
+/// times of the thread and of the whole process (`CLOCK_THREAD_CPUTIME_ID`,
+/// `CLOCK_PROCESS_CPUTIME_ID`) and the thread's context switches (`getrusage`). Together with an
+/// action's wall time they separate working from waiting. During wall time that is not CPU time of
+/// its thread, the thread waited for a device, a file, a lock, another thread or a core.
 ///
-/// *Cost*: six system calls, about 1.7 µs for start and stop together and some 20 ns more for each
-/// thread that the process has. Some 0.4 µs of it are in the action's own CPU time, in its first
-/// call 2 µs, and in the first call of a thread 10 µs: for actions of some 20 µs and more.
+/// The process's CPU time shows if other threads worked meanwhile. It is one number for all
+/// threads, so it is meaningful only for actions that do not overlap. If two actions overlap, each
+/// includes the CPU time of the other.
+///
+/// *Cost*: six system calls, about 1.7 µs for start and stop together, plus about 20 ns for each
+/// thread of the process. About 0.4 µs of it is part of the action's own CPU time. It is 2 µs in an
+/// action's first call and 10 µs in the first call of a thread. CPU times suit actions of about 20
+/// µs and more.
 ///
 /// # Both
 ///
-/// The cost is not in the action's own time, but in that of the action around it.
+/// The cost is not part of the action's own time but of the time of the enclosing action.
 ///
-/// *How it fails*: on other systems, without `/proc`, with a kernel that does not count
-/// (`TASK_IO_ACCOUNTING`) or when no more files can be opened, rows lack what is not known and the
-/// report has a note that says why.
+/// *Failure*: counters are unavailable on systems other than Linux, without `/proc`, with a kernel
+/// that does not count (`TASK_IO_ACCOUNTING`), or when no more files can be opened. Rows then lack
+/// the unknown values, and a note in the report gives the reason.
 ///
 /// ```
 /// use mlprof_core::{Profiler, ProfilerExt, SimpleProfiler};
@@ -77,23 +80,24 @@ use crate::{Action, NeverStarted, Profiler, RunContext, Stage, startup};
 /// ```
 pub struct SimpleCountersProfiler<const IO: bool, const CPU: bool> {
     simple: SimpleProfiler,
-    /// Beside the profiler's own recorder, with the same sessions and threads.
+    /// Recorder for the counters. It has the same sessions and threads as the Simple profiler's own
+    /// recorder.
     recorder: Recorder<CountersTable<IO, CPU>>,
 }
 
-/// A [`SimpleProfiler`] with bytes read and written.
+/// A [`SimpleProfiler`] that also measures bytes read and written.
 pub type SimpleIoProfiler = SimpleCountersProfiler<true, false>;
 
 impl SimpleProfiler {
-    /// Measures the bytes that every action reads and writes, too, and shows them in the
-    /// [detailed](Self::detailed) layout; at some cost, see [`SimpleCountersProfiler`].
+    /// Measures also the bytes that every action reads and writes, and shows them in the
+    /// [detailed](Self::detailed) layout. See [`SimpleCountersProfiler`] for the cost.
     #[must_use]
     pub fn measure_io(self) -> SimpleIoProfiler {
         SimpleCountersProfiler::around(self)
     }
 
-    /// Measures the CPU time of every action, too, which tells working from waiting, and shows it in
-    /// the [detailed](Self::detailed) layout; at some cost, see [`SimpleCountersProfiler`].
+    /// Measures also the CPU time of every action, which separates working from waiting. Shows it
+    /// in the [detailed](Self::detailed) layout. See [`SimpleCountersProfiler`] for the cost.
     #[must_use]
     pub fn measure_cpu(self) -> SimpleCountersProfiler<false, true> {
         SimpleCountersProfiler::around(self)
@@ -108,42 +112,42 @@ impl<const IO: bool, const CPU: bool> SimpleCountersProfiler<IO, CPU> {
 
     crate::output_settings::output_settings!("simple", "", simple.output);
 
-    /// Measures bytes, too: see [`SimpleProfiler::measure_io`]. What was recorded until now is
-    /// without them.
+    /// Measures also bytes; see [`SimpleProfiler::measure_io`]. Data recorded before this call has
+    /// no byte counts.
     #[must_use]
     pub fn measure_io(self) -> SimpleCountersProfiler<true, CPU> {
         SimpleCountersProfiler::around(self.simple)
     }
 
-    /// Measures CPU time, too: see [`SimpleProfiler::measure_cpu`]. What was recorded until now is
-    /// without it.
+    /// Measures also CPU time; see [`SimpleProfiler::measure_cpu`]. Data recorded before this call
+    /// has no CPU times.
     #[must_use]
     pub fn measure_cpu(self) -> SimpleCountersProfiler<IO, true> {
         SimpleCountersProfiler::around(self.simple)
     }
 
-    /// Whether device time is measured: see [`SimpleProfiler::measure_devices`].
+    /// Enables or disables the measurement of device time; see [`SimpleProfiler::measure_devices`].
     #[must_use]
     pub fn measure_devices(mut self, measures: bool) -> Self {
         self.simple = self.simple.measure_devices(measures);
         self
     }
 
-    /// Has no effect: counters are shown in the [detailed](SimpleProfiler::detailed) layout alone.
-    /// It is here so that settings may stand in any order.
+    /// Has no effect, because counters are shown only in the [detailed](SimpleProfiler::detailed)
+    /// layout. The method exists so that settings may be called in any order.
     #[must_use]
     pub fn short(self) -> Self {
         self
     }
 
-    /// Has no effect: the layout is the [detailed](SimpleProfiler::detailed) one already. It is
-    /// here so that settings may stand in any order.
+    /// Has no effect, because the layout already is the [detailed](SimpleProfiler::detailed) one.
+    /// The method exists so that settings may be called in any order.
     #[must_use]
     pub fn detailed(self) -> Self {
         self
     }
 
-    /// The numbers so far; as [`SimpleProfiler::snapshot`].
+    /// Returns the numbers recorded so far, like [`SimpleProfiler::snapshot`].
     pub fn snapshot(&self) -> SimpleReport {
         let mut report = self.simple.snapshot();
         let collected = self.recorder.collect();
@@ -169,7 +173,7 @@ impl<const IO: bool, const CPU: bool> SimpleCountersProfiler<IO, CPU> {
     }
 }
 
-/// Gives each row what was counted in its action.
+/// Adds the counters of each action to its rows.
 fn fill_in<'parts>(
     rows: &mut [ActionStatistics],
     parts: impl IntoIterator<Item = &'parts Part<CountersSnapshot>>,
@@ -189,7 +193,8 @@ fn fill_in<'parts>(
 
 impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CPU> {
     fn start(&self, action: Action) {
-        // Start-up is read from files, once: before the counters, not inside the first action.
+        // Start-up times are read from files once. Reading them here keeps the bytes out of the
+        // first action's counters.
         startup::note_first_action();
         self.recorder.start(action);
         self.simple.start(action);
@@ -197,7 +202,8 @@ impl<const IO: bool, const CPU: bool> Profiler for SimpleCountersProfiler<IO, CP
 
     fn stop(&self, action: Action) -> Result<(), NeverStarted> {
         let stopped = self.simple.stop(action);
-        // It has the same scopes open, so it has nothing else to say.
+        // The recorder has the same scopes open, so its result would only repeat the one of
+        // `simple`.
         let _ = self.recorder.stop(action);
         stopped
     }

@@ -1,11 +1,11 @@
-//! All that is counted, at one moment or between two.
+//! Reading of all counters at one moment, or the difference between two readings.
 
 use super::cpu::CpuCounters;
 use super::{cpu, io};
 use crate::report::simple::IoStatistics;
 
-/// The counters of a thread at one moment; or how far they went between two, or in several calls
-/// together. `None`: not asked for, or not known.
+/// Counters of a thread at one moment, their increase between two moments, or their sum over
+/// several calls. A field is `None` if it is not measured or not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Reading {
     pub(super) io: Option<IoStatistics>,
@@ -13,32 +13,34 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Asks for the counters at the start of an action. What cannot be known is a `problem`, in a
-    /// sentence.
+    /// Reads the counters at the start of an action. Calls `problem` with a sentence for each
+    /// counter that is unavailable.
     pub(super) fn at_start<const IO: bool, const CPU: bool>(
         mut problem: impl FnMut(String),
     ) -> Self {
-        // CPU time last, so that the action has nothing of what asking for the others took.
+        // CPU time is read last, so that the action does not include the time of the other
+        // readings.
         let io = IO.then(|| known(io::read(), &mut problem)).flatten();
         let cpu = CPU.then(|| known(cpu::read_at_start(), &mut problem)).flatten();
         Self { io, cpu }
     }
 
-    /// The same at the end of an action.
+    /// Reads the counters at the end of an action. Calls `problem` with a sentence for each counter
+    /// that is unavailable.
     pub(super) fn at_end<const IO: bool, const CPU: bool>(mut problem: impl FnMut(String)) -> Self {
         let cpu = CPU.then(|| known(cpu::read_at_end(), &mut problem)).flatten();
         let io = IO.then(|| known(io::read(), &mut problem)).flatten();
         Self { io, cpu }
     }
 
-    /// From `start` until this moment.
+    /// Returns the difference between `start` and this reading.
     pub(super) fn since(&self, start: &Self) -> Self {
         let io = self.io.zip(start.io).map(|(end, start)| end.since(&start));
         let cpu = self.cpu.zip(start.cpu).map(|(end, start)| end.since(&start));
         Self { io, cpu }
     }
 
-    /// Adds what was counted in another call.
+    /// Adds the counters of another call.
     pub(super) fn add(&mut self, other: &Self) {
         if let Some(io) = &other.io {
             self.io.get_or_insert_default().add(io);

@@ -1,4 +1,4 @@
-//! What one thread records of the operating system's counters: sums per action.
+//! One thread's sums of operating-system counters per action.
 
 use std::collections::HashMap;
 
@@ -7,22 +7,23 @@ use crate::recorder::Kind;
 use crate::recorder::locked_table::{LockedTable, Measurement};
 use mlprof_events::Action;
 
-/// Next to the system calls that it records, a lock that only reports contend for costs nothing.
+/// Table of one thread's counters. Its lock is contended only by reports, so its cost is negligible
+/// compared with the system calls that it records.
 pub(super) type CountersTable<const IO: bool, const CPU: bool> = LockedTable<Counters<IO, CPU>>;
 
-/// What the scopes of one thread counted.
+/// Counters of the scopes of one thread.
 #[derive(Default)]
 pub(super) struct Counters<const IO: bool, const CPU: bool> {
-    /// The counters at the start of open scopes, by the scope's number.
+    /// Counters at the start of each open scope, by the scope's number.
     starts: HashMap<u64, Reading>,
     recorded: CountersSnapshot,
 }
 
-/// What was counted per action, and what kept some of it from being known.
+/// Counters per action, and the problems that made some of them unavailable.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CountersSnapshot {
     pub(super) actions: HashMap<Action, Reading>,
-    /// Sentences, each once.
+    /// Sentences without duplicates.
     pub(super) problems: Vec<String>,
 }
 
@@ -41,7 +42,7 @@ impl<const IO: bool, const CPU: bool> Measurement for Counters<IO, CPU> {
     const KIND: Kind = Kind::Counters;
 
     fn open(&mut self, number: u64, _action: Action) {
-        // Read last, so that the action has nothing of what comes before.
+        // The counters are read last, so that the action does not include the work before.
         let start = Reading::at_start::<IO, CPU>(|problem| self.recorded.note(problem));
         self.starts.insert(number, start);
     }

@@ -1,11 +1,11 @@
-//! A histogram read by one thread while another counts, in every order that they can run in.
+//! Loom tests: one thread reads a histogram while another counts, in every possible order.
 
 use super::*;
 use loom::sync::Arc;
 use loom::thread;
 
-/// Whatever a reader finds while a byte overflows into what is carried, it is what has been counted
-/// at some time.
+/// Checks that a reader always finds a count that was current at some time, even while a byte is
+/// carried.
 #[test]
 fn a_count_that_is_carried_is_never_seen_in_part() {
     for before in [CARRY - 2, 2 * CARRY - 2] {
@@ -18,7 +18,8 @@ fn a_count_that_is_carried_is_never_seen_in_part() {
             let lane = histogram.lane(4) as usize;
             histogram.near[0].set(before << (8 * lane));
             histogram.carried[lane].set(before / CARRY * CARRY);
-            // The reader is spawned, not the writer: see the tests of the stack.
+            // The reader is the spawned thread, for the reason given in the loom tests of the
+            // stack.
             let reader = {
                 let histogram = histogram.clone();
                 thread::spawn(move || {
@@ -41,13 +42,14 @@ fn a_count_that_is_carried_is_never_seen_in_part() {
     }
 }
 
-/// A reader finds what is near either where it was or where it went, never both or neither.
+/// Checks that a reader finds the near counts either at their old or at their new place, never in
+/// both or neither.
 #[test]
 fn a_move_is_never_seen_in_part() {
     let orders = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = orders.clone();
     let mut model = loom::model::Builder::new();
-    // With any number of switches there are too many orders.
+    // Without a bound on preemptions there would be too many orders.
     model.preemption_bound = Some(3);
     model.check(move || {
         counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -68,7 +70,7 @@ fn a_move_is_never_seen_in_part() {
                 assert_eq!(of(4) + of(1 << 40), seen.total(), "{seen:?}");
             })
         };
-        // The second one of what is far makes it what is near.
+        // The second far duration of one bucket makes that bucket near.
         assert!(histogram.record(1 << 40, || ()));
         histogram.record(1 << 40, || ());
         reader.join().expect("reader");

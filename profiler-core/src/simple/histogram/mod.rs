@@ -1,4 +1,4 @@
-//! Counts durations by bucket; the memory of a bucket is there once durations fall into it.
+//! Histogram of durations. The memory of a bucket is allocated when durations fall into it.
 
 use std::ops::RangeInclusive;
 use std::ptr;
@@ -10,70 +10,81 @@ use super::distribution::{
 use crate::recorder::mapped::MappedArena;
 use mlprof_events::sync::{AtomicPtr, AtomicU32, Ordering, Tally, fence};
 
-/// Powers of two that have their buckets in the histogram itself: that of a usual duration, the one
-/// before and the one after it.
+/// Number of octaves (powers of two) in the histogram itself: the octave of a usual duration, the
+/// previous one, and the next one.
 const NEAR_OCTAVES: usize = 3;
 const NEAR: usize = NEAR_OCTAVES * SUB_BUCKETS;
 
-/// Buckets that are counted in the bytes of one word.
+/// Number of buckets per word. Each bucket is counted in one byte.
 const LANES: usize = 8;
 const WORDS: usize = NEAR.div_ceil(LANES);
-/// The highest bit of each byte.
+/// Mask of the highest bit of each byte.
 const HIGHEST_BITS: u64 = 0x8080_8080_8080_8080;
-/// A bucket's byte is looked after each time that it has counted so many.
+/// Number of counts after which a bucket's byte is carried to `carried`.
 const CARRY: u64 = 128;
 
-/// How many durations may be far before it is looked whether what is near should be elsewhere. The first
-/// ones of a row are often longer than all that follow: nothing is in the caches yet.
+/// Number of far durations before the histogram first checks if the near buckets should move. The
+/// first durations of a row are often longer than all later ones, because the caches are still
+/// cold.
 #[cfg(not(loom))]
 const FIRST_LOOK: u32 = 8;
 #[cfg(loom)]
 const FIRST_LOOK: u32 = 2;
 
-/// The highest bucket that `near` may begin with, so that what is near can be multiplied by
-/// [`SUB_BUCKETS`].
+/// Highest bucket that `near` may begin with. Up to here, near durations can be multiplied by
+/// [`SUB_BUCKETS`] without overflow.
 const HIGHEST_NEAR: usize = BUCKETS - NEAR - SUB_BITS as usize * SUB_BUCKETS;
 
 /// Counts per bucket, written by one thread.
 ///
-/// What is near is counted in bytes, all of them in three words that every call adds to: a sum at a
-/// place that depends on the duration costs a quarter of a scope more, since the processor guesses
-/// wrongly which of the last stores a load follows, and other cache lines besides. Of each bucket the
-/// byte is what it has counted modulo 256, and `carried` how much that is without what came since the
-/// last multiple of [`CARRY`]; so a reader that finds one of the two ahead knows by how much.
+/// *Near* buckets are counted in bytes that share three words, and every call stores all three
+/// words. If the store address depended on the duration, a scope would cost a quarter more. The
+/// processor would mispredict which earlier store a load depends on, and more cache lines would be
+/// touched.
 ///
-/// Where most durations are far, they become what is near, and what was near an octave as others are.
+/// The byte of a near bucket is its count modulo 256. `carried` is the count at the last multiple
+/// of [`CARRY`]. A reader that finds one of the two ahead of the other can therefore compute the
+/// exact count.
 ///
-/// *Invariant*: `base` is set before anything is counted. It changes, and counts of `near` go to octaves,
-/// only while `far` is marked as [moving](is_moving): a reader takes no notice of `near` then, and begins
-/// anew if `far` is not what it was before. `carried` of a bucket is stored after the byte that it
-/// follows from, and all bytes are published. Octaves are complete before they are linked in, at the
-/// head, and live as long as `octaves`.
+/// All other buckets are *far* and are counted in octaves. If most durations are far, the near
+/// buckets move to them, and the counts of the old near buckets become octaves.
+///
+/// *Invariants*:
+///
+/// - `base` is set before the first duration is counted.
+/// - `base` changes, and near counts go to octaves, only while `far` is marked as
+///   [moving](is_moving). A reader ignores `near` during that time and starts again if `far` has
+///   changed.
+/// - `carried` of a bucket is stored after the byte that it is derived from, and all bytes are
+///   published.
+/// - Octaves are complete before they are linked in at the head, and they live as long as
+///   `octaves`.
 #[repr(C)]
 pub(super) struct Histogram {
     near: [Tally; WORDS],
-    /// The bucket that `near` begins with; [`UNKNOWN`] before the first duration.
+    /// First bucket of `near`, or [`UNKNOWN`] before the first duration.
     base: AtomicU32,
-    /// How many durations were far, if they are not too many to be counted.
+    /// Number of far durations. It saturates.
     misses: AtomicU32,
-    // What follows lies beside what a duration needs that is near, for those that are not.
+    // The fields from here on are not touched by near durations. They come after the fields that
+    // near durations use.
     far: AtomicPtr<Octave>,
-    /// Where those of `far` are made.
+    /// Arena that allocates the octaves of `far`.
     octaves: Arc<Octaves>,
-    /// The shortest and the longest duration.
+    /// Shortest and longest duration in ticks.
     min: Tally,
     max: Tally,
     carried: [Tally; NEAR],
 }
 
-/// The octaves of all histograms of a thread. They do not come from the program's allocator: a scope
-/// that ends in a signal handler may have interrupted that.
+/// Octaves of all histograms of a thread. They do not come from the program's allocator, because a
+/// scope may end in a signal handler that has interrupted the allocator.
 pub(super) type Octaves = MappedArena<Octave>;
 
-/// No bucket.
+/// Marker for an unset bucket.
 const UNKNOWN: u32 = u32::MAX;
 
-/// The buckets of a power of two that are not near. Some of what they count may be in another one.
+/// Far buckets of one power of two. Several octaves may have counts of the same bucket.
 #[repr(C)]
 pub(super) struct Octave {
     next: *const Octave,
@@ -81,34 +92,36 @@ pub(super) struct Octave {
     counts: [Tally; SUB_BUCKETS],
 }
 
-// SAFETY: `next` leads to an octave that is freed together with this one, and what is written after they
-// are linked in is atomic.
+// SAFETY: `next` is null or points to an octave of the same arena, which is freed together with
+// this one. After the octave is linked in, only its atomic counts change.
 unsafe impl Send for Octave {}
-// SAFETY: as above; that only one thread records is the duty of the caller.
+// SAFETY: shared access reads immutable fields and atomic counts. Callers must guarantee that only
+// one thread records.
 unsafe impl Sync for Octave {}
 
-/// Whether `far` says that what is near becomes far at this moment.
+/// Returns `true` if `far` is marked as moving: the near counts are being moved to octaves at this
+/// moment.
 fn is_moving(far: *const Octave) -> bool {
     far.addr() & 1 != 0
 }
 
-/// `far`, said to be moving or not.
+/// Returns `far` with or without the moving mark.
 fn marked(far: *const Octave, is_moving: bool) -> *mut Octave {
     far.map_addr(|addr| addr & !1 | usize::from(is_moving)).cast_mut()
 }
 
-/// The bucket that `near` begins with if durations of this one are to be in the middle.
+/// Returns the first bucket of `near` that puts durations of `bucket` into the middle octave.
 fn base_around(bucket: usize) -> usize {
     let first = bucket / SUB_BUCKETS * SUB_BUCKETS;
     first.saturating_sub(SUB_BUCKETS).clamp(SUB_BUCKETS, HIGHEST_NEAR)
 }
 
 impl Histogram {
-    /// So much of it, from its beginning, is what a duration that is near touches.
+    /// Size in bytes of the leading part of the histogram that a near duration touches.
     pub(super) const BYTES_OF_NEAR: usize =
         std::mem::offset_of!(Self, base) + size_of::<AtomicU32>();
 
-    /// One that is written by the owner of these octaves.
+    /// Returns an empty histogram, to be written by the thread that owns `octaves`.
     pub(super) fn new(octaves: &Arc<Octaves>) -> Self {
         Self {
             octaves: octaves.clone(),
@@ -127,14 +140,15 @@ impl Histogram {
         self.base.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing has been counted, for the owning thread.
+    /// Returns `true` if no duration has been counted. Only the owning thread may call this.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.base() == UNKNOWN
     }
 
-    /// The durations that [`record_near`](Self::record_near) takes and that are between others that were
-    /// counted. Some must have been [counted](Self::record).
+    /// Returns the durations that [`record_near`](Self::record_near) accepts: they are near and
+    /// between the extremes counted so far. At least one duration must have been
+    /// [recorded](Self::record).
     pub(super) fn usual(&self) -> RangeInclusive<u64> {
         let base = self.base() as usize;
         let last = base + NEAR - 1;
@@ -143,24 +157,25 @@ impl Histogram {
         self.min.get().max(shortest_near)..=self.max.get().min(longest_near)
     }
 
-    /// The shortest and the longest duration; the other way around if there is none. Any thread may call
-    /// this: after [`distribution`](Self::distribution), what that found lies between.
+    /// Returns the shortest and the longest duration, or a reversed pair if there is none. Any
+    /// thread may call this. After a call of [`distribution`](Self::distribution), the extremes
+    /// enclose all durations found there.
     pub(super) fn extremes(&self) -> (u64, u64) {
         (self.min.get(), self.max.get())
     }
 
-    /// The place in `near` of a duration that is near.
+    /// Returns the index in `near` for a near duration.
     #[inline(always)]
     fn lane(&self, ticks: u64) -> u32 {
         let ticks = ticks.max(SHORTEST);
         let bits = ticks.ilog2();
-        // What is near can be multiplied by `SUB_BUCKETS`.
+        // Near durations can be multiplied by `SUB_BUCKETS` without overflow.
         let place = ((ticks << SUB_BITS) >> bits) as u32 + bits * SUB_BUCKETS as u32;
         place.wrapping_sub(self.base() + SUB_BITS * SUB_BUCKETS as u32)
     }
 
-    /// Counts a duration that is [usual](Self::usual), in a few instructions: how often it happens is why.
-    /// False, and nothing is counted, if there is something to carry.
+    /// Counts a [usual](Self::usual) duration in a few instructions, because nearly every scope
+    /// takes this path. Returns `false` without counting if a byte has to be carried.
     #[inline(always)]
     pub(super) fn record_near(&self, ticks: u64) -> bool {
         let bit = self.lane(ticks).wrapping_mul(u8::BITS);
@@ -169,17 +184,17 @@ impl Histogram {
             let one = 1_u64.checked_shl(bit.wrapping_sub(word as u32 * u64::BITS)).unwrap_or(0);
             old[word].wrapping_add(one)
         });
-        // No byte overflows into the next one without a change of its highest bit.
+        // A byte cannot overflow into the next one without a change of its highest bit.
         let changed = old.iter().zip(&new).fold(0, |all, (old, new)| all | (old ^ new));
         let has_room = changed & HIGHEST_BITS == 0;
         if has_room {
-            // All of them: where a store goes must not depend on the duration.
+            // All words are stored, so that the store addresses do not depend on the duration.
             self.near.iter().zip(new).for_each(|(word, new)| word.publish(new));
         }
         has_room
     }
 
-    /// Counts a duration at its place in `near`, and carries.
+    /// Counts a duration at its index in `near` and carries if necessary.
     fn record_and_carry(&self, lane: usize) {
         let (word, bit) = (&self.near[lane / LANES], lane % LANES * u8::BITS as usize);
         let count = (word.get() >> bit) as u8;
@@ -190,8 +205,8 @@ impl Histogram {
         }
     }
 
-    /// Counts a duration. True if other durations are [usual](Self::usual) afterwards; `before_move` is
-    /// called before some no longer are.
+    /// Counts a duration. Returns `true` if the [usual](Self::usual) durations have changed. Calls
+    /// `before_move` before the near buckets move.
     pub(super) fn record(&self, ticks: u64, before_move: impl FnOnce()) -> bool {
         let bucket = bucket_of(ticks);
         if self.is_empty() {
@@ -203,9 +218,10 @@ impl Histogram {
             self.min.set(min.min(ticks));
             self.max.set(max.max(ticks));
         }
-        // For a reader that finds this duration, or a later one.
+        // This fence makes the new extremes visible to a reader that finds this duration or a later
+        // one.
         fence(Ordering::Release);
-        // Moving: this is a signal handler, and what is near is not to be touched.
+        // If a move is in progress, this code runs in a signal handler and must not touch `near`.
         let is_moving = is_moving(self.far.load(Ordering::Relaxed));
         let base = self.base() as usize;
         if !is_moving && (base..base + NEAR).contains(&bucket) {
@@ -223,8 +239,8 @@ impl Histogram {
         let first_bucket = bucket / SUB_BUCKETS * SUB_BUCKETS;
         let head = self.far.load(Ordering::Relaxed);
         let octave = octaves_from(head).find(|octave| octave.first_bucket == first_bucket);
-        // Where the system has no memory the duration is in no bucket: sums, calls and extremes
-        // have it all the same.
+        // If the system has no memory, the duration is missing in the buckets. It is still part of
+        // the sums, the number of calls, and the extremes.
         if let Some(octave) = octave.or_else(|| self.add_octave(first_bucket)) {
             octave.counts[bucket - first_bucket].add(1);
         }
@@ -241,7 +257,8 @@ impl Histogram {
         Some(octave)
     }
 
-    /// Makes durations around `bucket` those that are near, if there were more of them.
+    /// Moves the near buckets to the durations around `bucket` if there were more of those. Returns
+    /// `true` if they moved.
     #[cold]
     #[inline(never)]
     fn move_if_more_are_around(&self, bucket: usize, before_move: impl FnOnce()) -> bool {
@@ -262,8 +279,8 @@ impl Histogram {
         true
     }
 
-    /// Makes octaves of what is near, before those that are there; `None`, and nothing is changed,
-    /// if there is no memory for all of them.
+    /// Makes octaves from the near counts and links them before the existing octaves. Returns
+    /// `None`, without any change, if there is not enough memory for all of them.
     fn octaves_of(&self, near: &[u64; NEAR]) -> Option<*const Octave> {
         let base = self.base() as usize;
         let mut head = self.far.load(Ordering::Relaxed).cast_const();
@@ -277,32 +294,35 @@ impl Histogram {
         Some(head)
     }
 
-    /// What is near is in the octaves from `head` on: goes on from an empty one that begins with
-    /// the bucket `base`.
+    /// Replaces `far` by the list `head`, which includes the near counts. Then clears `near` and
+    /// makes it begin with the bucket `base`.
     fn move_to(&self, base: usize, head: *const Octave) {
         self.far.store(marked(head, true), Ordering::Release);
-        // Who finds any of the stores below in `near` finds `far` marked, or as it is afterwards.
+        // A reader that finds any of the following stores also finds `far` marked or already
+        // replaced.
         fence(Ordering::Release);
         self.near.iter().chain(&self.carried).for_each(|tally| tally.set(0));
         self.base.store(base as u32, Ordering::Relaxed);
-        // Not `head`: a signal handler may have added to it.
+        // `far` is loaded again instead of using `head`, because a signal handler may have added an
+        // octave.
         self.far.store(marked(self.far.load(Ordering::Relaxed), false), Ordering::Release);
     }
 
-    /// What the bucket at this place in `near` has counted, for the owning thread.
+    /// Returns the count of the bucket at this index in `near`. Only the owning thread may call
+    /// this.
     fn count(&self, lane: usize) -> u64 {
         let counted = (self.near[lane / LANES].get() >> (lane % LANES * u8::BITS as usize)) as u8;
         with_carried(counted, self.carried[lane].get())
     }
 
-    /// What the buckets of `word` have counted.
+    /// Returns the counts of the buckets in `word`.
     fn counts(&self, word: usize) -> impl Iterator<Item = u64> {
         let lanes = word * LANES..NEAR.min((word + 1) * LANES);
         let carried = || lanes.clone().map(|lane| self.carried[lane].get_published());
         loop {
             let before: Vec<u64> = carried().collect();
             let counted = self.near[word].get_published().to_le_bytes();
-            // The same as before: no more than one multiple is missing in it.
+            // `carried` is unchanged, so the bytes are at most one carry ahead of it.
             if carried().eq(before.iter().copied()) {
                 let counts = before.into_iter().zip(counted);
                 return counts.map(|(carried, counted)| with_carried(counted, carried));
@@ -310,8 +330,8 @@ impl Histogram {
         }
     }
 
-    /// What has been counted. Any thread may call this. What the owning thread stored before it counted
-    /// a duration is seen by loads that follow this.
+    /// Returns the distribution of all counted durations. Any thread may call this. Loads after
+    /// this call also see all stores that the owning thread made before it counted a duration.
     pub(super) fn distribution(&self) -> Distribution {
         loop {
             let far = self.far.load(Ordering::Acquire);
@@ -323,14 +343,14 @@ impl Histogram {
             };
             if !is_moving(far) {
                 let near: Vec<u64> = (0..WORDS).flat_map(|word| self.counts(word)).collect();
-                // If anything was counted, it was so after the base was stored.
+                // If any duration was counted, the base was stored before.
                 add(self.base() as usize, &mut near.into_iter());
             }
             for octave in octaves_from(far) {
                 add(octave.first_bucket, &mut octave.counts.iter().map(Tally::get));
             }
             fence(Ordering::Acquire);
-            // Each turn more than one is an octave that was added, or a move.
+            // A retry is needed only if an octave was added or the near buckets moved.
             if self.far.load(Ordering::Relaxed) == far {
                 return distribution;
             }
@@ -338,14 +358,16 @@ impl Histogram {
     }
 }
 
-/// The octave that `far` leads to and all that were linked in before.
+/// Returns the octave that `far` points to and all octaves linked in before it.
 fn octaves_from<'octaves>(far: *const Octave) -> impl Iterator<Item = &'octaves Octave> {
-    // SAFETY: octaves are complete before they are linked in and live as long as the histogram that asks.
+    // SAFETY: the pointer is null or points to an octave. Octaves are complete before they are
+    // linked in, and the arena keeps them alive as long as the histogram that calls this function.
     let octave = |pointer: *const Octave| unsafe { pointer.as_ref() };
     std::iter::successors(octave(marked(far, false)), move |last| octave(last.next))
 }
 
-/// How many there were of what a byte counts modulo 256, if so many were carried before.
+/// Returns the count of a bucket from its byte, which is the count modulo 256, and its carried
+/// count.
 fn with_carried(counted: u8, carried: u64) -> u64 {
     carried + u64::from(counted.wrapping_sub(carried as u8))
 }

@@ -1,4 +1,4 @@
-//! Durations that are counted, near and far.
+//! Tests of counting near and far durations.
 
 use super::*;
 
@@ -24,7 +24,8 @@ fn every_duration_is_counted_in_its_bucket_near_or_far() {
     }
 }
 
-/// As many as a thread with hundreds of names has, read while there come more.
+/// Reads as many histograms as a thread with hundreds of names has, while their thread adds
+/// octaves.
 #[test]
 fn octaves_of_many_histograms_are_read_while_more_are_made() {
     let (octaves, count) = (Arc::default(), if cfg!(miri) { 3 } else { 50 });
@@ -48,12 +49,12 @@ fn octaves_of_many_histograms_are_read_while_more_are_made() {
         reader.join().expect("no panic");
     });
     assert_eq!(counted(), count * each);
-    // Whoever lives longest keeps them.
+    // The last owner keeps the octaves alive.
     drop(octaves);
     assert!(histograms.iter().all(|one| one.distribution().total() == each));
 }
 
-/// The first durations are often longer than all others: the fast path must not be lost for that.
+/// Checks that the fast path is not lost if the first durations are longer than all later ones.
 #[test]
 fn what_is_near_moves_to_where_most_durations_are() {
     let (histogram, mut expected) = (histogram(), Distribution::default());
@@ -71,12 +72,13 @@ fn what_is_near_moves_to_where_most_durations_are() {
         count(&mut expected, 26);
     }
     assert!(histogram.usual().contains(&26) && !histogram.usual().contains(&5000));
-    // In one step of the counter and in two: both are near.
+    // Durations of one and of two counter steps are both near.
     for ticks in [1, 26, 52, 26].into_iter().cycle().take(40) {
         assert!(histogram.usual().contains(&ticks) && histogram.record_near(ticks));
         count(&mut expected, ticks);
     }
-    // Few others change nothing; many do, more than once, and nothing is lost.
+    // A few other durations do not move the near buckets. Many do, repeatedly, and no count is
+    // lost.
     (0..20).for_each(|_| record(&histogram, 1 << 20));
     assert!(histogram.usual().contains(&26));
     let mut moves = 0;
@@ -90,7 +92,7 @@ fn what_is_near_moves_to_where_most_durations_are() {
     assert_eq!(histogram.distribution().total(), expected.total() + 20 + 5000);
 }
 
-/// Others in between, now and then, do not make it go back and forth.
+/// Checks that occasional other durations do not move the near buckets back and forth.
 #[test]
 fn what_is_near_stays_where_most_durations_are() {
     let (histogram, mut moves) = (histogram(), 0);
@@ -102,7 +104,7 @@ fn what_is_near_stays_where_most_durations_are() {
     assert!(histogram.usual().contains(&1000));
 }
 
-/// A thread's numbers are read while what is near goes to and fro.
+/// Reads a histogram while its near buckets move repeatedly.
 #[test]
 fn a_move_is_never_seen_in_part() {
     let histogram = histogram();
@@ -131,13 +133,13 @@ fn a_move_is_never_seen_in_part() {
     assert_eq!(histogram.distribution().total(), all);
 }
 
-/// A byte overflows while the ones beside it stay what they are.
+/// Checks that a byte can overflow without a change of its neighbours.
 #[test]
 fn what_a_byte_does_not_hold_is_carried() {
     let (histogram, mut expected) = (histogram(), Distribution::default());
     let calls = if cfg!(miri) { 700 } else { 100_000 };
     for call in 0..calls {
-        // Every second one into the same bucket, the others into those around it.
+        // Every second duration falls into the same bucket, and the others into buckets around it.
         let ticks = if call % 2 == 0 { 1000 } else { 512 + 64 * (call / 2 % 24) };
         let is_usual = !histogram.is_empty() && histogram.usual().contains(&ticks);
         if !(is_usual && histogram.record_near(ticks)) {

@@ -1,4 +1,4 @@
-//! Whether programs go on as they would.
+//! Tests that sampling does not disturb programs.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -12,7 +12,7 @@ use mlprof_core::{AdvancedProfiler, Profiler, ProfilerExt, SimpleProfiler};
 
 use crate::work::{action, burn_large, burn_small, function, processor_time};
 
-/// Ends threads that go on until they are told, also where a check fails.
+/// Drop guard that ends the worker threads, even if a check fails.
 struct Ends<'flag>(&'flag AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -21,7 +21,8 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// What waits is interrupted thousands of times, and yet returns what it should.
+/// Checks that waiting system calls return correct results although they are interrupted thousands
+/// of times.
 pub fn system_calls() {
     let sampler = Sampler::start(5000).expect("nothing else samples");
     std::thread::scope(|threads| {
@@ -65,23 +66,23 @@ fn reads_all() {
     });
 }
 
-/// As C programs read, who do not expect to be interrupted.
+/// Reads like a C program that does not handle interrupted calls.
 fn reads_with_a_plain_call() {
     let mut ends = [0; 2];
-    // SAFETY: room for two numbers.
+    // SAFETY: `ends` has room for two descriptors.
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
     let [reader, writer] = ends;
     std::thread::scope(|threads| {
         threads.spawn(move || {
             for _ in 0..10 {
                 std::thread::sleep(Duration::from_millis(30));
-                // SAFETY: one byte.
+                // SAFETY: the buffer is a local array of one byte.
                 assert_eq!(unsafe { libc::write(writer, [7_u8].as_ptr().cast(), 1) }, 1);
             }
         });
         for _ in 0..10 {
             let mut byte = [0_u8];
-            // SAFETY: room for one byte.
+            // SAFETY: the buffer is a local array of one byte.
             let read = unsafe { libc::read(reader, byte.as_mut_ptr().cast(), 1) };
             assert_eq!((read, byte), (1, [7]), "{}", std::io::Error::last_os_error());
         }
@@ -109,7 +110,7 @@ fn waits_for_a_condition() {
     drop(sender);
 }
 
-/// A handler of the program's own on a stack of its own is interrupted by samples.
+/// Checks that samples may interrupt a handler of the program on its own alternate stack.
 pub fn alternate_stacks() {
     static HANDLED: AtomicU64 = AtomicU64::new(0);
     extern "C" fn works(_signal: libc::c_int) {
@@ -119,11 +120,11 @@ pub fn alternate_stacks() {
         }
         HANDLED.fetch_add(1, Ordering::Relaxed);
     }
-    // SAFETY: all-zero is a valid action.
+    // SAFETY: an all-zero `sigaction` is valid.
     let mut own: libc::sigaction = unsafe { std::mem::zeroed() };
     own.sa_sigaction = works as *const () as usize;
     own.sa_flags = libc::SA_ONSTACK | libc::SA_RESTART;
-    // SAFETY: the action is whole.
+    // SAFETY: the action is fully initialised, and the handler has the right signature.
     unsafe { libc::sigaction(libc::SIGUSR1, &raw const own, std::ptr::null_mut()) };
     let sampler = Sampler::start(5000).expect("nothing else samples");
     std::thread::scope(|threads| {
@@ -135,15 +136,17 @@ pub fn alternate_stacks() {
                     ss_flags: 0,
                     ss_size: memory.len(),
                 };
-                // SAFETY: the memory is good until the stack is taken off again below.
+                // SAFETY: an all-zero `stack_t` is valid.
                 let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
-                // SAFETY: as above.
+                // SAFETY: the stack's memory stays valid until the previous stack is restored
+                // below.
                 assert_eq!(unsafe { libc::sigaltstack(&raw const stack, &raw mut before) }, 0);
                 for _ in 0..5 {
-                    // SAFETY: there is a handler.
+                    // SAFETY: a handler for this signal is installed.
                     unsafe { libc::raise(libc::SIGUSR1) };
                 }
-                // SAFETY: the one that the standard library made.
+                // SAFETY: `before` is the previous stack, which the standard library made and still
+                // owns.
                 unsafe { libc::sigaltstack(&raw const before, std::ptr::null_mut()) };
             });
         }
@@ -155,7 +158,7 @@ pub fn alternate_stacks() {
     assert!(samples.notes.iter().any(|note| note.contains("a stack that is not")), "leaves only");
 }
 
-/// How many threads the sampler has given timers to, this one among them.
+/// Returns the number of threads with a timer from the sampler, including this one.
 fn known_threads(profiler: &AdvancedProfiler) -> u64 {
     let samples = profiler.snapshot().samples.expect("it is sampled");
     samples.threads.iter().map(|thread| thread.threads).sum()
@@ -164,13 +167,14 @@ fn known_threads(profiler: &AdvancedProfiler) -> u64 {
 pub fn many_threads() {
     let profiler = AdvancedProfiler::new().sampled(1000);
     let all_are_known = Barrier::new(65);
-    // What the threads really did after that, in nanoseconds of their own processor time.
+    // Processor time in nanoseconds that the threads used after the sampler found them.
     let worked = AtomicU64::new(0);
     std::thread::scope(|threads| {
         for _ in 0..64 {
             threads.spawn(|| {
-                // What a thread did before the sampler looked for new ones is in no sample; and that
-                // may be all of it, where the sampler waits for a processor itself.
+                // Work before the sampler finds a new thread is in no sample. On a busy machine,
+                // where the sampler itself waits for a processor, that may be all of a thread's
+                // work.
                 all_are_known.wait();
                 let _action = profiler.profile("of_64");
                 let start = processor_time();
@@ -188,7 +192,8 @@ pub fn many_threads() {
     });
     let samples = profiler.snapshot().samples.expect("it is sampled");
     let all = action(&samples, "of_64");
-    // A busy machine may let the one who reads them wait, and it is said how many were lost by that.
+    // On a busy machine the reader of the samples may be delayed. The report gives the number of
+    // samples lost for this reason.
     let dropped = samples.dropped_ticks as f64 * samples.seconds_per_tick;
     println!("{:?}, {} s of work, {dropped} s dropped", all.all, samples.working_seconds());
     let [_, own] = function(&samples, all, "burn_large");
@@ -201,7 +206,7 @@ pub fn many_threads() {
     );
 }
 
-/// At the highest rate, with threads that live for a moment and allocate, in and out of actions.
+/// Samples at the highest rate, with short-lived threads that allocate and open actions.
 pub fn threads_that_come_and_go() {
     let profiler = AdvancedProfiler::new().sampled(20_000);
     let until = Instant::now() + Duration::from_secs(4);
@@ -225,7 +230,7 @@ pub fn threads_that_come_and_go() {
                 }
             });
         }
-        // Reports while all this goes on.
+        // Reports are made at the same time.
         while Instant::now() < until {
             black_box(profiler.summary());
             std::thread::sleep(Duration::from_millis(300));
@@ -243,7 +248,7 @@ pub fn threads_that_come_and_go() {
     assert!(action(&samples, "brief").all.samples > 0);
 }
 
-/// Children are not sampled, and do what they should; the parent goes on.
+/// Checks that forked children are not sampled and work correctly, while the parent continues.
 pub fn fork() {
     let profiler = AdvancedProfiler::new().sampled(2000);
     let is_over = AtomicBool::new(false);
@@ -256,15 +261,15 @@ pub fn fork() {
         });
         let _ends = Ends(&is_over);
         for _ in 0..30 {
-            // SAFETY: the child only does what a child of a program with threads may do: its
-            // allocator's locks are in order, and it starts no threads.
+            // SAFETY: the child only does work that is permitted after a fork of a multi-threaded
+            // program. The C library keeps its allocator usable, and the child starts no threads.
             let child = unsafe { libc::fork() };
             assert!(child >= 0);
             if child == 0 {
                 child_of(&profiler);
             }
             let mut status = 0;
-            // SAFETY: room for the status.
+            // SAFETY: `status` is a local variable, and `child` is a child of this process.
             assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
             assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:x}");
         }
@@ -278,19 +283,20 @@ pub fn fork() {
         let samples = profiler.snapshot().samples;
         let note = samples.and_then(|samples| samples.notes.first().cloned());
         let is_right = note.is_some_and(|note| note.contains("forked"));
-        // SAFETY: nobody else uses or drops the child's copy: the child ends without unwinding.
+        // SAFETY: the child's copy is neither used nor dropped elsewhere, because the child exits
+        // without unwinding.
         drop(unsafe { std::ptr::read(profiler) });
         let again = Sampler::start(1000).map(|sampler| {
             burn_large(20_000_000);
             sampler.stop().samples.samples
         });
         let is_right = is_right && again.is_ok_and(|samples| samples > 0);
-        // SAFETY: ends the child without the parent's exit handlers.
+        // SAFETY: `_exit` ends the child without the parent's exit handlers.
         unsafe { libc::_exit(i32::from(!is_right)) }
     }
 }
 
-/// The program is interrupted inside its allocator, as often as can be.
+/// Interrupts the program inside its allocator as often as possible.
 pub fn allocation() {
     let sampler = Sampler::start(20_000).expect("nothing else samples");
     let work = || {
@@ -320,7 +326,8 @@ pub fn allocation() {
     println!("{own:?} in malloc itself");
 }
 
-/// Again and again, while threads work; the signal is given back each time.
+/// Starts and stops the sampler repeatedly while threads work. The signal must be released each
+/// time.
 pub fn start_and_stop() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|threads| {
@@ -337,9 +344,10 @@ pub fn start_and_stop() {
             std::thread::sleep(Duration::from_millis(round % 5));
             drop(sampler);
             let taken = (libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(|signal| {
-                // SAFETY: all-zero is a valid action, and nothing is changed.
+                // SAFETY: an all-zero `sigaction` is valid.
                 let mut current: libc::sigaction = unsafe { std::mem::zeroed() };
-                // SAFETY: as above.
+                // SAFETY: without a new action the call only writes the current action to
+                // `current`.
                 unsafe { libc::sigaction(*signal, std::ptr::null(), &raw mut current) };
                 current.sa_sigaction != libc::SIG_DFL
             });

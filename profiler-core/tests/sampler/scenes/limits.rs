@@ -1,4 +1,4 @@
-//! What the system or the program has too little of: timers, memory, stacks.
+//! Tests with a shortage of timers, memory or stack.
 
 use std::hint::black_box;
 use std::os::unix::process::CommandExt;
@@ -10,10 +10,10 @@ use mlprof_core::sampler::Sampler;
 
 use crate::work::{burn_small, processor_time};
 
-/// Nothing that a scene waits for takes longer.
+/// Maximum wait of a scene.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Ends a scope's threads, also when it panics.
+/// Drop guard that ends a scope's threads, even in a panic.
 struct Ends<'flag>(&'flag AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -22,7 +22,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Does `work` while other threads do `theirs` again and again.
+/// Runs `work` while other threads run `theirs` repeatedly.
 fn beside_threads<T>(count: u64, theirs: fn(), work: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     let started = AtomicU64::new(0);
@@ -46,7 +46,7 @@ fn beside_threads<T>(count: u64, theirs: fn(), work: impl FnOnce() -> T) -> T {
 
 fn set_limit(resource: libc::__rlimit_resource_t, bytes: u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` outlives both calls.
+    // SAFETY: `limit` is a local variable and outlives both calls.
     let answer = unsafe {
         libc::getrlimit(resource, &raw mut limit);
         limit.rlim_cur = bytes.min(limit.rlim_max);
@@ -55,7 +55,8 @@ fn set_limit(resource: libc::__rlimit_resource_t, bytes: u64) {
     assert_eq!(answer, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Threads without a timer count once, and are sampled as soon as there are timers.
+/// Checks that threads without a timer are counted once, and are sampled as soon as timers are
+/// available.
 pub fn no_timers() {
     set_limit(libc::RLIMIT_SIGPENDING, 0);
     let computes = || {
@@ -72,7 +73,7 @@ pub fn no_timers() {
         let began = Instant::now();
         let mut samples = 0;
         while samples < 100 && began.elapsed() < PATIENCE {
-            // A report takes longer than the pauses between two tries.
+            // A report would take longer than the pause between two attempts.
             std::thread::sleep(Duration::from_secs(1));
             samples = sampler.report().samples.samples;
         }
@@ -84,21 +85,21 @@ pub fn no_timers() {
     });
 }
 
-/// Bytes that the program has from its allocator.
+/// Returns the number of bytes that the program has allocated.
 fn allocated() -> i64 {
-    // SAFETY: it only reads.
+    // SAFETY: `mallinfo2` has no preconditions.
     let info = unsafe { libc::mallinfo2() };
     (info.uordblks + info.hblkhd) as i64
 }
 
-/// A sampler leaves nothing of its rings, whatever their size.
+/// Checks that a sampler frees its rings, whatever their size.
 pub fn memory_of_a_high_rate() {
     let sample = |hz| {
         let sampler = Sampler::start(hz).expect("nothing else samples");
         std::thread::sleep(Duration::from_millis(30));
         drop(sampler);
     };
-    // Threads that compute would leave no processor for anything else at that rate.
+    // Computing threads would leave no processor time for other work at that rate.
     let waits = || std::thread::sleep(Duration::from_millis(5));
     beside_threads(24, waits, || {
         sample(1000);
@@ -108,18 +109,18 @@ pub fn memory_of_a_high_rate() {
         }
         let kept = allocated() - before;
         println!("{kept} bytes are kept");
-        // Rings of one rate would be 12 MB.
+        // Rings of one rate would take 12 MB.
         assert!(kept < 3 << 20, "{kept} bytes");
     });
 }
 
-/// Interrupted near the end of the first stack, which `ulimit -s` makes small.
+/// Interrupts the program near the end of the first stack, which is made small as with `ulimit -s`.
 pub fn first_stack() {
     const LIMIT: u64 = 1 << 20;
     const CHILD: &str = "MLPROF_TEST_FIRST_STACK";
     if std::env::var_os(CHILD).is_none() {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
-        // SAFETY: `setrlimit` may be called between `fork` and `exec`.
+        // SAFETY: `setrlimit` is async-signal-safe, so it may be called between `fork` and `exec`.
         unsafe {
             command.env(CHILD, "1").pre_exec(|| {
                 set_limit(libc::RLIMIT_STACK, LIMIT);
@@ -132,7 +133,7 @@ pub fn first_stack() {
     }
     let sampler = Sampler::start(5000).expect("nothing else samples");
     let end = end_of_first_stack();
-    // Enough for the frame of a signal and a handler that does not unwind.
+    // This leaves enough room for the frame of a signal and a handler that does not unwind.
     descend(end - LIMIT as usize + (24 << 10));
     let samples = sampler.stop().samples;
     println!("{} samples; {:?}", samples.samples, samples.notes);
@@ -147,7 +148,7 @@ fn end_of_first_stack() -> usize {
     usize::from_str_radix(end, 16).expect("an address")
 }
 
-/// Calls itself until the stack is down to here, and works there.
+/// Recurses until the stack reaches this address, and works there.
 #[inline(never)]
 fn descend(down_to: usize) {
     let room = black_box([0_u8; 512]);
@@ -162,10 +163,10 @@ fn descend(down_to: usize) {
     black_box(&room);
 }
 
-/// A handler of the program's on an alternate stack with no more room than a second signal needs.
+/// Runs a handler of the program on an alternate stack with just enough room for a second signal.
 pub fn small_alternate_stacks() {
     static HANDLED: AtomicU64 = AtomicU64::new(0);
-    /// What is below the stack.
+    /// Size in bytes of the guard area below the stack.
     const GUARD: usize = 64 << 10;
     extern "C" fn works(_signal: libc::c_int) {
         let start = processor_time();
@@ -174,17 +175,18 @@ pub fn small_alternate_stacks() {
         }
         HANDLED.fetch_add(1, Ordering::Relaxed);
     }
-    // SAFETY: all-zero is a valid action.
+    // SAFETY: an all-zero `sigaction` is valid.
     let mut own: libc::sigaction = unsafe { std::mem::zeroed() };
     own.sa_sigaction = works as *const () as usize;
     own.sa_flags = libc::SA_ONSTACK | libc::SA_RESTART;
-    // SAFETY: the action is whole.
+    // SAFETY: the action is fully initialised, and the handler has the right signature.
     unsafe { libc::sigaction(libc::SIGUSR1, &raw const own, std::ptr::null_mut()) };
     let sampler = Sampler::start(5000).expect("nothing else samples");
     std::thread::spawn(|| {
-        // SAFETY: it only reads.
+        // SAFETY: `getauxval` has no preconditions.
         let frame = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
-        // Two frames, the program's handler, and what the documentation asks for.
+        // The size covers two frames, the program's handler, and the reserve that the documentation
+        // requires.
         let size = 2 * frame.max(libc::MINSIGSTKSZ) + 2048;
         let mut memory = vec![0xa5_u8; GUARD + size];
         let stack = libc::stack_t {
@@ -192,13 +194,13 @@ pub fn small_alternate_stacks() {
             ss_flags: 0,
             ss_size: size,
         };
-        // SAFETY: the memory is good until the stack is taken off again below.
+        // SAFETY: an all-zero `stack_t` is valid.
         let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
-        // SAFETY: as above.
+        // SAFETY: the stack's memory stays valid until the previous stack is restored below.
         assert_eq!(unsafe { libc::sigaltstack(&raw const stack, &raw mut before) }, 0);
-        // SAFETY: there is a handler.
+        // SAFETY: a handler for this signal is installed.
         unsafe { libc::raise(libc::SIGUSR1) };
-        // SAFETY: the one that the standard library made.
+        // SAFETY: `before` is the previous stack, which the standard library made and still owns.
         unsafe { libc::sigaltstack(&raw const before, std::ptr::null_mut()) };
         let untouched = memory[..GUARD].iter().rev().take_while(|byte| **byte == 0xa5).count();
         let used = memory[GUARD..].iter().position(|byte| *byte != 0xa5);

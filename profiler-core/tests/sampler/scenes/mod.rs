@@ -1,11 +1,11 @@
-//! The scenes: each is the `main` of a process.
+//! The scenes. Each is the `main` of a process.
 
 mod disturbance;
 mod limits;
 mod numbers;
 mod sessions;
 
-/// Their names, and what they do.
+/// Names and functions of the scenes.
 pub const ALL: &[(&str, fn())] = &[
     ("shares with tables", numbers::shares_with_tables),
     ("shares by frame pointers", numbers::shares_by_frame_pointers),

@@ -1,4 +1,4 @@
-//! Whether the numbers are right.
+//! Tests of the numbers' accuracy.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -19,14 +19,15 @@ pub fn shares_with_tables() {
     shares(SamplerSettings::new(1000));
 }
 
-/// True where everything has frame pointers. Without, only the function itself is known for sure,
-/// and that is what is compared.
+/// Checks shares with frame pointers. If some code has none, only the innermost function is
+/// certain, and only it is compared.
 pub fn shares_by_frame_pointers() {
     shares(SamplerSettings::new(1000).frame_pointers(true));
 }
 
-/// What is a matter of chance is so in one of three measurements: a machine that is busy with something
-/// else may bend one, but a wrong share is wrong every time. What is certain is so in all of them.
+/// Measures up to three times. Random shares must be right in one measurement, because a busy
+/// machine may distort one, while an error in the code affects all. Certain results must be right
+/// in every measurement.
 fn shares(settings: SamplerSettings) {
     let mut off = Vec::new();
     for _ in 0..3 {
@@ -40,23 +41,24 @@ fn shares(settings: SamplerSettings) {
     panic!("in three measurements: {off:#?}");
 }
 
-/// Whether this program was compiled with frame pointers: if so, a function's is near its variables.
+/// Returns `true` if this program was compiled with frame pointers. In that case the frame pointer
+/// is near the function's local variables.
 fn has_frame_pointers() -> bool {
     #[inline(never)]
     fn frame_is_near(depth: u32) -> bool {
-        // More than any caller's frame is away from this one.
+        // This array is larger than the distance to any caller's frame.
         let local = black_box([0_u8; 4096]);
         if depth > 0 {
             return black_box(frame_is_near(depth - 1)) && local[0] == 0;
         }
         let frame: usize;
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: copies a register.
+        // SAFETY: the instruction only copies a register.
         unsafe {
             std::arch::asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack));
         }
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: copies a register.
+        // SAFETY: the instruction only copies a register.
         unsafe {
             std::arch::asm!("mov {}, x29", out(reg) frame, options(nomem, nostack));
         }
@@ -65,11 +67,11 @@ fn has_frame_pointers() -> bool {
     frame_is_near(4)
 }
 
-/// Rounds in some ten microseconds, or a hundred: many times less than a thread keeps its processor,
-/// so that where it lost it does not decide over the shares.
+/// Rounds of work that take about ten or a hundred microseconds. This is much shorter than a
+/// scheduler time slice, so that preemption does not affect the shares.
 const UNIT: u64 = if cfg!(debug_assertions) { 3_000 } else { 20_000 };
 
-/// Two threads with an action, and one without, and what they really did.
+/// Samples of two threads with an action and one without, and their true times.
 struct Measured {
     samples: Samples,
     text: String,
@@ -84,7 +86,7 @@ impl Measured {
         let profiler = AdvancedProfiler::new().sampled(settings);
         let (inside, outside) = (Truth::default(), Truth::default());
         let work = |truth: &Truth| {
-            // Until 1.5 s of processor time, so a busy machine makes it longer and not less exact.
+            // The loop ends after 1.5 s of processor time, so a busy machine only makes it longer.
             let start = processor_time();
             while processor_time() - start < Duration::from_millis(1500) {
                 truth.time(&truth.small, || burn_small(UNIT));
@@ -112,12 +114,13 @@ impl Measured {
         both.map(|(name, truth)| (name, truth, action(&self.samples, name)))
     }
 
-    /// The samples of a function of an action, with what is inlined into it.
+    /// Returns the samples of a function of an action, including inlined code.
     fn counts(&self, found: &ActionSamples, function_name: &str) -> SampleCounts {
         function(&self.samples, found, function_name)[1]
     }
 
-    /// How callers are found: whatever the machine does meanwhile, and whenever samples are taken.
+    /// Checks how callers are found, which does not depend on the machine's load or the time of the
+    /// samples.
     fn check_what_is_certain(&self) {
         for (name, _, found) in self.actions() {
             let cut = self.counts(found, "(callers not known)");
@@ -136,11 +139,11 @@ impl Measured {
         assert!(self.text.contains("Samples in: known_shares"), "{}", self.text);
     }
 
-    /// Shares and sums are estimates.
+    /// Returns descriptions of shares and sums that are too far off.
     fn estimates_that_are_off(&self) -> Vec<String> {
         let mut off = Vec::new();
         for (name, truth, found) in self.actions() {
-            // Without frame pointers the walk finds its way out as well, past most callers.
+            // Without frame pointers the walk also succeeds, but it skips most callers.
             if !self.walks_tables && !has_frame_pointers() {
                 continue;
             }
@@ -149,7 +152,7 @@ impl Measured {
                 ("burn_medium", &truth.medium),
                 ("burn_large", &truth.large),
             ];
-            // What is inlined into them included, the reading of clocks between them not.
+            // The counts include inlined code, but not the clock readings between the functions.
             let counted = all.map(|(function_name, _)| self.counts(found, function_name));
             let burnt: u64 = counted.iter().map(|counts| counts.working_ticks).sum();
             for ((_, sum), mut counts) in all.into_iter().zip(counted) {
@@ -157,7 +160,8 @@ impl Measured {
                 off.extend(share_is_off(&self.samples, name, &counts, truth.share(sum)));
             }
         }
-        // All processor time of the process was seen, but for the sampler's own and the first moments.
+        // The samples cover all processor time of the process, except for the sampler's own and the
+        // first moments.
         let (work, clock) = (self.samples.working_seconds(), self.samples.processor_seconds);
         println!("{work} s of work, {clock} s of processor time");
         if !(0.8..1.2).contains(&(work / clock)) {
@@ -194,14 +198,15 @@ pub fn waiting_and_working() {
     }
     let (sleeps, works) = (action(&samples, "sleeps").all, action(&samples, "works").all);
     let slept = sleeps.waiting_ticks as f64 * samples.seconds_per_tick;
-    // To the tick at either end.
+    // The limit allows one tick at either end.
     let most = 1.01 * waited + 2.0 * samples.seconds_per_tick;
     assert!((0.4..most).contains(&slept), "{slept} s, where it was in there for {waited} s");
     assert!(sleeps.working_ticks * 10 < sleeps.waiting_ticks);
     assert!(works.waiting_ticks * 10 < works.working_ticks);
 }
 
-/// Threads that wait are interrupted a few times and then left alone, and yet their waiting counts.
+/// Checks that waiting threads are interrupted only a few times, and that their waiting time still
+/// counts.
 pub fn idle_threads() {
     let barrier = Barrier::new(17);
     let sampler = Sampler::start(1000).expect("nothing else samples");
@@ -222,18 +227,19 @@ pub fn idle_threads() {
     assert!((0.9..1.1).contains(&(seconds / (17.0 * waited))), "{seconds} s");
 }
 
-/// Functions of the C library, with names, and where they were called.
+/// Checks samples of C library functions, with their names and callers.
 pub fn shared_libraries() {
     #[inline(never)]
     fn sorts_by_the_c_library() {
         unsafe extern "C" fn compare(one: *const libc::c_void, other: *const libc::c_void) -> i32 {
-            // SAFETY: elements of the array below.
+            // SAFETY: `qsort` passes pointers to elements of the array below.
             let (one, other) = unsafe { (*one.cast::<u32>(), *other.cast::<u32>()) };
             one.cmp(&other) as i32
         }
         let mut numbers: Vec<u32> =
             (0..200_000_u32).map(|n| n.wrapping_mul(2_654_435_761)).collect();
-        // SAFETY: so many elements of this size.
+        // SAFETY: the array has this number of elements of this size, and `compare` has the right
+        // signature.
         unsafe { libc::qsort(numbers.as_mut_ptr().cast(), numbers.len(), 4, Some(compare)) };
         black_box(&numbers);
     }
@@ -258,7 +264,7 @@ pub fn shared_libraries() {
     assert!(named, "a name from the symbol table");
 }
 
-/// Only the innermost frames are kept, and the function itself is right.
+/// Checks that only the innermost frames are kept and that the innermost function is correct.
 pub fn deep_recursion() {
     #[inline(never)]
     fn recurses(depth: u32) -> u64 {

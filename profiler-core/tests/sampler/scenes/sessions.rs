@@ -1,4 +1,4 @@
-//! What belongs to which report, and how it looks.
+//! Tests of the assignment of samples to reports, and of their display.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn has(samples: &Samples, name: &str) -> bool {
     samples.actions.iter().any(|action| action.action == name)
 }
 
-/// Every stage has its own samples, and those of a sanity check are marked as such.
+/// Checks that every stage has its own samples, and that those of a sanity check are marked.
 pub fn stages() {
     let profiler = AdvancedProfiler::new().sampled(1000);
     let run = RunContext::default();
@@ -80,7 +80,7 @@ pub fn stages() {
     assert!(has(&test, "test") && !has(&test, "train") && !has(&test, "before"), "its own only");
 }
 
-/// Actions of another recorder are not this one's.
+/// Checks that actions of another recorder are not included.
 pub fn two_recorders() {
     let profiler = AdvancedProfiler::new().sampled(1000);
     let other = SimpleProfiler::new();
@@ -96,7 +96,7 @@ pub fn two_recorders() {
     assert!(has(&samples, "own") && has(&samples, "(outside of any action)"));
     assert!(!has(&samples, "of_the_other"));
     drop(profiler);
-    // A sampler that is nobody's takes all.
+    // A sampler without a profiler takes all samples.
     let sampler = Sampler::start(1000).expect("the other one is gone");
     let _action = other.profile("of_the_other");
     burn(200, burn_small);

@@ -1,15 +1,16 @@
-//! Names of kernels for tables: which function it is, and what tells it from others of the name.
+//! Short forms of kernel names for tables. They keep the function and the arguments that
+//! distinguish it from others with the same name.
 
-/// Stands for what is left out.
+/// Replaces the omitted part.
 const CUT: &str = "…";
-/// An argument of which less would be left is left out.
+/// Minimum number of characters kept of an argument. An argument with fewer characters is omitted.
 const LEAST_CUT: usize = 8;
-/// Brackets with nothing in them but that.
+/// Length of a pair of brackets that contains only [`CUT`].
 const CUT_GROUP: usize = 3;
 
-/// The kernel's name in at most `room` characters: a name of C++ without its return type and
-/// parameters, and with as many of its first template arguments as there is room for; brackets stay
-/// in pairs. Other names lose their end if they are longer.
+/// Shortens a kernel name to at most `room` characters. A C++ name loses its return type and
+/// parameters, and keeps as many of its first template arguments as fit. Brackets stay balanced.
+/// Other names are truncated if they are longer.
 pub fn short(full: &str, room: usize) -> String {
     if length(full) <= room && !full.contains(['(', '<']) {
         return full.to_owned();
@@ -19,7 +20,7 @@ pub fn short(full: &str, room: usize) -> String {
     if let Some(fitting) = name.fit(start, end, room) {
         return fitting;
     }
-    // The function's path is too long: its last parts matter more than its first.
+    // The function's path is too long. Its last parts are more important than its first ones.
     let path = name.separators(start, end, b"::");
     let room = room.saturating_sub(length(CUT));
     let fitting = path.iter().find_map(|separator| name.fit(*separator, end, room));
@@ -33,8 +34,8 @@ pub fn short(full: &str, room: usize) -> String {
     }
 }
 
-/// Returns a kernel's function name with its path: a C++ name without its return type, parameters
-/// and template arguments.
+/// Returns a kernel's function name with its path. A C++ name loses its return type, parameters and
+/// template arguments.
 pub fn function(full: &str) -> String {
     let name = Brackets::new(full);
     let (start, end) = name.function();
@@ -45,20 +46,20 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A text whose brackets are known.
+/// A text with the positions of its matching brackets.
 struct Brackets<'a> {
     text: &'a str,
-    /// For each byte that is an opening bracket where its closing one is; 0 for others, and for
-    /// brackets that have no other half.
+    /// Index of the closing bracket for each byte that is an opening bracket. 0 for other bytes,
+    /// and for brackets without a match.
     closing: Vec<usize>,
 }
 
-/// Operators of C++ that look like brackets, the longer ones first.
+/// C++ operators that contain bracket characters, longer ones first.
 const OPERATORS: [&[u8]; 11] =
     [b"<=>", b"<<=", b">>=", b"->*", b"<<", b">>", b"<=", b">=", b"->", b"()", b"[]"];
 
-/// How many bytes the operator at the start of this is long, if it looks like brackets: in a
-/// function's name.
+/// Returns the length in bytes of the operator at the start of `text`, if it contains bracket
+/// characters. Otherwise returns 0.
 fn operator_length(text: &[u8]) -> usize {
     let known = OPERATORS.iter().find(|operator| text.starts_with(operator));
     match (known, text.first()) {
@@ -83,7 +84,7 @@ impl<'a> Brackets<'a> {
             }
             match bytes[index] {
                 b'(' | b'[' | b'{' => open.push(index),
-                // After a space it compares.
+                // After a space, this character is a comparison.
                 b'<' if before != b' ' => open.push(index),
                 b'>' if before != b'-' => {
                     if let Some(start) = open.pop_if(|start| bytes[*start] == b'<') {
@@ -91,7 +92,7 @@ impl<'a> Brackets<'a> {
                     }
                 }
                 close @ (b')' | b']' | b'}') => {
-                    // What else is open is no bracket.
+                    // Other open characters inside these brackets are not brackets.
                     let start = open.iter().rposition(|start| opens(bytes[*start], close));
                     if let Some(place) = start {
                         closing[open[place]] = index;
@@ -105,13 +106,13 @@ impl<'a> Brackets<'a> {
         Self { text, closing }
     }
 
-    /// Where the closing bracket is to the one at `index`.
+    /// Returns the index of the closing bracket for the one at `index`.
     fn close(&self, index: usize) -> Option<usize> {
         Some(self.closing[index]).filter(|close| *close != 0)
     }
 
-    /// From where to where a function's name goes, without return type and parameters; the whole
-    /// text if it is none.
+    /// Returns the range of the function's name without return type and parameters. Returns the
+    /// whole range if it is not a function.
     fn function(&self) -> (usize, usize) {
         let bytes = self.text.as_bytes();
         let mut parameters = None;
@@ -136,7 +137,7 @@ impl<'a> Brackets<'a> {
         (spaces.iter().rfind(of_return_type).map_or(0, |space| space + 1), end)
     }
 
-    /// Where the separator is found between `start` and `end`, outside all brackets.
+    /// Returns the positions of the separator between `start` and `end`, outside of all brackets.
     fn separators(&self, start: usize, end: usize, separator: &[u8]) -> Vec<usize> {
         let bytes = self.text.as_bytes();
         let mut found = Vec::new();
@@ -150,7 +151,7 @@ impl<'a> Brackets<'a> {
         found
     }
 
-    /// The text without what is in brackets.
+    /// Returns the text without brackets and their content.
     fn plain(&self, start: usize, end: usize) -> String {
         let mut plain = String::new();
         let (mut index, mut from) = (start, start);
@@ -165,7 +166,7 @@ impl<'a> Brackets<'a> {
         plain
     }
 
-    /// The outermost brackets between `start` and `end`: where each opens and closes.
+    /// Returns the outermost pairs of brackets between `start` and `end`.
     fn groups(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
         let mut groups = Vec::new();
         let mut index = start;
@@ -179,9 +180,9 @@ impl<'a> Brackets<'a> {
         groups
     }
 
-    /// The text in at most `room` characters, by leaving out what is in brackets, the last of it
-    /// first. `None` if it does not fit even with nothing in them. Nests no deeper than there is
-    /// room for brackets.
+    /// Shortens the text to at most `room` characters by omitting content of brackets, last
+    /// arguments first. Returns `None` if it does not fit even with empty brackets. The recursion
+    /// depth is limited by `room`.
     fn fit(&self, start: usize, end: usize, room: usize) -> Option<String> {
         let whole = &self.text[start..end];
         let groups = self.groups(start, end);
@@ -205,14 +206,14 @@ impl<'a> Brackets<'a> {
         Some(text)
     }
 
-    /// Brackets with as many of the first things in them as fit into `room` characters, which are
-    /// three or more unless the whole is shorter.
+    /// Returns a pair of brackets with as many of its first arguments as fit into `room`
+    /// characters. `room` is at least three unless the whole group is shorter.
     fn fit_group(&self, (open, close): (usize, usize), room: usize) -> String {
         if length(&self.text[open..=close]) <= room {
             return self.text[open..=close].to_owned();
         }
         let mut text = self.text[open..=open].to_owned();
-        // For the closing bracket, and for what stands for the rest.
+        // Space is reserved for the closing bracket and for [`CUT`].
         let mut spare = room.saturating_sub(length(&text) + 1 + length(CUT));
         let mut start = open + 1;
         for comma in self.separators(open + 1, close, b",") {
@@ -224,7 +225,7 @@ impl<'a> Brackets<'a> {
             start = comma + 1;
             start += usize::from(self.text[start..close].starts_with(' '));
         }
-        // The last one, or the only one, in place of what stands for it.
+        // The last or only argument may use the space reserved for [`CUT`].
         let last_room = spare + length(CUT);
         let is_last = self.separators(start, close, b",").is_empty();
         let last = is_last.then(|| self.fit(start, close, last_room)).flatten();
@@ -237,8 +238,8 @@ impl<'a> Brackets<'a> {
 }
 
 impl Brackets<'_> {
-    /// The beginning of a text without brackets, where enough of it fits into `room` characters to
-    /// tell it from others: CUTLASS's kernels differ in nothing but their only argument.
+    /// Truncates a text without brackets to `room` characters, if enough of it remains to
+    /// distinguish it. CUTLASS kernels differ only in their single argument.
     fn cut(&self, start: usize, end: usize, room: usize) -> Option<String> {
         let is_plain = self.groups(start, end).is_empty();
         let kept = room.checked_sub(length(CUT)).filter(|kept| is_plain && *kept >= LEAST_CUT)?;
@@ -246,7 +247,7 @@ impl Brackets<'_> {
     }
 }
 
-/// Whether the word `operator` begins here.
+/// Returns `true` if the word `operator` begins at `index`.
 fn is_operator_word(bytes: &[u8], index: usize) -> bool {
     const WORD: &[u8] = b"operator";
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';

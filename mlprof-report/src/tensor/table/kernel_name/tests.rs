@@ -25,7 +25,7 @@ fn a_kernel_of_pytorch_keeps_function_and_first_arguments() {
     );
 }
 
-/// As PyTorch 2.11 and CUPTI named them on an H200.
+/// Checks names from PyTorch 2.11 and CUPTI on an H200.
 #[test]
 fn lambdas_and_operators_inside_of_arguments_are_no_path() {
     let lambda = "void at::native::vectorized_elementwise_kernel<4, at::native::addcdiv_cuda_kernel\
@@ -130,7 +130,7 @@ fn names_of_many_brackets_are_no_burden() {
     assert_eq!(is_balanced(&short(&flat)), Some(true));
 }
 
-/// Whether brackets are in pairs; `None` if there are none.
+/// Returns `true` if the brackets are balanced, or `None` if there are none.
 fn is_balanced(text: &str) -> Option<bool> {
     let mut open = Vec::new();
     let mut any = false;
@@ -148,7 +148,7 @@ fn is_balanced(text: &str) -> Option<bool> {
     any.then_some(open.is_empty())
 }
 
-/// Names whose brackets are in pairs.
+/// Generates names with balanced brackets.
 fn names() -> impl Strategy<Value = String> {
     let leaf = "[a-z]{1,12}(::[a-z]{1,12}){0,3}|[0-9]{1,3}(ul)?";
     leaf.prop_recursive(8, 200, 6, |inner| {

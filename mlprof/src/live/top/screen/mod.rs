@@ -1,4 +1,4 @@
-//! What is on the screen, drawn from what is known and from nothing else.
+//! Draws the screen of `mlprof top` from the view state alone.
 
 use mlprof_events::live::{ProcessState, TrainingState};
 use ratatui::Frame;
@@ -29,10 +29,10 @@ from step to step stands beside what is inside of it. Rows
 below \"also inside of others\" have a row further up, too:
 they were open when top began, or are called in two places.";
 
-/// Heading of the rows that also stand inside of other ones.
+/// Heading of the rows that also appear inside other actions.
 const ALSO_INSIDE: &str = "also inside of others:";
 
-/// Draws all of it. Where there is no room for something it is not there.
+/// Draws the whole screen. Parts without enough space are omitted.
 pub(super) fn draw(view: &View, frame: &mut Frame<'_>) {
     let several = u16::from(view.processes.len() > 1);
     let heights = [
@@ -80,13 +80,13 @@ fn processes(view: &View) -> String {
         let text = format!("{} {}{rank}", watched.name, state.program);
         if number == view.chosen { format!("[{text}]") } else { format!(" {text} ") }
     };
-    // The chosen one first, as there may be no room for all.
+    // The selected process comes first, because there may not be space for all.
     let (before, after) = view.processes.split_at(view.chosen.min(view.processes.len()));
     let numbered = after.iter().enumerate().map(|(it, watched)| (it + before.len(), watched));
     numbered.chain(before.iter().enumerate()).map(name).collect()
 }
 
-/// What a process does, in three lines.
+/// Formats the state of a process in three lines.
 fn summary(watched: &Watched) -> String {
     let state = &watched.state;
     let mut first = format!("{} ({})", state.program, watched.name);
@@ -106,7 +106,7 @@ fn summary(watched: &Watched) -> String {
         )
     });
     let threads = state.activity.as_ref().map(|it| it.threads.len());
-    // Not all of the process's: those that have opened an action.
+    // Only threads that have opened an action are counted, not all threads of the process.
     let mut more = threads.map_or_else(String::new, |count| match count {
         1 => "  1 thread with actions".to_owned(),
         count => format!("  {count} threads with actions"),
@@ -142,7 +142,7 @@ fn of_training(training: &TrainingState) -> String {
     text
 }
 
-/// How long the last steps took.
+/// Draws the durations of the last steps as a sparkline.
 fn draw_steps(state: &ProcessState, frame: &mut Frame<'_>, area: Rect) {
     let Some(training) = state.trainings.first() else { return };
     let [head, line] = area.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(0)]));
@@ -157,7 +157,7 @@ fn draw_steps(state: &ProcessState, frame: &mut Frame<'_>, area: Rect) {
         text += &format!("  p50 {:.3} ms  p99 {:.3} ms", median * 1e3, slow * 1e3);
     }
     frame.render_widget(Line::from(text), head);
-    // The last ones, if there is no room for all.
+    // If not all steps fit, only the last ones are drawn.
     let last = training.last_steps.len().saturating_sub(usize::from(line.width));
     let microseconds = training.last_steps[last..].iter().map(|seconds| (seconds * 1e6) as u64);
     frame.render_widget(Sparkline::default().data(microseconds.collect::<Vec<_>>()), line);
@@ -186,7 +186,7 @@ fn draw_actions(view: &View, state: &ProcessState, frame: &mut Frame<'_>, area: 
     let scrolled = view.scrolled.min(shown.len().saturating_sub(1));
     let mut has_heading = false;
     for (index, (depth, action)) in shown.into_iter().enumerate() {
-        // Also where the section's first row is above the screen.
+        // The heading is also added if the section's first row is scrolled off the screen.
         if !has_heading && depth == 0 && is_also_inside(activity, action) {
             has_heading = true;
             lines.push(Line::from(ALSO_INSIDE));

@@ -1,4 +1,4 @@
-//! What can be below a training's steps instead of its actions.
+//! Views that can replace the list of actions below a training's steps.
 
 use mlprof_events::live::{ProcessState, TrainingState};
 use ratatui::Frame;
@@ -10,7 +10,7 @@ use ratatui::widgets::{Paragraph, Wrap};
 use super::super::super::table::{epoch, stage};
 use super::super::view::{View, Watched};
 
-/// What each thread is in, and since when.
+/// Draws the innermost open action of each thread and the time since it began.
 pub(super) fn draw_threads(view: &View, state: &ProcessState, frame: &mut Frame<'_>, area: Rect) {
     let threads = state.activity.iter().flat_map(|it| &it.threads);
     let width = usize::from(area.width).saturating_sub(32).max(8);
@@ -28,7 +28,7 @@ pub(super) fn draw_threads(view: &View, state: &ProcessState, frame: &mut Frame<
     draw_table(view, head, lines, frame, area);
 }
 
-/// A line for each process: those of one training have a rank each.
+/// Draws one line per process. Each rank of a training is a process.
 pub(super) fn draw_processes(view: &View, frame: &mut Frame<'_>, area: Rect) {
     let head = columns(
         "RANK", "PID", "STAGE", "EPOCH", "STEP", "STEPS/S", "p50 ms", "p99 ms", "DATA", "MiB",
@@ -90,7 +90,7 @@ fn columns(
     )
 }
 
-/// What was found in the report so far, a paragraph each.
+/// Draws the findings of the current report, one paragraph each.
 pub(super) fn draw_findings(view: &View, watched: &Watched, frame: &mut Frame<'_>, area: Rect) {
     let text = match &watched.findings {
         None => "the report so far is being asked for".to_owned(),
@@ -118,7 +118,7 @@ fn draw_table(
     );
 }
 
-/// So much of a text as there is room for.
+/// Truncates a text to `width` characters.
 pub(super) fn cut(text: &str, width: usize) -> String {
     match text.chars().count() > width {
         true => text.chars().take(width - 1).chain(['…']).collect(),

@@ -97,7 +97,7 @@ fn everything_is_on_a_screen_of_80_by_24() {
     );
     assert_eq!(lines[2], "memory 300 MiB, at most 400 MiB  1 thread with actions  GPU 0 87%");
     assert_eq!(lines[3], "steps  40.0/s  1280 samples/s  p50 20.000 ms  p99 40.000 ms");
-    // Four steps, the third the longest, over two lines.
+    // Four steps are drawn over two lines; the third step is the longest.
     assert_eq!(lines[5].chars().take(4).filter(|it| *it == '█').count(), 3, "{lines:?}");
     let name = |line: &String| line.split("  ").find(|it| !it.is_empty()).unwrap_or("").to_owned();
     let names: Vec<_> = lines[6..12].iter().map(name).collect();
@@ -114,7 +114,7 @@ fn everything_is_on_a_screen_of_80_by_24() {
     assert_eq!(lines[23], "q quit  ? help  s sort: time  r record");
 }
 
-/// Hooks that nobody has written take a row each, and no time.
+/// Twenty hooks without an implementation take one row each, and almost no time.
 #[test]
 fn actions_below_a_share_are_counted_unless_all_are_asked_for() {
     let mut view = view();
@@ -140,20 +140,20 @@ fn what_is_around_a_row_that_is_shown_is_shown() {
     let mut view = view();
     let mut busy = state(4711);
     let activity = busy.activity.as_mut().expect("it is followed");
-    // It goes on from step to step, and has not ended in the last ones.
+    // The action `epoch` spans several steps and has not ended in the last ones.
     activity.actions = vec![action("epoch", None, 1, 0.0), action("batch", Some(0), 4, 0.07)];
     view.hear(busy.process.into(), busy);
     let lines = drawn(&view, 80, 24);
     assert!(lines[7].starts_with("epoch") && lines[8].starts_with("  batch"), "{lines:?}");
 }
 
-/// When following begins, it is not known what is around the actions that are open.
+/// An action that is already open when following begins has an unknown parent.
 #[test]
 fn rows_that_also_stand_inside_of_others_come_last_in_a_section() {
     let mut view = view();
     let mut busy = state(4711);
     let activity = busy.activity.as_mut().expect("it is followed");
-    // It would be the first by time, by calls and by name.
+    // This row would be first by time, by calls and by name.
     activity.actions.push(action("backward", None, 9, 0.2));
     view.hear(busy.process.into(), busy);
     let expected = [

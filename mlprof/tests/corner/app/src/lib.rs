@@ -1,4 +1,4 @@
-//! Functions that are hard to put hooks into.
+//! Functions that are difficult to instrument.
 fn first(of: &[u32]) -> u32 { of[1] }
 use std::panic::Location;
 #[path = "../beside.rs"]
@@ -8,10 +8,10 @@ mod far;
 pub mod columns;
 pub mod recursion;
 
-/// Of all files.
+/// Returns the sum over both modules outside the source folder.
 pub fn everywhere() -> u32 { beside::beside() + far::far() }
 
-/// Where it is called.
+/// Returns the caller's location.
 #[track_caller]
 pub fn caller() -> String { Location::caller().to_string() }
 

@@ -1,4 +1,4 @@
-//! Calls what is hard to put hooks into.
+//! Calls functions that are difficult to instrument.
 
 use std::future::Future;
 use std::panic::catch_unwind;

@@ -1,9 +1,9 @@
-//! Functions that end in calls of themselves.
+//! Functions that end in calls to themselves.
 
-/// As deep as `n`.
+/// Calls itself `n` times.
 pub fn tail(n: u64, a: u64) -> u64 { if n == 0 { a } else { tail(n - 1, a ^ n) } }
 
-/// Returns in between, and computes its arguments.
+/// Returns early in some cases, and computes the arguments of its calls.
 pub fn returning(n: u64, sum: &mut Vec<u64>) -> usize {
     if n.is_multiple_of(2) {
         return returning(n + 1, pushed(sum, n));
@@ -19,11 +19,11 @@ fn pushed(sum: &mut Vec<u64>, n: u64) -> &mut Vec<u64> {
     sum
 }
 
-/// A method, and one of another object.
+/// A counter with a recursive method and a recursive associated function.
 pub struct Counter(pub u64);
 
 impl Counter {
-    /// Down to nothing.
+    /// Counts down to zero.
     pub fn down(&mut self) {
         if self.0 > 0 {
             self.0 -= 1;
@@ -31,7 +31,7 @@ impl Counter {
         }
     }
 
-    /// Without an object.
+    /// Recurses without a receiver.
     pub fn steps(n: u64, done: u64) -> u64 {
         match n {
             0 => done,
@@ -42,24 +42,24 @@ impl Counter {
     }
 }
 
-/// Has a method of the name of a function that it ends in.
+/// A type with a method of the same name as the free function that it calls.
 pub struct Named;
 
 impl Named {
-    /// Calls the function.
+    /// Calls the free function.
     pub fn named(&self) -> u64 {
         named(7)
     }
 }
 
-/// What the type calls.
+/// Returns its argument; the method of the same name calls this function.
 pub fn named(n: u64) -> u64 {
     n
 }
 
-/// Of a type that has a method of the same name.
+/// A trait with a method of the same name as the type's own method.
 pub trait Called {
-    /// The same.
+    /// Calls the type's own method.
     fn named(&self) -> u64;
 }
 

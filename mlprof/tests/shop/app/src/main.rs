@@ -8,7 +8,7 @@ use counting::{Circle, Shape, Square};
 
 include!(concat!(env!("OUT_DIR"), "/made.rs"));
 
-/// A file two folders up.
+/// Text of a file two folders up.
 const TEXT: &str = include_str!("../../README.md");
 
 fn block_on<F: Future>(future: F) -> F::Output {

@@ -1,21 +1,21 @@
 //! Functions of all kinds.
 #![deny(missing_docs)]
 
-/// Recursive: 1 + 2 · (F(n + 1) − 1) calls.
+/// Calls itself, in total 1 + 2 · (F(n + 1) − 1) calls.
 pub fn fibonacci(n: u32) -> u64 {
     if n < 2 { n.into() } else { fibonacci(n - 1) + fibonacci(n - 2) }
 }
 
-/// Generic.
+/// Returns two clones; a generic function.
 pub fn twice<T: Clone>(value: &T) -> (T, T) {
     (value.clone(), value.clone())
 }
 
-/// Called through trait objects.
+/// A trait that is called through trait objects.
 pub trait Shape {
-    /// Of each type.
+    /// Returns the area, with one implementation per type.
     fn area(&self) -> f64;
-    /// Of the trait.
+    /// Returns twice the area; a provided method.
     fn doubled(&self) -> f64 {
         2.0 * self.area()
     }
@@ -39,12 +39,12 @@ impl Shape for Circle {
     }
 }
 
-/// Called by several threads.
+/// Returns `n ^ 3`, and is called by several threads.
 pub fn leaf(n: u64) -> u64 {
     n ^ 3
 }
 
-/// Is polled twice.
+/// Returns the sum at the second poll.
 pub async fn add_slowly(one: u64, other: u64) -> u64 {
     let mut is_ready = false;
     std::future::poll_fn(move |context| {
@@ -58,7 +58,7 @@ pub async fn add_slowly(one: u64, other: u64) -> u64 {
     one + other
 }
 
-/// Cannot have a hook.
+/// Adds one; a `const fn`, which cannot have a hook.
 pub const fn constant(n: u64) -> u64 {
     n + 1
 }
@@ -72,7 +72,7 @@ pub fn load() -> Vec<u8> {
     kept
 }
 
-/// Nobody calls it, so that it is not compiled either.
+/// Is never called, so the compiler does not instantiate it.
 pub fn never_called<T: Default>() -> T {
     T::default()
 }
@@ -88,7 +88,7 @@ pub fn spin(rounds: u64) -> u64 {
 
 macro_rules! make {
     ($name:ident, $factor:expr) => {
-        /// Made by a macro.
+        /// Multiplies by a factor; a macro generates this function.
         pub fn $name(n: u64) -> u64 {
             n * $factor
         }

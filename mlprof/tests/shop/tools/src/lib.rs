@@ -1,13 +1,13 @@
-//! Says where it is.
+//! Functions that depend on source locations.
 
-/// The place of the caller.
+/// Returns the location of the caller.
 #[track_caller]
 pub fn where_am_i() -> String {
     let caller = std::panic::Location::caller();
     format!("{}:{}:{}", caller.file(), caller.line(), caller.column())
 }
 
-/// Panics at a known place.
+/// Panics at a fixed location.
 pub fn panic_here() -> ! {
     panic!("on purpose")
 }
@@ -19,6 +19,6 @@ pub fn documented(n: u32) -> u32 {
     n + 1
 }
 
-/// A library may have the allocator of all programs that use it.
+/// The global allocator, which a library may define for all programs that use it.
 #[global_allocator]
 static ALLOCATOR: std::alloc::System = std::alloc::System;

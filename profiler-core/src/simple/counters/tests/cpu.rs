@@ -1,5 +1,5 @@
-//! CPU time and switches. The same clocks are read outside and inside of every action: what the
-//! profiler measured lies between the two.
+//! Tests of CPU time and context switches. The tests read the same clocks outside and inside every
+//! action; the measured value must lie between the two.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::report::simple::CpuStatistics;
 
 fn clock(id: libc::clockid_t) -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is valid for writing.
+    // SAFETY: `time` is a local `timespec`, so the pointer is valid for writes.
     assert_eq!(unsafe { libc::clock_gettime(id, &raw mut time) }, 0);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
@@ -17,9 +17,10 @@ fn thread_seconds() -> f64 {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// The counters of this thread as they are.
+/// Returns the current counters of this thread.
 fn now() -> CpuStatistics {
-    // SAFETY: zeros are a valid `rusage`, and the pointer is valid for writing one.
+    // SAFETY: an all-zero `rusage` is valid, and the pointer to the local value is valid for
+    // writes.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
@@ -39,14 +40,15 @@ fn numbers(cpu: CpuStatistics) -> [f64; 4] {
     [cpu.thread_seconds, cpu.process_seconds, voluntary, involuntary]
 }
 
-/// How far two readings are apart at least, and at most.
+/// Minimum and maximum difference between two readings.
 struct Bounds {
     least: [f64; 4],
     most: [f64; 4],
 }
 
 impl Bounds {
-    /// Seconds are sums of whole nanoseconds; the last bits of floating-point numbers are not.
+    /// Checks that the counters are within the bounds. The tolerance covers floating-point
+    /// rounding, because the system's values are whole nanoseconds.
     fn check(&self, cpu: CpuStatistics) {
         for (position, number) in numbers(cpu).into_iter().enumerate() {
             let (least, most) = (self.least[position], self.most[position]);
@@ -55,7 +57,7 @@ impl Bounds {
     }
 }
 
-/// Does the work in an action, between readings.
+/// Runs `work` in an action, with readings before and after it.
 fn measured(profiler: &impl Profiler, action: &'static str, work: impl FnOnce()) -> Bounds {
     let before = now();
     let scope = profiler.profile(action);
@@ -71,7 +73,8 @@ fn measured(profiler: &impl Profiler, action: &'static str, work: impl FnOnce())
     Bounds { least: difference(end, start), most: difference(after, before) }
 }
 
-/// Works until the thread's own clock has gone on so far; says how far.
+/// Works until the thread's own clock has advanced by `seconds`. Returns the actual advance in
+/// seconds.
 fn spin(seconds: f64) -> f64 {
     let start = thread_seconds();
     loop {
@@ -121,7 +124,7 @@ fn other_threads_are_in_the_time_of_the_process() {
             let workers = [0.015, 0.02].map(|seconds| scope.spawn(move || spin(seconds)));
             workers.map(|worker| worker.join().expect("no panic")).iter().sum()
         });
-        // The system adds up what others did at its next tick, or when they are quite gone.
+        // The system adds the CPU time of other threads at its next tick or after they have exited.
         while now().process_seconds - start < theirs {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,4 +1,4 @@
-//! Bytes of real files, to the byte.
+//! Tests of byte counts with real files, exact to the byte.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ fn io(rows: &[ActionStatistics], action: &str) -> IoStatistics {
     row.io.unwrap_or_else(|| panic!("no bytes in {row:?}"))
 }
 
-/// Read and written.
+/// Returns the numbers of read and written bytes.
 fn calls(rows: &[ActionStatistics], action: &str) -> (u64, u64) {
     let io = io(rows, action);
     (io.read_bytes, io.written_bytes)
@@ -74,7 +74,7 @@ fn recursion_counts_bytes_once() {
     let path = directory.path().join("data");
     write(&path, 10);
     let profiler = SimpleProfiler::new().measure_io();
-    // Deeper than the frames that a stack has at hand.
+    // The recursion is deeper than the first chunk of frames of a stack.
     recurse(&profiler, &path, 200);
     assert_eq!(calls(&profiler.snapshot().actions, "recursive"), (2_000, 0));
 }
@@ -164,7 +164,7 @@ fn stages_and_the_sanity_check_have_bytes_of_their_own() {
 
 #[test]
 fn what_is_written_to_a_disk_will_go_there() {
-    // Unlike the folder for temporary files, the build folder is seldom in memory.
+    // The build folder is seldom in memory, unlike the folder for temporary files.
     let program = std::env::current_exe().expect("a test knows its own path");
     let built = program.parent().expect("a test lies in a folder");
     let directory = tempfile::tempdir_in(built).expect("a directory");
@@ -174,7 +174,7 @@ fn what_is_written_to_a_disk_will_go_there() {
     drop(scope);
     let io = io(&profiler.snapshot().actions, "checkpoint");
     assert_eq!(io.written_bytes, 1 << 20);
-    // Whole pages, and nothing for a file system in memory or on a network.
+    // The system counts whole pages. It counts 0 bytes for a file system in memory or on a network.
     assert!(io.storage_written_bytes == 0 || io.storage_written_bytes >= 1 << 20, "{io:?}");
 }
 
@@ -187,7 +187,8 @@ fn bytes_through_a_memory_map_are_no_reads() {
     let file = File::open(&path).expect("the file");
     let profiler = SimpleProfiler::new().measure_io();
     let scope = profiler.profile("mapped");
-    // SAFETY: a fresh private mapping of a file that nobody changes, read within its length.
+    // SAFETY: the mapping is new and private, the file does not change, and the slice ends at the
+    // mapping's length.
     let sum: u64 = unsafe {
         let (length, descriptor) = (1 << 16, file.as_raw_fd());
         let address = std::ptr::null_mut();

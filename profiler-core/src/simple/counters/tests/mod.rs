@@ -1,4 +1,4 @@
-//! What is counted, beside the same counters read by the tests around it.
+//! Tests of the counters against the same system counters read by the tests.
 
 mod cpu;
 mod io;
