@@ -1,20 +1,22 @@
-//! Functions that run before `main`, for what becomes known without a line in the program.
+//! Functions that run before `main`, so that the program needs no call to set them up.
 
-/// Has a function (`fn()`) called before `main`: when the program, or the library that this crate is part
-/// of, is loaded. On Linux, macOS and Windows. A panic of the function is printed and goes no further.
+/// Registers a function (`fn()`) that runs before `main`, when the program or the library that
+/// contains this crate is loaded. Supported on Linux, macOS and Windows. If the function panics,
+/// the panic is printed and contained.
 ///
-/// rustc names what is `#[used]` in the link of every program and library that its crate is part of, so
-/// that its object file is linked even if nothing else of it is.
+/// rustc lists `#[used]` statics when it links a program or library that contains the crate. The
+/// object file is therefore linked even if the rest of it is unused.
 ///
 /// # Safety
 ///
-/// The caller says `unsafe`, and promises that the function does only what may be done before `main`:
-/// libraries are initialised before the programs that use them, in the order in which
-/// they depend on each other, but nothing says in which order the functions of one of them are called.
-/// Rust's standard library can be used for files, threads, locks and memory.
+/// The caller writes `unsafe` and promises that the function does only what is allowed before
+/// `main`. Libraries are initialised before the programs and libraries that depend on them. The
+/// order of the functions inside one program or library is not specified. The function may use
+/// Rust's standard library for files, threads, locks and memory.
 ///
-/// With `first` the function is called before those without it that are part of the same program or library: it prepares
-/// something for them. On Linux; elsewhere among them.
+/// With `first`, the function runs before functions without `first` in the same program or library,
+/// so that it can prepare something for them. This holds on Linux only; on other systems the order
+/// is not specified.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,21 +45,23 @@
 #[macro_export]
 macro_rules! before_main {
     (unsafe first $function:path) => {
-        // Numbers up to 100 are the system's own: what those prepare is there.
+        // Priorities up to 100 are reserved for the system, so the work of those functions is
+        // complete by then.
         $crate::before_main!(unsafe $function, ".init_array.00101");
     };
     (unsafe $function:path) => {
         $crate::before_main!(unsafe $function, ".init_array");
     };
     (unsafe $function:path, $linux_section:tt) => {
-        // SAFETY: all three sections are lists of addresses of functions of the C calling convention,
-        // which are called one after the other before `main`; this adds one. Linux's passes it arguments
-        // that it does not take, as C allows and the platform's convention makes harmless. What the
-        // function does is what the caller promises.
+        // SAFETY: each of the three sections is an array of pointers to functions of the C calling
+        // convention. The loader calls them one after the other before `main`. The static adds one
+        // pointer of that type. Linux passes arguments that the function does not declare, which is
+        // harmless in the C calling convention of these platforms. The caller of the macro
+        // guarantees that the function may run before `main`.
         const _: () = {
             extern "C" fn contained() {
                 $crate::files::occupy_standard_descriptors();
-                // The program goes on without what the function would have done.
+                // After a panic the program continues without the work of the function.
                 let _ = $crate::panics::contain(|| $function());
             }
             #[used]

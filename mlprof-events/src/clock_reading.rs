@@ -1,35 +1,38 @@
-//! What the machine's clocks show at one moment: what puts the time lines of several processes together.
+//! Simultaneous readings of the machine's clocks, used to align the time lines of several
+//! processes.
 
 use std::time::SystemTime;
 
 use crate::Timestamp;
 use crate::clock;
 
-/// What several clocks showed at one moment. Processes of one machine share its monotonic clock, so what
-/// each of them has read of it relates their time lines, however the wall clock was set meanwhile.
+/// Values of several clocks at one moment. Processes of one machine share its monotonic clock.
+/// Their readings of it therefore relate their time lines, even if the wall clock is set meanwhile.
 ///
-/// *Cost* of a [reading](Self::now): some 0.5 µs.
+/// *Cost* of a [reading](Self::now): about 0.5 µs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {
-    /// The moment, by the clock of events.
+    /// Moment of the reading, on the clock of events.
     pub time: Timestamp,
-    /// The wall clock, in nanoseconds since 1970 (`CLOCK_REALTIME`).
+    /// Wall clock, in nanoseconds since 1970 (`CLOCK_REALTIME`).
     pub realtime: i64,
-    /// The clock that nobody sets, in nanoseconds (`CLOCK_MONOTONIC`); `None` where there is none that all
+    /// Monotonic clock in nanoseconds (`CLOCK_MONOTONIC`); `None` if the system has none that all
     /// processes share.
     pub monotonic: Option<i64>,
-    /// The same, going on while the machine sleeps (`CLOCK_BOOTTIME`); `None` but on Linux.
+    /// Monotonic clock that also runs while the machine is suspended, in nanoseconds
+    /// (`CLOCK_BOOTTIME`); `None` on systems other than Linux.
     pub boottime: Option<i64>,
-    /// From before the first of them was read until after the last, in ticks of the clock of events: by half
-    /// of it `time` may be wrong.
+    /// Duration of the whole reading, in ticks of the clock of events. `time` may be wrong by half
+    /// of it.
     pub ticks_apart: u64,
 }
 
-/// How often the clocks are read: the processor may be taken away between two readings.
+/// Number of attempts to read the clocks, because the system may preempt the thread between two
+/// readings.
 const ATTEMPTS: usize = 5;
 
 impl ClockReading {
-    /// The closest of several readings.
+    /// Reads the clocks several times and returns the closest reading.
     pub fn now() -> Self {
         let readings = (0..ATTEMPTS).map(|_| Self::read());
         let closest = readings.min_by_key(|reading| reading.ticks_apart);
@@ -70,7 +73,7 @@ fn boottime() -> Option<i64> {
     None
 }
 
-/// A clock of the operating system's in nanoseconds.
+/// Reads a clock of the operating system, in nanoseconds.
 #[cfg(unix)]
 fn read(clock: libc::clockid_t) -> Option<i64> {
     i64::try_from(clock::read(clock)?.as_nanos()).ok()
@@ -81,7 +84,7 @@ mod tests {
     use super::*;
     use crate::clock::Rate;
 
-    /// All clocks go on by the same time, up to what lies between the readings.
+    /// Checks that all clocks advance by the same time, within the uncertainty of the readings.
     #[test]
     fn clocks_agree_on_how_much_time_has_passed() {
         let first = ClockReading::now();
@@ -89,7 +92,7 @@ mod tests {
         let last = ClockReading::now();
         let passed = rate.nanoseconds(last.time.ticks() - first.time.ticks()) as i64;
         let apart = rate.nanoseconds(first.ticks_apart + last.ticks_apart) as i64;
-        // A millionth: how well the rate is known.
+        // The rate is known to a millionth; the test allows a thousandth.
         let allowed = apart + passed / 1000 + 1000;
         let close = |first: i64, last: i64| (last - first - passed).abs() <= allowed;
         for (first, last) in [(first.monotonic, last.monotonic), (first.boottime, last.boottime)] {

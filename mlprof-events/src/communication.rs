@@ -1,6 +1,7 @@
-//! Names of actions and kernels by which processes and devices communicate.
+//! Detection of actions and kernels by which processes and devices communicate, from their names.
 
-/// Words that begin the name of a collective: of a kernel, or of an action around its call.
+/// Word sequences that begin the name of a collective: of a kernel, or of an action around the
+/// call.
 const COLLECTIVES: [&[&str]; 9] = [
     &["all", "reduce"],
     &["allreduce"],
@@ -13,7 +14,7 @@ const COLLECTIVES: [&[&str]; 9] = [
     &["all", "2", "all"],
 ];
 
-/// Libraries through which devices communicate: words of their kernels' names.
+/// Communication libraries for devices: words in the names of their kernels.
 const LIBRARIES: [&str; 19] = [
     "rccl",
     "hccl",
@@ -36,10 +37,11 @@ const LIBRARIES: [&str; 19] = [
     "kuserbuffers",
 ];
 
-/// Libraries of several versions: words that begin so.
+/// Prefixes of words in kernel names, for libraries with several versions.
 const FAMILIES: [&str; 4] = ["nccl", "nvshmem", "rocshmem", "ishmem"];
 
-/// Further words of kernels that communicate: of libraries, and of what is written by hand.
+/// Further word sequences in the names of communication kernels, from libraries and from
+/// hand-written code.
 const KERNELS: [&[&str]; 17] = [
     &["one", "ccl"],
     &["a", "2", "a"],
@@ -60,11 +62,11 @@ const KERNELS: [&[&str]; 17] = [
     &["ep", "combine"],
 ];
 
-/// What exchanges something within one device only.
+/// Words that mark an exchange within a single device.
 const WITHIN_A_DEVICE: [&str; 8] =
     ["warp", "wave", "wavefront", "block", "thread", "threads", "cta", "subgroup"];
 
-/// What processes of a training synchronise.
+/// Words for data that the processes of a training run synchronise.
 const SHARED: [&str; 27] = [
     "gradient",
     "gradients",
@@ -95,15 +97,15 @@ const SHARED: [&str; 27] = [
     "fsdp",
 ];
 
-/// What a process synchronises with that is not another process.
+/// Words for something other than a process with which a program synchronises.
 const DEVICES: [&str; 10] =
     ["device", "devices", "stream", "streams", "event", "events", "cuda", "gpu", "hip", "host"];
 
-/// Returns whether an action of this name is there to wait for the other processes of a training:
-/// whether the name, or its part behind the last point, begins with the words of a collective.
+/// Returns `true` if an action with this name waits for the other processes of a training run. The
+/// name, or its part after the last point, must begin with the words of a collective.
 ///
-/// An action that synchronises counts if its name says what the processes share: `sync_gradients`
-/// does, `synchronize` and `sync_device` do not.
+/// An action that synchronises counts if its name contains something that processes share.
+/// `sync_gradients` counts; `synchronize` and `sync_device` do not.
 ///
 /// ```
 /// use mlprof_core::names;
@@ -113,7 +115,7 @@ const DEVICES: [&str; 10] =
 /// assert!(!names::waits_for_other_ranks("synchronize"));
 /// ```
 pub fn waits_for_other_ranks(name: &str) -> bool {
-    // Called in the middle of a scope, where nothing may be taken from the allocator.
+    // This function runs inside a scope and must not allocate.
     let hook = name.rsplit_once('.').map_or(name, |(_, hook)| hook);
     let Some(first) = words(hook).next() else { return false };
     if is_any(first, &["broadcast", "barrier"]) {
@@ -127,12 +129,12 @@ pub fn waits_for_other_ranks(name: &str) -> bool {
     collectives.any(|collective| begins_with(words(hook), collective))
 }
 
-/// Returns whether a kernel of this name moves data between devices, or waits for other devices,
-/// and does not compute beside that.
+/// Returns `true` if a kernel with this name only moves data between devices or waits for other
+/// devices.
 ///
-/// Only the kernel's own name counts: its template arguments and parameters do not. A kernel that
-/// multiplies matrices and communicates in one computes, since its communication is hidden. So does
-/// a kernel that a compiler has named by the ops in it.
+/// Only the kernel's own name counts, without its template arguments and parameters. A kernel that
+/// both multiplies matrices and communicates counts as computation, because the computation hides
+/// the communication. A kernel that a compiler named after its ops also counts as computation.
 ///
 /// ```
 /// use mlprof_core::names;
@@ -167,15 +169,15 @@ pub fn is_communication_kernel(name: &str) -> bool {
     if words.iter().any(is_of_library) {
         return !words.iter().any(multiplies);
     }
-    // DeepEP counts tokens before it sends them.
+    // This kernel of DeepEP counts tokens before they are sent.
     if has(&["deep", "ep", "layout"]) || words.iter().any(multiplies) {
         return false;
     }
     COLLECTIVES.iter().chain(&KERNELS).any(|sequence| has(sequence))
 }
 
-/// Whether a compiler has made the name of the ops in the kernel: TorchInductor's are called
-/// `triton_poi_fused_add_all_gather_into_tensor_0`.
+/// Returns `true` if a compiler built the name from the ops in the kernel. An example from
+/// TorchInductor is `triton_poi_fused_add_all_gather_into_tensor_0`.
 fn is_compiled(words: &[&str]) -> bool {
     let kinds = ["poi", "red", "per", "for", "tem", "fused"];
     matches!(words, [first, kind, ..] if is_any(first, &["triton"]) && is_any(kind, &kinds))
@@ -190,7 +192,7 @@ fn begins_with<'a>(mut words: impl Iterator<Item = &'a str>, sequence: &[&str]) 
     sequence.iter().all(is_next)
 }
 
-/// The name of a kernel without template arguments, parameters and unnamed namespaces.
+/// Returns the name of a kernel without template arguments, parameters and unnamed namespaces.
 fn own_name(name: &str) -> String {
     let (mut own, mut open, mut previous) = (String::with_capacity(name.len()), Vec::new(), ' ');
     for letter in name.chars() {
@@ -199,7 +201,7 @@ fn own_name(name: &str) -> String {
             '>' if open.last() == Some(&'<') && previous != '-' => {
                 open.pop();
             }
-            // A comparison in template arguments may have opened what nothing closes.
+            // A comparison in the template arguments may leave a bracket open.
             ')' => while open.pop().is_some_and(|bracket| bracket != '(') {},
             _ if open.is_empty() => own.push(letter),
             _ => {}
@@ -209,7 +211,7 @@ fn own_name(name: &str) -> String {
     own
 }
 
-/// The words of a name: `all`, `Reduce`, `2`, `KERNEL` of `all.Reduce2_KERNEL`.
+/// Splits a name into words: `all`, `Reduce`, `2`, `KERNEL` for `all.Reduce2_KERNEL`.
 fn words(name: &str) -> impl Iterator<Item = &str> {
     let mut rest = name;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Which actions were open on one thread, for work that is done on another.
+//! Handles for the open actions of a thread, for work that runs on another thread.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -7,19 +7,19 @@ use std::sync::PoisonError;
 use crate::Action;
 use crate::forking::{Mutex, MutexGuard};
 
-/// The actions that were open on a thread at one moment, as a 4-byte handle. A hook whose framework
-/// works on threads of its own takes it along with the work, and gives it back in
-/// [`OpStart::context`](super::OpStart::context). Good within one recording.
+/// The actions that were open on a thread at one moment, as a 4-byte handle. A framework may run
+/// its work on its own threads. Its hook then passes the handle along with the work and returns it
+/// in [`OpStart::context`](super::OpStart::context). A handle is valid within one recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Context(NonZeroU32);
 
 impl Context {
-    /// The handle as a number above 0.
+    /// Returns the handle as a number above 0.
     pub const fn number(self) -> u32 {
         self.0.get()
     }
 
-    /// The handle of a [`number`](Self::number); none for 0.
+    /// Returns the handle with this [`number`](Self::number), or `None` for 0.
     pub const fn from_number(number: u32) -> Option<Self> {
         match NonZeroU32::new(number) {
             Some(number) => Some(Self(number)),
@@ -28,14 +28,14 @@ impl Context {
     }
 }
 
-/// One thread's open actions at one moment.
+/// Open actions of one thread at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OpenActions {
-    /// The number of the step.
+    /// Number of the training step.
     pub step: u64,
-    /// The thread.
+    /// Id of the thread.
     pub thread: u64,
-    /// The outermost first.
+    /// Open actions, outermost first.
     pub actions: Box<[Action]>,
 }
 
@@ -54,7 +54,7 @@ impl ContextTable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The handle of these actions; `None` if there are too many.
+    /// Returns the handle of these actions, or `None` if there are too many contexts.
     pub fn intern(&self, open: OpenActions) -> Option<Context> {
         let mut contexts = self.lock();
         if let Some(context) = contexts.numbers.get(&open) {
@@ -66,7 +66,7 @@ impl ContextTable {
         Some(context)
     }
 
-    /// All of them, in the order of their numbers, from 1.
+    /// Returns all contexts in the order of their numbers, starting at number 1.
     pub fn entries(&self) -> Vec<OpenActions> {
         self.lock().entries.clone()
     }

@@ -1,28 +1,27 @@
-//! What a device says of itself now and then: how busy it is, its memory, its power.
+//! Samples of a device's own counters: utilisation, memory, power and others.
 
 use serde::{Deserialize, Serialize};
 
 use super::Timestamp;
 
-/// Something that a device can be asked for at any moment.
+/// A device quantity that can be read at any moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceCounter {
-    /// The share of the time just before in which a kernel ran, in percent. What runs on one of many
-    /// cores of a device counts as much as what runs on all.
+    /// Share of the preceding time in which a kernel ran, in percent. A kernel that runs on one of
+    /// a device's many cores counts as much as one that runs on all of them.
     GpuUtilization,
-    /// The share of the time just before in which the device's memory was read or written, in
-    /// percent.
+    /// Share of the preceding time in which the device's memory was read or written, in percent.
     MemoryUtilization,
-    /// Memory that is taken, by whatever process, in bytes.
+    /// Memory in use by all processes, in bytes.
     MemoryUsed,
-    /// What the device draws, in watts.
+    /// Power draw in watts.
     Power,
-    /// How warm it is, in degrees Celsius.
+    /// Temperature in degrees Celsius.
     Temperature,
-    /// The clock of what computes, in MHz.
+    /// Clock frequency of the streaming multiprocessors in MHz.
     SmClock,
-    /// The clock of the memory, in MHz.
+    /// Clock frequency of the memory in MHz.
     MemoryClock,
 }
 
@@ -38,7 +37,7 @@ impl DeviceCounter {
         Self::MemoryClock,
     ];
 
-    /// What it is called in traces: `utilization`, `memory used`, …
+    /// Returns the counter's name in traces: `utilization`, `memory used`, …
     pub const fn name(self) -> &'static str {
         match self {
             Self::GpuUtilization => "utilization",
@@ -51,7 +50,7 @@ impl DeviceCounter {
         }
     }
 
-    /// What its values are counted in: `%`, `bytes`, `W`, `°C` or `MHz`.
+    /// Returns the unit of the counter's values: `%`, `bytes`, `W`, `°C` or `MHz`.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::GpuUtilization | Self::MemoryUtilization => "%",
@@ -63,16 +62,16 @@ impl DeviceCounter {
     }
 }
 
-/// One counter of one device at one moment.
+/// Value of one counter of one device at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CounterSample {
-    /// When it was read. Counters that were read together have the same time.
+    /// Time of the reading. Counters that were read together have the same time.
     pub time: Timestamp,
-    /// Which device, counted from 0, as for [`DeviceEvent`](super::DeviceEvent::device).
+    /// Index of the device, counted from 0, as for [`DeviceEvent`](super::DeviceEvent::device).
     pub device: u32,
-    /// Which counter.
+    /// The counter.
     pub counter: DeviceCounter,
-    /// What it showed, in the counter's [unit](DeviceCounter::unit).
+    /// Value in the counter's [unit](DeviceCounter::unit).
     pub value: f64,
 }
 

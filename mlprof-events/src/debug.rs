@@ -1,9 +1,10 @@
-//! What `Debug` prints: the message of an error, the name of a type.
+//! Macros that implement `Debug` by the message of an error or by the name of a type.
 
-/// Implements `Debug` for error types by their `Display` and that of their sources, in one line.
+/// Implements `Debug` for an error type by its own `Display` and the `Display` of its sources, in
+/// one line.
 ///
-/// A `main` that returns `Result<(), E>` prints the error by `Debug`: this way users read what went
-/// wrong and what to do, and not the fields of an enum.
+/// A `main` that returns `Result<(), E>` prints the error by `Debug`. With this implementation
+/// users see the cause and the remedy instead of the fields of an enum.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_as_display {
@@ -16,8 +17,8 @@ macro_rules! debug_as_display {
     };
 }
 
-/// Implements `Debug` for a type by its name alone, where fields have nothing that a reader needs
-/// or have no `Debug` of their own. The generic parameters stand in the brackets.
+/// Implements `Debug` for a type by its name alone. It is for types whose fields do not help a
+/// reader or do not implement `Debug`. The brackets contain the generic parameters.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_as_name {

@@ -1,43 +1,45 @@
-//! What is known of devices themselves.
+//! Descriptions of devices: name, platform, memory and limits.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
 use crate::forking::apart_from_forks;
 
-/// What a device is made of, as its driver says; 0 where it does not.
+/// Properties of a device as reported by its driver. A number is 0 if the driver does not report
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceDescription {
-    /// As `NVIDIA H100 80GB HBM3`.
+    /// Name of the device, such as `NVIDIA H100 80GB HBM3`.
     pub name: String,
-    /// What tables call such a device: `CUDA`, …
+    /// Platform name shown in tables: `CUDA`, …
     pub platform: String,
-    /// All memory, in bytes.
+    /// Total memory in bytes.
     pub memory: u64,
-    /// Compute capability, as `(9, 0)`.
+    /// Compute capability, such as `(9, 0)`.
     pub compute_capability: (u32, u32),
-    /// How many multiprocessors there are.
+    /// Number of multiprocessors.
     pub multiprocessors: u32,
-    /// Threads that run in lockstep.
+    /// Number of threads that run in lockstep.
     pub warp_size: u32,
-    /// The most threads that one block may have.
+    /// Maximum number of threads in a block.
     pub threads_per_block: u32,
-    /// The most threads that a multiprocessor has at work at one time.
+    /// Maximum number of threads that a multiprocessor runs at the same time.
     pub threads_per_multiprocessor: u32,
-    /// Registers of a multiprocessor.
+    /// Number of registers of a multiprocessor.
     pub registers_per_multiprocessor: u32,
-    /// The most registers that one block may have.
+    /// Maximum number of registers of a block.
     pub registers_per_block: u32,
     /// Shared memory of a multiprocessor, in bytes.
     pub shared_memory_per_multiprocessor: u64,
-    /// The most shared memory that one block has without asking for more, in bytes.
+    /// Maximum shared memory of a block without opting in to more, in bytes.
     pub shared_memory_per_block: u64,
 }
 
-/// What hooks have said of a device.
+/// Properties of a device that hooks have declared.
 struct Known {
     description: Option<DeviceDescription>,
-    /// All memory as whoever samples it says, who counts what is taken of it in the same way.
+    /// Total memory in bytes as reported by the sampler of the device's counters. The sampler
+    /// measures used memory on the same basis.
     sampled_memory: Option<u64>,
 }
 
@@ -46,7 +48,7 @@ impl Known {
         Self { description: None, sampled_memory: None }
     }
 
-    /// All memory, in bytes, if anybody has said it.
+    /// Returns the total memory in bytes, if it was declared.
     fn memory(&self) -> Option<u64> {
         let described = self.description.as_ref().map(|description| description.memory);
         self.sampled_memory.or(described).filter(|bytes| *bytes > 0)
@@ -62,12 +64,12 @@ fn change(device: u32, change: impl FnOnce(&mut Known)) {
     });
 }
 
-/// For hooks that sample a device's counters: all the memory that it has, in bytes.
+/// Declares the total memory of a device in bytes. It is for hooks that sample a device's counters.
 pub fn declare_device_memory(device: u32, bytes: u64) {
     change(device, |known| known.sampled_memory = Some(bytes));
 }
 
-/// All the memory of a device, in bytes, if a hook has said it.
+/// Returns the total memory of a device in bytes, if a hook declared it.
 pub fn device_memory(device: u32) -> Option<u64> {
     apart_from_forks(|| {
         let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
@@ -75,12 +77,13 @@ pub fn device_memory(device: u32) -> Option<u64> {
     })
 }
 
-/// For hooks that know what a device is made of: traces and tables say it.
+/// Declares the properties of a device, which traces and tables then show.
 pub fn describe_device(device: u32, description: DeviceDescription) {
     change(device, |known| known.description = Some(description));
 }
 
-/// What hooks have said of devices, by their numbers; of their memory what [`device_memory`] says.
+/// Returns the declared devices by their indices. The memory of each is the one that
+/// [`device_memory`] returns.
 pub fn descriptions() -> BTreeMap<u32, DeviceDescription> {
     let described = |(device, known): (&u32, &Known)| {
         let memory = known.memory().unwrap_or(0);
@@ -92,7 +95,7 @@ pub fn descriptions() -> BTreeMap<u32, DeviceDescription> {
     })
 }
 
-/// What tables call the devices, if all that are known are of one platform.
+/// Returns the platform name shown in tables, if all described devices have the same one.
 pub fn platform() -> Option<String> {
     apart_from_forks(|| {
         let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
@@ -107,7 +110,8 @@ pub fn platform() -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Of devices that no other test describes.
+    /// Checks that a device has one memory size. The test uses device indices that other tests do
+    /// not describe.
     #[test]
     fn a_device_has_one_size_whoever_asks() {
         let [described, sampled, both] = [7_001, 7_002, 7_003];

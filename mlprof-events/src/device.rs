@@ -1,92 +1,93 @@
-//! What ran on a device.
+//! Events on a device: kernels, copies and other activities.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Context, KernelConfiguration, Timestamp};
 use crate::Action;
 
-/// What a device did.
+/// Type of activity on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceActivity {
-    /// Ran a kernel.
+    /// The device ran a kernel.
     Kernel,
-    /// Copied memory.
+    /// The device copied memory.
     Copy,
-    /// Filled memory.
+    /// The device filled memory.
     Fill,
-    /// Compiled a kernel, or tried several to find the fastest, or kept a measurement going: work
-    /// that a warm step does not have. Mostly the host's, for a device.
+    /// A kernel was compiled, several kernels were tried to find the fastest, or a measurement was
+    /// kept going. A warm step has no such work. Most of it is done by the host for the device.
     Tuning,
-    /// Made its driver, or the interface that the driver is profiled through, take time of the
-    /// host: for buffers of records, or since a queue of commands was full. No work of the
-    /// device's.
+    /// The driver or its profiling interface took host time. Examples are buffers for records and
+    /// waiting for space in a full command queue. It is not work of the device.
     Overhead,
-    /// Was waited for: by the host, or by one stream for another. No work of the device's.
+    /// The host or another stream waited for the device. It is not work of the device.
     Synchronization,
-    /// Ran what a program has marked as one region of a stream, from its first kernel to its last,
-    /// with the pauses between them. What ran in it has events of its own.
+    /// A region of a stream that the program marked, from its first kernel to its last, with the
+    /// pauses between them. The work inside a region has events of its own.
     Region,
 }
 
 impl DeviceActivity {
-    /// Whether the device was busy with it: tuning and overhead are work of the host, waiting
-    /// none, and what ran in a region has events of its own.
+    /// Returns `true` if the device was busy. Tuning and overhead are work of the host, waiting is
+    /// not work, and the work inside a region has events of its own.
     pub const fn is_device_work(self) -> bool {
         matches!(self, Self::Kernel | Self::Copy | Self::Fill)
     }
 
-    /// Whether it is work of the host's, for a device.
+    /// Returns `true` for work that the host does for a device.
     pub const fn is_host_work(self) -> bool {
         matches!(self, Self::Tuning | Self::Overhead)
     }
 }
 
-/// How the start and end of a device event were found out.
+/// Method by which the start and end of a device event were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimingMethod {
-    /// By the device's own clock.
+    /// The device's own clock.
     Device,
-    /// By the device's own clock, as its driver wrote it down (CUPTI).
+    /// The device's own clock, recorded by its driver (CUPTI).
     Driver,
-    /// By the host's clock around a wait for the device: an upper bound.
+    /// The host's clock around a wait for the device; the duration is an upper bound.
     Host,
-    /// Not at all: only that it was launched is known.
+    /// The event was not timed. Only its launch is known.
     None,
 }
 
-/// A kernel or a copy that ran on a device.
+/// A kernel, a copy or another activity on a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DeviceEvent {
-    /// Its name, an action of kind [`Kernel`](crate::ActionKind::Kernel).
+    /// Name of the event, an action of kind [`Kernel`](crate::ActionKind::Kernel).
     pub action: Action,
-    /// What it was.
+    /// Type of activity.
     pub activity: DeviceActivity,
-    /// When it began, on the host's time line.
+    /// Start of the event on the host's time line.
     pub start: Timestamp,
-    /// When it ended.
+    /// End of the event on the host's time line.
     pub end: Timestamp,
-    /// How `start` and `end` are known.
+    /// Method by which `start` and `end` were measured.
     pub method: TimingMethod,
-    /// Which device, counted from 0.
+    /// Index of the device, counted from 0.
     pub device: u32,
-    /// Which stream (queue) of the device.
+    /// Number of the device's stream (queue).
     pub stream: u32,
-    /// The number that its [launch](super::OpStart::launch) had; 0 if that is not known.
+    /// Correlation number of the event's [launch](super::OpStart::launch); 0 if unknown.
     pub correlation: u32,
-    /// What was open where its op was called; `None` if the launch says so, or nobody knows.
+    /// Actions that were open at the call site of the event's op; `None` if the launch provides
+    /// them or they are unknown.
     pub context: Option<Context>,
-    /// How many bytes were copied or filled; 0 for a kernel.
+    /// Number of bytes copied or filled; 0 for a kernel.
     pub bytes: u64,
-    /// Which of the driver's contexts on the device; 0 if that is not known.
+    /// Number of the driver's context on the device; 0 if unknown.
     pub driver_context: u32,
-    /// How a kernel was launched, if that is known.
+    /// Launch configuration of a kernel, if known.
     pub configuration: KernelConfiguration,
 }
 
 impl DeviceEvent {
-    /// A kernel on stream 0 of device 0, timed by the device, of which nothing else is known.
+    /// Creates a kernel event on stream 0 of device 0, timed by the device, with all other details
+    /// unknown.
     pub const fn new(action: Action, start: Timestamp, end: Timestamp) -> Self {
         Self {
             action,
@@ -106,28 +107,29 @@ impl DeviceEvent {
 }
 
 /// A call of a device's driver or runtime library (`cudaLaunchKernel`, `cuMemcpyDtoHAsync`,
-/// `cudaStreamSynchronize`), told of after it was made.
+/// `cudaStreamSynchronize`), reported after the call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DriverCall {
-    /// Its name, an action of kind [`Launch`](crate::ActionKind::Launch).
+    /// Name of the call, an action of kind [`Launch`](crate::ActionKind::Launch).
     pub action: Action,
-    /// The thread that made it, by the number that the operating system knows the thread by.
+    /// Operating system's id of the calling thread.
     pub thread: u64,
-    /// When it began. A call belongs to the scope of its thread that was open then.
+    /// Start of the call. A call belongs to the scope of its thread that was open at that moment.
     pub start: Timestamp,
-    /// When it came back.
+    /// End of the call.
     pub end: Timestamp,
-    /// What the [device events](DeviceEvent::correlation) that it led to have, too; 0: none.
+    /// Correlation number of the [device events](DeviceEvent::correlation) that the call caused; 0
+    /// if there are none.
     pub correlation: u32,
 }
 
-/// Memory of a device that a thread allocated or freed, told of afterwards.
+/// A thread's allocation or deallocation of device memory, reported afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PastMemoryChange {
-    /// When.
+    /// Time of the change.
     pub time: Timestamp,
-    /// The thread, by the number that the operating system knows it by.
+    /// Operating system's id of the thread.
     pub thread: u64,
-    /// What.
+    /// Details of the allocation or deallocation.
     pub change: super::MemoryChange,
 }

@@ -1,4 +1,4 @@
-//! What the environment says of profilers, over what the program says.
+//! Profiler settings from environment variables. They override the program's settings.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -9,31 +9,33 @@ use std::sync::OnceLock;
 use crate::Schedule;
 use crate::forking::made_once;
 
-/// What the variables of this process say, each if it is set and not empty.
+/// Values of this process's environment variables. A field is `None` if its variable is unset or
+/// empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {
-    /// `MLPROF_PROFILER`: what is measured with, by name.
+    /// `MLPROF_PROFILER`: name of the profiler to use.
     pub profiler: Option<String>,
-    /// `MLPROF_DIRPATH`: the directory of files.
+    /// `MLPROF_DIRPATH`: directory for output files.
     pub dirpath: Option<PathBuf>,
-    /// `MLPROF_FILENAME`: what files are called.
+    /// `MLPROF_FILENAME`: base name of output files.
     pub filename: Option<String>,
-    /// `MLPROF_SCHEDULE`: the steps that are recorded.
+    /// `MLPROF_SCHEDULE`: schedule of the recorded steps.
     pub schedule: Option<Schedule>,
-    /// `MLPROF_ALL_ROWS`: whether the console shows all rows of a table.
+    /// `MLPROF_ALL_ROWS`: enables printing all rows of a table on the console.
     pub all_rows: Option<Switch>,
-    /// `MLPROF_LIVE`: whether the process listens to `mlprof ps` and its like.
+    /// `MLPROF_LIVE`: enables the socket for `mlprof ps` and similar commands.
     pub live: Option<Switch>,
-    /// `MLPROF_METRICS_PORT`: where the process answers Prometheus.
+    /// `MLPROF_METRICS_PORT`: port on which the process serves metrics to Prometheus.
     pub metrics_port: Option<Port>,
-    /// `MLPROF_CAPTURE_PORT`: where the process answers TensorBoard's and XProf's CAPTURE PROFILE.
+    /// `MLPROF_CAPTURE_PORT`: port on which the process serves CAPTURE PROFILE requests of
+    /// TensorBoard and XProf.
     pub capture_port: Option<Port>,
-    /// Variables that could not be read, and why.
+    /// Error messages for variables that could not be parsed.
     pub problems: Vec<String>,
 }
 
 impl Environment {
-    /// That of this process, read once.
+    /// Returns the settings of this process, which are read once.
     pub fn get() -> &'static Self {
         static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
         made_once(&ENVIRONMENT, || Self::of(variable))
@@ -55,17 +57,17 @@ impl Environment {
         }
     }
 
-    /// Whether it says nothing.
+    /// Returns `true` if no variable is set.
     pub fn is_silent(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Returns a variable of the environment.
+/// Returns the value of an environment variable.
 ///
-/// In a program that has more rights than the user who started it (setuid, setgid, capabilities of
-/// the file) it returns `None`: that user chooses the environment, and variables name libraries to
-/// load and folders to write into. C libraries ignore `LD_PRELOAD` there for the same reason.
+/// Returns `None` in a program with more rights than the user who started it (setuid, setgid, file
+/// capabilities). That user controls the environment, and variables name libraries to load and
+/// folders to write to. C libraries ignore `LD_PRELOAD` there for the same reason.
 pub fn variable(name: &str) -> Option<OsString> {
     if has_more_rights_than_its_user() { None } else { std::env::var_os(name) }
 }
@@ -77,14 +79,14 @@ pub fn variables() -> Vec<(OsString, OsString)> {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn has_more_rights_than_its_user() -> bool {
-    // Miri does not know the function.
-    // SAFETY: `getauxval` takes a number and only reads what the kernel gave the process.
+    // Miri does not support the function. SAFETY: `getauxval` takes a number by value and only
+    // reads the auxiliary vector that the kernel passed to the process.
     !cfg!(miri) && unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 fn has_more_rights_than_its_user() -> bool {
-    // SAFETY: these functions take no arguments, change nothing and cannot fail.
+    // SAFETY: these functions take no arguments, change no state and cannot fail.
     unsafe { libc::getuid() != libc::geteuid() || libc::getgid() != libc::getegid() }
 }
 
@@ -93,7 +95,7 @@ fn has_more_rights_than_its_user() -> bool {
     false
 }
 
-/// Something that is on or off: `1` and `0`, or a word for them.
+/// A setting that is on or off, written as `1` or `0` or as a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {
     /// `1`, `on`, `true` or `yes`.
@@ -114,7 +116,7 @@ impl FromStr for Switch {
     }
 }
 
-/// A port of this machine; 0: any that is free.
+/// A port of this machine. 0 stands for any free port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Port(pub u16);
 
@@ -128,7 +130,8 @@ impl FromStr for Port {
     }
 }
 
-/// What a variable says, if it is set; else a problem is added.
+/// Parses the value of a variable, if the variable is set. If it cannot be parsed, adds a message
+/// to `problems` and returns `None`.
 fn read<T: FromStr<Err: Display>>(
     value: &impl Fn(&str) -> Option<OsString>,
     variable: &str,

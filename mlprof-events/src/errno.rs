@@ -1,19 +1,21 @@
-//! The system's last error of a thread, which nobody expects a signal handler to change.
+//! Access to the thread's `errno`, which a signal handler must not change.
 
 use libc::c_int;
 
-/// Calls `work`, after which `errno` is what it was.
+/// Runs `work` and then restores the previous value of `errno`.
 pub fn keeping_errno<T>(work: impl FnOnce() -> T) -> T {
     let errno = errno();
-    // SAFETY: every thread has an `errno`.
+    // SAFETY: `errno` returned a pointer to the calling thread's `errno`, which is valid, aligned
+    // and initialised for the life of the thread. Only this thread accesses it.
     let error = unsafe { *errno };
     let result = work();
-    // SAFETY: as above.
+    // SAFETY: `errno` still points to the calling thread's `errno`, because `work` ran on the same
+    // thread.
     unsafe { *errno = error };
     result
 }
 
-/// Returns where the calling thread's `errno` is. Each C library has a function of its own for that.
+/// Returns a pointer to the calling thread's `errno`. Each C library has its own function for this.
 fn errno() -> *mut c_int {
     #[cfg(any(target_os = "solaris", target_os = "illumos"))]
     use libc::___errno as location;
@@ -21,7 +23,7 @@ fn errno() -> *mut c_int {
     use libc::__errno as location;
     #[cfg(any(target_vendor = "apple", target_os = "freebsd"))]
     use libc::__error as location;
-    // glibc, musl, uClibc, DragonFly, Emscripten.
+    // glibc, musl, uClibc, DragonFly and Emscripten use this name.
     #[cfg(not(any(
         target_vendor = "apple",
         target_os = "freebsd",
@@ -32,7 +34,8 @@ fn errno() -> *mut c_int {
         target_os = "illumos",
     )))]
     use libc::__errno_location as location;
-    // SAFETY: the function has no precondition; every thread has an `errno`.
+    // SAFETY: the function has no preconditions, and each C library above declares it with this
+    // signature.
     unsafe { location() }
 }
 
@@ -42,7 +45,8 @@ mod tests {
 
     #[test]
     fn an_error_on_the_way_is_forgotten() {
-        // SAFETY: every thread has one.
+        // SAFETY: the pointer refers to this thread's `errno`, which is valid as long as the thread
+        // runs.
         let set = |error| unsafe { *errno() = error };
         set(libc::EAGAIN);
         keeping_errno(|| set(libc::ENOMEM));

@@ -1,4 +1,4 @@
-//! An error with its causes, in one line.
+//! Formatting of an error and its causes in one line.
 
 use std::error::Error;
 use std::fmt;
@@ -13,12 +13,12 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-/// Writes `error` and its sources, each after a colon and without line breaks. A source whose text
-/// the line already contains is left out, as errors of other crates often repeat theirs.
+/// Writes `error` and its sources in one line, each source after a colon. It omits a source if the
+/// line already contains its text, because many errors repeat the text of their source.
 ///
 /// # Errors
 ///
-/// The errors of the formatter.
+/// Returns the errors of the formatter.
 pub fn write(error: &(dyn Error + 'static), formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     let text = error.to_string();
     formatter.write_str(&text)?;
@@ -35,7 +35,7 @@ pub fn write(error: &(dyn Error + 'static), formatter: &mut fmt::Formatter<'_>) 
     Ok(())
 }
 
-/// The words of `text` with one space between them.
+/// Returns the words of `text`, separated by single spaces.
 fn without_breaks(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for word in text.split_whitespace() {

@@ -1,4 +1,5 @@
-//! What modules return while a network is evaluated, and how much of it is remembered for a backward pass that never comes.
+//! Counts of module outputs during evaluation, and of those that are kept for a backward pass that
+//! never runs.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -7,24 +8,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 thread_local! {
-    /// So many evaluations this thread is in.
+    /// Number of evaluations that this thread is currently inside.
     static RUNNING: Cell<u32> = const { Cell::new(0) };
 }
 
-/// An evaluation of this thread, until it is dropped: what trainers hold around each batch of a validation, test or prediction.
+/// Drop guard that marks the thread as evaluating. Trainers hold one around each batch of a
+/// validation, test or prediction.
 #[derive(Debug)]
 pub struct Evaluation {
     of_one_thread: PhantomData<*const ()>,
 }
 
 impl Evaluation {
-    /// It begins.
+    /// Begins an evaluation on this thread, which ends when the guard is dropped.
     pub fn begin() -> Self {
         let _ = RUNNING.try_with(|running| running.set(running.get() + 1));
         Self { of_one_thread: PhantomData }
     }
 
-    /// Whether this thread evaluates. *Cost*: a thread-local read.
+    /// Returns `true` if this thread is evaluating. *Cost*: a thread-local read.
     #[inline]
     pub fn is_running() -> bool {
         RUNNING.try_with(|running| running.get() > 0).unwrap_or(false)
@@ -37,16 +39,17 @@ impl Drop for Evaluation {
     }
 }
 
-/// What modules have returned while the network was evaluated, by how often they did.
+/// Numbers of tensors that modules returned during evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EvaluatedOutputs {
-    /// All tensors that they have returned.
+    /// Total number of returned tensors.
     pub outputs: u64,
-    /// Those through which a backward pass could go: everything that they were computed from is kept as long as they are.
+    /// Number of returned tensors that are part of a graph for a backward pass. Everything that
+    /// such a tensor was computed from stays in memory as long as the tensor.
     pub remembered: u64,
 }
 
-/// Counts them for one framework.
+/// Counter of module outputs during evaluation, for one framework.
 #[derive(Debug)]
 pub struct EvaluatedOutputsCounter {
     outputs: AtomicU64,
@@ -54,13 +57,14 @@ pub struct EvaluatedOutputsCounter {
 }
 
 impl EvaluatedOutputsCounter {
-    /// None so far.
+    /// Creates a counter with both numbers at 0.
     #[expect(clippy::new_without_default, reason = "it is of a static")]
     pub const fn new() -> Self {
         Self { outputs: AtomicU64::new(0), remembered: AtomicU64::new(0) }
     }
 
-    /// A module has returned a tensor, in an evaluation. *Cost*: an atomic addition or two.
+    /// Counts a tensor that a module returned during an evaluation. *Cost*: one or two atomic
+    /// additions.
     pub fn count(&self, is_remembered: bool) {
         self.outputs.fetch_add(1, Ordering::Relaxed);
         if is_remembered {
@@ -68,9 +72,9 @@ impl EvaluatedOutputsCounter {
         }
     }
 
-    /// Those of the process so far; `None` if there are none.
+    /// Returns the numbers counted so far in the process, or `None` if no output was counted.
     pub fn counted(&self) -> Option<EvaluatedOutputs> {
-        // In this order, so that never more are remembered than there are.
+        // Loading `remembered` first keeps it from exceeding `outputs`.
         let remembered = self.remembered.load(Ordering::Acquire);
         let outputs = self.outputs.load(Ordering::Acquire).max(remembered);
         (outputs > 0).then_some(EvaluatedOutputs { outputs, remembered })

@@ -1,4 +1,4 @@
-//! What a program trains with, as its hooks say.
+//! The frameworks that a program trains with, as declared by their hooks.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -8,45 +8,47 @@ use crate::OrderExt;
 use crate::evaluation::{EvaluatedOutputs, EvaluatedOutputsCounter};
 use crate::forking::apart_from_forks;
 
-/// A framework that a program trains with, as far as its hooks know it.
+/// Description of a framework that the program uses, as far as its hooks know it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Framework {
-    /// As its own crate is called: `burn`, `candle`, `tch`.
+    /// Name of the framework's own crate: `burn`, `candle`, `tch`.
     pub name: String,
-    /// Its version, or those that the hooks were made for: `0.11`.
+    /// Version of the framework, or the versions that the hooks support: `0.11`.
     #[serde(default)]
     pub version: Option<String>,
-    /// The library that does the work, where it is another one: `libtorch 2.13.0`.
+    /// Library that does the computation, if it is not the framework itself: `libtorch 2.13.0`.
     #[serde(default)]
     pub library: Option<String>,
-    /// What it was built with, or has found on this machine, of what makes ops faster: `mkl`, `cuda`,
-    /// `avx2`. What is not here is not there, where hooks can know it.
+    /// Features that make ops faster and that the framework was built with or found on this
+    /// machine: `mkl`, `cuda`, `avx2`. If hooks can detect a feature, its absence from the list
+    /// means that it is not available.
     #[serde(default)]
     pub features: Vec<String>,
-    /// So many threads work on one op.
+    /// Number of threads that work on one op.
     #[serde(default)]
     pub threads: Option<u64>,
-    /// What it was seen to train on: `cpu`, `cuda:0`.
+    /// Devices on which the framework was seen to train: `cpu`, `cuda:0`.
     #[serde(default)]
     pub devices: Vec<String>,
-    /// What its modules have returned in evaluations of this process, and how much of it was remembered for a
-    /// backward pass; `None` where hooks cannot know, or nothing was evaluated.
+    /// Numbers of tensors that its modules returned in evaluations of this process, in total and
+    /// with a graph for a backward pass. `None` if hooks cannot know this, or if no module was
+    /// evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluated: Option<EvaluatedOutputs>,
 }
 
 impl Framework {
-    /// Whether it was built with this, or has found it.
+    /// Returns `true` if the framework was built with this feature or found it on the machine.
     pub fn has(&self, feature: &str) -> bool {
         self.features.iter().any(|known| known == feature)
     }
 }
 
-/// What hooks have declared.
+/// A declared framework.
 struct Declared {
-    /// Asks the framework.
+    /// Function that queries the framework.
     read: fn() -> Framework,
-    /// What it has answered last.
+    /// Latest result of `read`.
     known: Framework,
 }
 
@@ -54,11 +56,12 @@ static DECLARED: RwLock<Vec<Declared>> = RwLock::new(Vec::new());
 static DEVICES: RwLock<Vec<(&'static str, String)>> = RwLock::new(Vec::new());
 static EVALUATED: RwLock<Vec<Evaluated>> = RwLock::new(Vec::new());
 
-/// Where a framework's hooks count what modules return in evaluations.
+/// Name of a framework and its counter of module outputs during evaluation.
 type Evaluated = (&'static str, &'static EvaluatedOutputsCounter);
 
-/// For hooks: reports say what `read` answers. It is asked now, and again whenever a profiler becomes the
-/// active one, on the thread that makes it so. A framework that was declared before is not asked here.
+/// Declares a framework, which reports then describe with the result of `read`. `read` is called at
+/// once, unless the framework was already declared. It is called again whenever a profiler becomes
+/// active, on the thread that activates it.
 pub fn declare_framework(read: fn() -> Framework) {
     let is_declared = apart_from_forks(|| {
         let declared = DECLARED.read().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +75,7 @@ pub fn declare_framework(read: fn() -> Framework) {
 fn keep(read: fn() -> Framework, known: Framework) {
     apart_from_forks(|| {
         let mut declared = DECLARED.write().unwrap_or_else(PoisonError::into_inner);
-        // Two crates may hook one framework, or two threads declare it at once.
+        // Two crates may hook one framework, or two threads may declare it at once.
         match declared.iter_mut().find(|entry| entry.known.name == known.name) {
             Some(entry) => *entry = Declared { read, known },
             None => declared.push(Declared { read, known }),
@@ -80,7 +83,7 @@ fn keep(read: fn() -> Framework, known: Framework) {
     });
 }
 
-/// For hooks: the framework of that name trains on this device.
+/// Declares that the framework with this name trains on `device`.
 pub fn declare_device(framework: &'static str, device: &str) {
     apart_from_forks(|| {
         let mut devices = DEVICES.write().unwrap_or_else(PoisonError::into_inner);
@@ -91,7 +94,7 @@ pub fn declare_device(framework: &'static str, device: &str) {
     });
 }
 
-/// For hooks: what modules of the framework of that name return in evaluations is counted there.
+/// Declares the counter for module outputs during evaluation, for the framework with this name.
 pub fn declare_evaluated_outputs(
     framework: &'static str,
     counter: &'static EvaluatedOutputsCounter,
@@ -104,9 +107,9 @@ pub fn declare_evaluated_outputs(
     });
 }
 
-/// Asks all frameworks again: how many threads they use may have changed.
+/// Queries all frameworks again, because their number of threads may have changed.
 pub fn ask_frameworks() {
-    // Asked without a lock: a framework may do what it likes.
+    // No lock is held during the calls, because a framework may call back into this module.
     let readers: Vec<fn() -> Framework> = apart_from_forks(|| {
         let declared = DECLARED.read().unwrap_or_else(PoisonError::into_inner);
         declared.iter().map(|entry| entry.read).collect()
@@ -114,7 +117,7 @@ pub fn ask_frameworks() {
     readers.into_iter().for_each(|read| keep(read, read()));
 }
 
-/// What is known of all frameworks, in the order of their names.
+/// Returns the descriptions of all frameworks, sorted by name.
 pub fn frameworks() -> Vec<Framework> {
     let mut known: Vec<Framework> = apart_from_forks(|| {
         let declared = DECLARED.read().unwrap_or_else(PoisonError::into_inner);

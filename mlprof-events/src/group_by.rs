@@ -1,8 +1,9 @@
-//! By what the rows of a table are told apart.
+//! Grouping of calls into table rows.
 
 use serde::{Deserialize, Serialize};
 
-/// What makes two calls rows of their own. Always their name; everything else is added.
+/// Criteria that group calls into rows of a table. Calls are always grouped by name; each option
+/// adds a criterion.
 ///
 /// ```
 /// use mlprof_core::tensor::GroupBy;
@@ -13,42 +14,43 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GroupBy {
-    /// The shapes of the inputs.
+    /// Enables grouping by the shapes of the inputs.
     pub input_shapes: bool,
-    /// So many of the innermost functions, spans, actions and modules around it; 0: none. Of a
-    /// backward op they are those around backward.
+    /// Number of innermost enclosing functions, spans, actions and modules to group by; 0 for none.
+    /// For a backward op they are those that enclose the backward call.
     pub stack: usize,
-    /// The innermost module around it; of a backward op, the module that its forward op ran in.
+    /// Enables grouping by the innermost enclosing module. For a backward op it is the module in
+    /// which its forward op ran.
     pub module: bool,
-    /// Forward, backward, optimizer or other; see [`Phase`](crate::Phase).
+    /// Enables grouping by forward, backward, optimizer or other; see [`Phase`](crate::Phase).
     pub phase: bool,
 }
 
 impl GroupBy {
-    /// By name alone.
+    /// Groups by name alone.
     pub const fn name() -> Self {
         Self { input_shapes: false, stack: 0, module: false, phase: false }
     }
 
-    /// And by the shapes of the inputs.
+    /// Adds grouping by the shapes of the inputs.
     #[must_use]
     pub const fn input_shapes(self) -> Self {
         Self { input_shapes: true, ..self }
     }
 
-    /// And by the `n` innermost functions, spans, actions and modules around.
+    /// Adds grouping by the `n` innermost enclosing functions, spans, actions and modules.
     #[must_use]
     pub const fn stack(self, n: usize) -> Self {
         Self { stack: n, ..self }
     }
 
-    /// And by module.
+    /// Adds grouping by module.
     #[must_use]
     pub const fn module(self) -> Self {
         Self { module: true, ..self }
     }
 
-    /// And by phase.
+    /// Adds grouping by phase.
     #[must_use]
     pub const fn phase(self) -> Self {
         Self { phase: true, ..self }

@@ -1,13 +1,14 @@
-//! Tensors in the host's memory, whatever framework they are of.
+//! Tensors in host memory, for all frameworks.
 
 use std::marker::PhantomData;
 
 use crate::{DType, NumberReader, TensorNumbers, strided_offsets};
 
-/// The smallest positive `f16` that is not subnormal, 2⁻¹⁴.
+/// Smallest positive normal `f16`, 2⁻¹⁴.
 pub const LEAST_NORMAL_F16: f64 = 6.103_515_625e-5;
 
-/// A tensor in the host's memory: where its first number is, of what type its numbers are, and how they lie.
+/// A tensor in host memory, described by the address of its first element, its element type, its
+/// shape and its strides.
 #[derive(Debug, Clone, Copy)]
 pub struct HostTensor<'tensor> {
     address: *const u8,
@@ -18,12 +19,18 @@ pub struct HostTensor<'tensor> {
 }
 
 impl<'tensor> HostTensor<'tensor> {
-    /// A tensor of this shape whose first number is at `address`; `strides` are counted in numbers.
+    /// Creates a tensor whose first element is at `address`. `strides` are counted in elements.
     ///
     /// # Safety
     ///
-    /// `shape` and `strides` are of the same length, no side is below 0, and for each place in the shape a number of this type
-    /// is in memory there, and stays unchanged as long as this lives. If the shape has no places `address` may be anything.
+    /// The caller guarantees:
+    ///
+    /// - `shape` and `strides` have the same length, and no side is below 0.
+    /// - For each position in the shape, memory holds an element of this type at the address given
+    ///   by the strides.
+    /// - That memory stays unchanged while the tensor exists.
+    ///
+    /// If the shape has no positions, `address` may have any value.
     pub const unsafe fn new(
         address: *const u8,
         dtype: DType,
@@ -33,12 +40,12 @@ impl<'tensor> HostTensor<'tensor> {
         Self { address, dtype, shape, strides, memory: PhantomData }
     }
 
-    /// How many numbers it has.
+    /// Returns the number of elements.
     fn count(&self) -> usize {
         self.shape.iter().product::<i64>() as usize
     }
 
-    /// Whether its numbers lie one behind the other, in the order of its places.
+    /// Returns `true` if the elements are contiguous in memory, in row-major order.
     fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         self.shape.iter().zip(self.strides).rev().all(|(side, stride)| {
@@ -54,8 +61,10 @@ impl<'tensor> HostTensor<'tensor> {
             return Some(&[]);
         }
         let is_slice = self.is_contiguous() && address.is_aligned() && !address.is_null();
-        // SAFETY: by the contract of `new`, and looked at above; the callers take the `T` of the type, of which all bits
-        // make a number.
+        // SAFETY: by the contract of `new`, `count` elements of type `T` lie at `address` and stay
+        // unchanged for `'tensor`. The condition above ensures that they are contiguous, aligned
+        // and not null. Callers choose a `T` that matches the element type and for which all bit
+        // patterns are valid.
         is_slice.then(|| unsafe { std::slice::from_raw_parts(address, count) })
     }
 
@@ -72,7 +81,8 @@ impl<'tensor> HostTensor<'tensor> {
         let strides: Vec<isize> = self.strides.iter().map(|stride| *stride as isize).collect();
         let first = self.address.cast::<T>();
         let mut all = strided_offsets(&shape, &strides).map(|offset| {
-            // SAFETY: as in `whole`: it is one of the tensor's places.
+            // SAFETY: `offset` belongs to a position of the tensor, where an element is stored by
+            // the contract of `new`. All bit patterns are valid for `T`. The read may be unaligned.
             wide(unsafe { first.offset(offset).read_unaligned() })
         });
         reader.read_each(&mut all, least_normal);
@@ -115,7 +125,7 @@ impl TensorNumbers for HostTensor<'_> {
     }
 }
 
-/// The value of a number of 16 bits, by IEEE 754: a bit of sign, five of exponent, ten of fraction.
+/// Converts a 16-bit IEEE 754 number: one sign bit, five exponent bits and ten fraction bits.
 fn f16_value(bits: u16) -> f64 {
     let sign = if bits >> 15 == 0 { 1.0 } else { -1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
@@ -127,29 +137,29 @@ fn f16_value(bits: u16) -> f64 {
     }
 }
 
-/// The value of a `bf16`: the upper half of an `f32`.
+/// Converts a `bf16`, which is the upper half of an `f32`.
 fn bf16_value(bits: u16) -> f64 {
     f32::from_bits(u32::from(bits) << 16).into()
 }
 
-/// All that an op was given, as one: the numbers of several tensors, one behind the other, and numbers that are in no tensor.
-/// It can be read only if all of it can.
+/// All inputs of an op as one sequence: the elements of several tensors, followed by numbers that
+/// belong to no tensor. It can be read only if all tensors can be read.
 #[derive(Clone, Copy)]
 pub struct AllNumbers<'all> {
-    /// Tensors.
+    /// The tensors.
     pub tensors: &'all [&'all dyn TensorNumbers],
-    /// Numbers besides.
+    /// Numbers that do not belong to a tensor.
     pub numbers: &'all [f64],
 }
 crate::debug_as_name!([] AllNumbers<'_>);
 
 impl TensorNumbers for AllNumbers<'_> {
-    /// That of the first tensor.
+    /// Returns the element type of the first tensor.
     fn element_type(&self) -> &'static str {
         self.tensors.first().map_or("f64", |first| first.element_type())
     }
 
-    /// How many numbers there are.
+    /// Returns the total number of elements.
     fn shape(&self) -> Vec<u64> {
         let count = |tensor: &&dyn TensorNumbers| tensor.shape().iter().product::<u64>();
         vec![self.tensors.iter().map(count).sum::<u64>() + self.numbers.len() as u64]
@@ -181,7 +191,8 @@ mod tests {
     }
 
     fn read<T>(numbers: &[T], dtype: DType, shape: &[i64], strides: &[i64]) -> Vec<f64> {
-        // SAFETY: the tests give shapes that the numbers have room for.
+        // SAFETY: the tests pass shapes and strides of equal length that stay within `numbers`.
+        // `numbers` outlives the tensor.
         let tensor =
             unsafe { HostTensor::new(numbers.as_ptr().cast::<u8>(), dtype, shape, strides) };
         let mut kept = Kept::default();
@@ -199,7 +210,7 @@ mod tests {
         assert_eq!(all(&[2, 2], &[0, 1]), [0., 1., 0., 1.]);
         assert_eq!(all(&[], &[]), [0.]);
         assert_eq!(all(&[0, 7], &[7, 1]), [0.; 0]);
-        // Packed, as in a file that is mapped.
+        // The numbers are unaligned, as in a memory-mapped file.
         let bytes: Vec<u8> =
             std::iter::once(0).chain(numbers.iter().flat_map(|it| it.to_ne_bytes())).collect();
         assert_eq!(read(&bytes[1..], DType::Float32, &[6], &[1]), [0., 1., 2., 3., 4., 5.]);
@@ -217,7 +228,8 @@ mod tests {
     #[test]
     fn all_inputs_are_read_as_one() {
         let numbers = [1_f32, 2.];
-        // SAFETY: of the numbers' own shape; the second is not read.
+        // SAFETY: the shape and strides match the numbers, which outlive both tensors. The elements
+        // of the second tensor are not read.
         let (known, unknown) = unsafe {
             let address = numbers.as_ptr().cast::<u8>();
             (

@@ -1,57 +1,59 @@
-//! What a profiler wants to hear of.
+//! Categories of events that a profiler can request.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a profiler wants to hear of. Combine with `|`.
+/// Set of event categories that a profiler receives. Combine categories with `|`.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interest(u16);
 
 impl Interest {
-    /// Nothing: hooks stay off.
+    /// No category; hooks stay off.
     pub const NONE: Self = Self(0);
     /// Actions of training loops and of users (`profile!`, `profiler.profile(…)`).
     pub const ACTIONS: Self = Self(1);
-    /// The code below actions: functions with `#[profiled]` and `tracing` spans.
+    /// Code below actions: functions with `#[profiled]` and `tracing` spans.
     pub const FUNCTIONS: Self = Self(1 << 1);
     /// Tensor ops.
     pub const OPS: Self = Self(1 << 2);
-    /// The shapes and types of ops' inputs.
+    /// Shapes and types of the inputs of ops.
     pub const SHAPES: Self = Self(1 << 3);
-    /// Allocations of devices' memory.
+    /// Allocations of device memory.
     pub const MEMORY: Self = Self(1 << 4);
-    /// When kernels and copies ran, by the device's clock, and what the device's counters show.
+    /// Times of kernels and copies by the device's clock, and values of the device's counters.
     pub const DEVICE: Self = Self(1 << 5);
-    /// With [`SHAPES`](Self::SHAPES): what else ops are given: strides, numbers, which overload they are.
+    /// Further details of the inputs of ops, in addition to [`SHAPES`](Self::SHAPES): strides,
+    /// numbers, and the overload.
     pub const INPUTS: Self = Self(1 << 6);
 
-    /// The numbers in tensors: what modules return, losses, gradients, parameters.
+    /// Values in tensors: outputs of modules, losses, gradients, parameters.
     pub const NUMERICS: Self = Self(1 << 7);
-    /// The numbers in what each op returns, forward and backward.
+    /// Values in the outputs of each op, forward and backward.
     pub const OP_OUTPUTS: Self = Self(1 << 8);
 
-    /// Whatever there is.
+    /// All categories.
     pub const ALL: Self = Self(u16::MAX);
 
-    /// Whether all of `other` is wanted.
+    /// Returns `true` if the set contains all of `other`.
     #[inline(always)]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Returns what of it can be measured on this platform: nothing where there is no clock.
+    /// Returns the categories that can be measured on this platform, which are none without a
+    /// clock.
     #[doc(hidden)]
     pub const fn measurable(self) -> Self {
         if crate::clock::IS_THERE { self } else { Self::NONE }
     }
 
-    /// All of it as a number, which [`from_bits`](Self::from_bits) reads.
+    /// Returns the set as a number, which [`from_bits`](Self::from_bits) converts back.
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// What [`bits`](Self::bits) gave.
+    /// Converts the result of [`bits`](Self::bits) back to a set.
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
@@ -59,14 +61,15 @@ impl Interest {
 
 static CHANGES: AtomicU32 = AtomicU32::new(1);
 
-/// How often a profiler's interest has [changed](note_interest_change) in this process, and 1: as long as it is the same,
-/// nobody need be asked again. Wraps around.
+/// Returns the number of [changes](note_interest_change) of any profiler's interest in this
+/// process, plus 1. While the number stays the same, callers may reuse earlier answers. It wraps
+/// around.
 #[inline(always)]
 pub fn interest_changes() -> u32 {
     CHANGES.load(Ordering::Acquire)
 }
 
-/// Says that the interest of some profiler is another one than before.
+/// Records that the interest of some profiler has changed.
 pub fn note_interest_change() {
     CHANGES.fetch_add(1, Ordering::AcqRel);
 }

@@ -1,4 +1,4 @@
-//! How kernels are launched.
+//! Launch configurations of kernels.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
@@ -7,34 +7,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::forking::apart_from_forks;
 
-/// How a kernel was launched, and what it needs of a multiprocessor.
+/// Launch configuration of a kernel and the multiprocessor resources that it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct KernelLaunch {
-    /// How many blocks in each direction.
+    /// Number of blocks in each dimension.
     pub grid: [u32; 3],
-    /// How many threads a block has in each direction.
+    /// Number of threads of a block in each dimension.
     pub block: [u32; 3],
-    /// Registers that each thread has.
+    /// Number of registers per thread.
     pub registers_per_thread: u32,
-    /// Shared memory of each block, static and dynamic together, in bytes.
+    /// Static and dynamic shared memory per block, in bytes.
     pub shared_memory: u32,
-    /// How many of the threads that a multiprocessor has room for could run at once, in percent: an
-    /// estimate from block size, registers and shared memory, as the device's limits are, and from how
-    /// many blocks the grid has for each multiprocessor (Kineto's `est. achieved occupancy %`). `None`
-    /// if those are not known.
+    /// Estimated occupancy in percent: the share of a multiprocessor's thread slots that the kernel
+    /// can use at once (Kineto's `est. achieved occupancy %`). It is computed from block size,
+    /// registers, shared memory, the device's limits and the number of blocks per multiprocessor.
+    /// `None` if these are unknown.
     pub occupancy: Option<u8>,
-    /// Blocks of this kernel per multiprocessor of the device, in thousandths: below 1,000 some of
-    /// them had nothing to do. `None` if the device is not known.
+    /// Blocks of this kernel per multiprocessor of the device, in thousandths. Below 1,000 some
+    /// multiprocessors were idle. `None` if the device is unknown.
     pub blocks_per_multiprocessor: Option<u32>,
     /// Warps of this kernel per multiprocessor, in thousandths.
     pub warps_per_multiprocessor: Option<u32>,
 }
 
-/// A [`KernelLaunch`] as a 4-byte handle: each different one is kept once, for the life of the process.
+/// A [`KernelLaunch`] as a 4-byte handle. Each distinct launch configuration is stored once, for
+/// the life of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct KernelConfiguration(u32);
 
-/// So many are kept; kernels launched in yet another way have none.
+/// Maximum number of stored configurations. Kernels with further configurations have none.
 const MOST: usize = 1 << 18;
 
 #[derive(Default)]
@@ -46,11 +47,11 @@ struct Known {
 static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
 
 impl KernelConfiguration {
-    /// Not known.
+    /// Handle for an unknown configuration.
     pub const NONE: Self = Self(0);
 
-    /// The handle of a launch; [`NONE`](Self::NONE) if there are 262,144 others. *Cost*: a look-up
-    /// under a lock.
+    /// Returns the handle of a launch, or [`NONE`](Self::NONE) if 262,144 others are stored.
+    /// *Cost*: a look-up under a lock.
     pub fn new(launch: &KernelLaunch) -> Self {
         apart_from_forks(|| {
             let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +73,7 @@ impl KernelConfiguration {
         })
     }
 
-    /// How the kernel was launched, if that is known.
+    /// Returns the launch configuration, if it is known.
     pub fn launch(self) -> Option<KernelLaunch> {
         let index = (self.0 as usize).checked_sub(1)?;
         apart_from_forks(|| {

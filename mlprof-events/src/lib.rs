@@ -1,5 +1,5 @@
-//! The vocabulary that hooks, profilers, reports and traces have in common: what an action, an op and an
-//! event is, and what of time, threads and forks all of them need. It knows nobody who uses it.
+//! Common types of hooks, profilers, reports and traces: actions, ops and events, and the handling
+//! of time, threads and forks that all of them need. The crate does not depend on its users.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

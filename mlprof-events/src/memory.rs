@@ -2,54 +2,54 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where memory is.
+/// Device that memory belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryDevice {
-    /// The host's memory.
+    /// Host memory.
     Cpu,
-    /// The memory of the accelerator with this number, from 0.
+    /// Memory of the accelerator with this index, counted from 0.
     Accelerator(u16),
 }
 
-/// Memory was allocated or freed by the calling thread just now.
+/// An allocation or deallocation by the calling thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryChange {
-    /// Where the memory begins; 0 if that is not known.
+    /// Start address of the memory; 0 if unknown.
     pub address: u64,
-    /// How many bytes; negative when they were freed.
+    /// Number of bytes, negative for a deallocation.
     pub bytes: i64,
-    /// All that is allocated on the device after the change, in bytes; 0 if that is not known.
+    /// Total allocated memory on the device after the change, in bytes; 0 if unknown.
     pub total_allocated: u64,
-    /// What the framework holds of the device's memory, free or not, in bytes; 0 if not known.
+    /// Device memory reserved by the framework, both used and free, in bytes; 0 if unknown.
     pub total_reserved: u64,
-    /// Which memory.
+    /// Device that the memory belongs to.
     pub device: MemoryDevice,
 }
 
-/// What memory is for, in the terms of torch's memory timeline.
+/// Purpose of memory, in the terms of torch's memory timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryCategory {
-    /// What is learned.
+    /// Trainable parameters.
     Parameter,
-    /// What the optimizer keeps from step to step.
+    /// State that the optimizer keeps between steps.
     OptimizerState,
-    /// Batches.
+    /// Input batches.
     Input,
-    /// Allocated and freed inside one op, or inside the forward, the backward or the optimizer step
-    /// that allocated it.
+    /// Memory that is freed in the op that allocated it, or in the same forward, backward or
+    /// optimizer step.
     Temporary,
-    /// Made in forward and kept for backward.
+    /// Memory that is allocated in the forward pass and kept for the backward pass.
     Activation,
-    /// Made in backward for the optimizer.
+    /// Memory that is allocated in the backward pass for the optimizer.
     Gradient,
-    /// Nobody knows.
+    /// Unknown purpose.
     Unknown,
 }
 
 impl MemoryCategory {
-    /// As in a sentence: `optimizer state`.
+    /// Returns the category in words, for use in a sentence: `optimizer state`.
     pub const fn in_words(self) -> &'static str {
         match self {
             Self::Parameter => "parameters",
@@ -63,15 +63,15 @@ impl MemoryCategory {
     }
 }
 
-/// What the memory at an address is for, from a hook that knows.
+/// Purpose of the memory at an address, reported by a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLabel {
-    /// Where it begins.
+    /// Start address of the memory.
     pub address: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// Which memory.
+    /// Device that the memory belongs to.
     pub device: MemoryDevice,
-    /// What it is for.
+    /// Purpose of the memory.
     pub category: MemoryCategory,
 }

@@ -1,4 +1,4 @@
-//! Where in the source the modules of a name were made.
+//! Source locations at which modules were created, by module name.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -7,18 +7,20 @@ use std::sync::PoisonError;
 use crate::forking::Mutex;
 use crate::{Action, SourceLocation};
 
-/// One entry for each name.
+/// First declared location of each name.
 static PLACES: Mutex<Option<HashMap<&'static str, SourceLocation>>> = Mutex::new(None);
 
-/// For hooks: the module of this action was made here. It tells no actions apart: of several of one name the first place counts.
-/// *Cost*: a lock and a look into a table, when a module is made.
+/// Declares the source location at which the module of this action was created. Hooks call it. The
+/// location does not distinguish actions: if several have the same name, the first location counts.
+/// *Cost*: a lock and a table look-up when a module is created.
 pub fn declare_module_place(module: Action, place: &'static Location<'static>) {
     let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
     let place = SourceLocation { file: place.file(), line: place.line() };
     places.get_or_insert_default().entry(module.name()).or_insert(place);
 }
 
-/// Where the module of this name was made, if a hook has said so.
+/// Returns the source location at which the module with this name was created, if a hook declared
+/// it.
 pub fn module_place(name: &str) -> Option<SourceLocation> {
     let places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
     places.as_ref()?.get(name).copied()

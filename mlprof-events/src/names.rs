@@ -1,21 +1,22 @@
-//! The names that hooks of several frameworks have in common, and how they put others together, so
-//! that rows read alike everywhere. They follow Lightning's.
+//! Action names shared by the hooks of several frameworks, and functions that build names, so that
+//! rows look the same everywhere. The names follow Lightning.
 
 pub use crate::communication::{is_communication_kernel, waits_for_other_ranks};
 
-/// All training batches of one epoch, their fetching included.
+/// All training batches of one epoch, including the time to fetch them.
 pub const RUN_TRAINING_EPOCH: &str = "run_training_epoch";
 /// One training batch after it was fetched.
 pub const RUN_TRAINING_BATCH: &str = "run_training_batch";
-/// A trainer waiting for a training batch.
+/// A trainer that waits for a training batch.
 pub const TRAIN_DATALOADER_NEXT: &str = "[_TrainingEpochLoop].train_dataloader_next";
-/// The same in a loop of the program's own, by the name that people give it.
+/// A training loop of the program's own that waits for a batch, under its usual name.
 pub const OWN_TRAIN_DATALOADER_NEXT: &str = "train_dataloader_next";
-/// A trainer waiting for a validation batch.
+/// A trainer that waits for a validation batch.
 pub const VAL_NEXT: &str = "[_EvaluationLoop].val_next";
-/// A trainer waiting for a test batch.
+/// A trainer that waits for a test batch.
 pub const TEST_NEXT: &str = "[_EvaluationLoop].test_next";
-/// Whether an action of this name is a loop waiting for its next batch, of whatever stage.
+/// Returns `true` if an action with this name is a loop that waits for its next batch, in any
+/// stage.
 ///
 /// ```
 /// use mlprof_core::names;
@@ -27,9 +28,9 @@ pub fn is_waiting_for_data(name: &str) -> bool {
     ends.iter().any(|end| name.ends_with(end))
 }
 
-/// From the loss back to the gradients.
+/// The backward pass, from the loss to the gradients.
 pub const BACKWARD: &str = "backward";
-/// Lightning's hook of that name: forward, backward, clipping and the optimizer's update of one
+/// Lightning's hook with this name: forward, backward, clipping and the optimizer's update for one
 /// batch.
 ///
 /// The update alone is [`OPTIMIZER_UPDATE`].
@@ -37,12 +38,12 @@ pub const OPTIMIZER_STEP: &str = "optimizer_step";
 /// The optimizer's own update of the parameters, in trainers and in hand-written loops of every
 /// framework.
 ///
-/// PyTorch names the same scope `Optimizer.step#AdamW.step`. burn's and tch's optimizers do not
-/// reveal their type, so the name ends here.
+/// PyTorch names this scope `Optimizer.step#AdamW.step`. The optimizers of burn and tch do not
+/// expose their type, so mlprof's name has no suffix.
 pub const OPTIMIZER_UPDATE: &str = "Optimizer.step";
 
-/// Returns whether an action of this name is the optimizer's own update, as mlprof or as PyTorch
-/// names it.
+/// Returns `true` if an action with this name is the optimizer's own update, as named by mlprof or
+/// PyTorch.
 ///
 /// ```
 /// use mlprof_core::names;
@@ -55,16 +56,16 @@ pub fn is_optimizer_update(name: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
 }
 
-/// Gradients are forgotten.
+/// The optimizer clears the gradients.
 pub const OPTIMIZER_ZERO_GRAD: &str = "optimizer_zero_grad";
-/// Gradients are clipped.
+/// Gradient clipping.
 pub const CONFIGURE_GRADIENT_CLIPPING: &str = "configure_gradient_clipping";
-/// The learning rate schedule moves on.
+/// A step of the learning rate schedule.
 pub const LR_SCHEDULER_STEP: &str = "lr_scheduler_step";
-/// A checkpoint is made.
+/// Saving a checkpoint.
 pub const SAVE_CHECKPOINT: &str = "save_checkpoint";
 
-/// `[{kind}]{type_name}.{hook}`: a method of something that can be replaced.
+/// Returns `[{kind}]{type_name}.{hook}`, the name of a method of a replaceable component.
 ///
 /// ```
 /// use mlprof_core::names::hook;
@@ -74,8 +75,8 @@ pub fn hook(kind: &str, type_name: &str, hook: &str) -> String {
     format!("[{kind}]{type_name}.{hook}")
 }
 
-/// `[module]{type_name}: {path}`: a layer of a model, at its place in the model. The root of a model
-/// has no path.
+/// Returns `[module]{type_name}: {path}`, the name of a layer at its path in the model. The root of
+/// a model has no path.
 ///
 /// ```
 /// use mlprof_core::names::module;
@@ -89,7 +90,7 @@ pub fn module(type_name: &str, path: &str) -> String {
     }
 }
 
-/// A type's name without its path and without its generic arguments.
+/// Returns a type's name without its path and generic arguments.
 ///
 /// ```
 /// use mlprof_core::names::short_type_name;
@@ -98,7 +99,7 @@ pub fn module(type_name: &str, path: &str) -> String {
 /// assert_eq!(short_type_name::<Net<Vec<u8>>>(), "Net");
 /// ```
 ///
-/// Closures have no name of their own: they are all called `closure`.
+/// Closures have no name of their own: all of them are called `closure`.
 pub fn short_type_name<T: ?Sized>() -> &'static str {
     short_name_of(std::any::type_name::<T>())
 }
@@ -111,14 +112,14 @@ pub fn short_name_of(full_name: &str) -> &str {
     }
 }
 
-/// The last part of a path, up to its generic arguments. Parts may themselves hold paths in angle
+/// Returns the last part of a path, up to its generic arguments. Parts may contain paths in angle
 /// brackets, as in `<Net as Forward>::run::{{closure}}`.
 fn last_segment(path: &str) -> &str {
     let (mut depth, mut start) = (0_usize, 0);
     for (position, byte) in path.bytes().enumerate() {
         match byte {
             b'<' => depth += 1,
-            // Not the end of an arrow, `fn() -> T`.
+            // A `>` after `-` is the end of an arrow, `fn() -> T`, and not a closing bracket.
             b'>' if !path[..position].ends_with('-') => depth = depth.saturating_sub(1),
             b':' if depth == 0 => start = position + 1,
             _ => {}

@@ -1,4 +1,4 @@
-//! Tensors whose numbers a profiler may look at, and what is said of them.
+//! Tensors whose values a profiler may read, and summaries of those values.
 
 use std::fmt;
 
@@ -6,31 +6,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::Interest;
 
-/// What a tensor is for in a training.
+/// Role of a tensor in a training step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TensorRole {
-    /// What a step learns from, as the program has told of it; else what the first module of the step was given.
+    /// Input of a step, as declared by the program. Otherwise it is the input of the first module
+    /// in the step.
     Batch,
-    /// What a module's forward has returned.
+    /// Output of a module's forward pass.
     Output,
-    /// What an op has returned, on the way to the loss or in the optimizer.
+    /// Output of an op on the way to the loss or in the optimizer.
     OpOutput,
-    /// What an op of the backward pass has returned.
+    /// Output of an op in the backward pass.
     BackwardOpOutput,
-    /// What the backward pass begins with.
+    /// The loss, with which the backward pass begins.
     Loss,
-    /// What the backward pass has left for a parameter, as the optimizer finds it.
+    /// Gradient of a parameter after the backward pass, as the optimizer receives it.
     Gradient,
     /// A parameter before the optimizer's step.
     Parameter,
-    /// By how much the optimizer's step has changed a parameter.
+    /// Change of a parameter by the optimizer's step.
     Update,
 }
 
 impl TensorRole {
-    /// The word for it: `batch`, `output`, `op_output`, `backward_op_output`, `loss`, `gradient`, `parameter`, `update`.
+    /// Returns the name of the role: `batch`, `output`, `op_output`, `backward_op_output`, `loss`,
+    /// `gradient`, `parameter`, `update`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Batch => "batch",
@@ -44,12 +46,12 @@ impl TensorRole {
         }
     }
 
-    /// Whether an op has returned it.
+    /// Returns `true` if the tensor is the output of an op.
     pub const fn is_of_op(self) -> bool {
         matches!(self, Self::OpOutput | Self::BackwardOpOutput)
     }
 
-    /// What a profiler must be interested in to be told.
+    /// Returns the interest that a profiler needs in order to receive tensors of this role.
     pub const fn interest(self) -> Interest {
         if self.is_of_op() { Interest::OP_OUTPUTS } else { Interest::NUMERICS }
     }
@@ -61,99 +63,108 @@ impl fmt::Display for TensorRole {
     }
 }
 
-/// Reads a tensor's numbers, in any number of pieces, each in the order that they have in it.
+/// Reader of a tensor's elements. They arrive in any number of pieces, each in the tensor's own
+/// order.
 pub trait NumberReader {
-    /// Numbers of 32 bits.
+    /// Reads 32-bit elements.
     fn read_f32(&mut self, numbers: &[f32]);
-    /// Numbers of 64 bits.
+    /// Reads 64-bit elements.
     fn read_f64(&mut self, numbers: &[f64]);
-    /// Numbers of another type, or such as do not lie next to each other. `least_normal`: the smallest
-    /// positive number of their type that is not subnormal; 0 if there is none.
+    /// Reads elements of another type, or elements that are not contiguous. `least_normal` is the
+    /// smallest positive normal number of their type, or 0 if the type has no subnormal numbers.
     fn read_each(&mut self, numbers: &mut dyn Iterator<Item = f64>, least_normal: f64);
 }
 
-/// A tensor as a framework has it.
+/// A tensor of some framework whose elements can be read.
 pub trait TensorNumbers {
-    /// The type of its elements, such as `f32` or `bf16`.
+    /// Returns the type of the elements, such as `f32` or `bf16`.
     fn element_type(&self) -> &'static str;
 
-    /// Its shape; empty for a single number.
+    /// Returns the shape, which is empty for a single number.
     fn shape(&self) -> Vec<u64>;
 
-    /// Has `reader` read all of it; false if that cannot be done without waiting for a device, or not at all.
+    /// Passes all elements to `reader`. Returns `false` if that requires waiting for a device, or
+    /// is impossible.
     fn read(&self, reader: &mut dyn NumberReader) -> bool;
 
-    /// The same, and waits for the device if it has to: for what must be known to the bit, as of the batch of a recorded step. Unless a
-    /// framework's hook says how, as [`read`](Self::read).
+    /// Passes all elements to `reader` and waits for the device if necessary. It is for values that
+    /// must be known exactly, such as the batch of a recorded step. The default implementation
+    /// calls [`read`](Self::read).
     fn read_waiting(&self, reader: &mut dyn NumberReader) -> bool {
         self.read(reader)
     }
 
-    /// For a tensor that [`read`](Self::read) cannot read: has the device that it is on make a few numbers of it, and does not
-    /// wait for them. `None` if that is not possible either, which it is not unless a framework's hook says how.
+    /// Starts to compute a few summary numbers on the tensor's device, without waiting for the
+    /// result. It is for tensors that [`read`](Self::read) cannot read. The default implementation
+    /// returns `None`, which means that this is not supported.
     fn reduce(&self, _reduction: Reduction) -> Option<Box<dyn ReducedNumbers>> {
         None
     }
 }
 
-/// What a device is to make of a tensor.
+/// Summary that a device computes from a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
-    /// How many of its numbers are NaN and how many infinite, of all that [`Reduced`] has: for steps that are only watched. Some six
-    /// ops.
+    /// Computes only the numbers of NaN and infinite elements, out of all fields of [`Reduced`]. It
+    /// takes about six ops and is for steps that are only monitored.
     NotFinite,
-    /// All of [`Reduced`]: some thirty ops.
+    /// Computes all fields of [`Reduced`], which takes about thirty ops.
     Statistics,
 }
 
-/// What a device makes of a tensor, while that goes on. What was launched for it is the profiler's own, and no op of the program.
+/// Summary that a device is still computing. The ops launched for it belong to the profiler and are
+/// not ops of the program.
 pub trait ReducedNumbers: Send {
-    /// Waits for the device; `None` if it has failed.
+    /// Waits for the device. Returns `None` if it has failed.
     fn read(self: Box<Self>) -> Option<Reduced>;
 }
 
-/// What a device has made of a tensor's numbers. Sums and extremes are those of the finite ones.
+/// Summary of a tensor's elements. Sums and extremes cover the finite elements only.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Reduced {
-    /// How many are NaN.
+    /// Number of NaN elements.
     pub nans: u64,
-    /// How many are infinite.
+    /// Number of infinite elements.
     pub infinities: u64,
-    /// How many are 0.
+    /// Number of elements equal to 0.
     pub zeros: u64,
-    /// How many are not 0 and smaller than the smallest normal number of their type, where the device can tell.
+    /// Number of subnormal elements: not 0, but smaller than the smallest normal number of their
+    /// type. It is counted only if the device can detect them.
     pub subnormals: u64,
-    /// The smallest.
+    /// Smallest element.
     pub minimum: f64,
-    /// The largest.
+    /// Largest element.
     pub maximum: f64,
-    /// The smallest absolute value that is not 0.
+    /// Smallest absolute value other than 0.
     pub least_magnitude: f64,
-    /// A number near their mean, which deviations are from.
+    /// A number near the mean, from which deviations are measured.
     pub shift: f64,
-    /// The sum of the deviations.
+    /// Sum of the deviations from `shift`.
     pub deviation: f64,
-    /// The sum of the squares of the deviations.
+    /// Sum of the squared deviations from `shift`.
     pub deviation_squares: f64,
-    /// The sum of the absolute values.
+    /// Sum of the absolute values.
     pub absolute: f64,
-    /// The sum of the squares.
+    /// Sum of the squares.
     pub squares: f64,
-    /// Of every so many numbers, of all of them, one, beginning with the first: evenly spread, and no more than a sample has.
+    /// Sample of all elements at regular intervals, beginning with the first. Its length is
+    /// limited.
     pub sample: Vec<f64>,
 }
 
-/// A tensor at one place of a training, while it is there. Nothing of it is read unless a profiler does.
+/// A tensor at one point of a training step. Its elements are read only if a profiler requests
+/// them.
 #[derive(Clone, Copy)]
 pub struct ObservedTensor<'told> {
-    /// What it is for.
+    /// Role of the tensor.
     pub role: TensorRole,
-    /// The module that has returned it (`[module]Linear: head`), the op (`aten::log`), or the parameter's name.
+    /// Name of the module (`[module]Linear: head`) or op (`aten::log`) that returned the tensor, or
+    /// of the parameter.
     pub name: &'told str,
-    /// Itself.
+    /// The tensor.
     pub tensor: &'told dyn TensorNumbers,
-    /// What it was computed from, where the hook knows: a module's input, all inputs of an op
-    /// ([`AllNumbers`](crate::AllNumbers)).
+    /// Input from which the tensor was computed, if the hook knows it. It is a module's input, or
+    /// all inputs of an op ([`AllNumbers`](crate::AllNumbers)).
     pub input: Option<&'told dyn TensorNumbers>,
 }
 
@@ -165,7 +176,7 @@ impl fmt::Debug for ObservedTensor<'_> {
     }
 }
 
-/// Whether they are the same tensor at the same place.
+/// Two observed tensors are equal if role, name and address are equal.
 impl PartialEq for ObservedTensor<'_> {
     fn eq(&self, other: &Self) -> bool {
         let address = |one: &Self| std::ptr::from_ref(one.tensor).cast::<()>();
@@ -173,8 +184,9 @@ impl PartialEq for ObservedTensor<'_> {
     }
 }
 
-/// Where the elements of a tensor are that do not lie next to each other, in the order of its places: counted in elements from its
-/// first one. `shape` and `strides` are of the same length.
+/// Returns the offset of each element in row-major order, for a tensor that is not contiguous.
+/// Offsets are counted in elements from the first one. `shape` and `strides` must have the same
+/// length.
 pub fn strided_offsets<'tensor>(
     shape: &'tensor [usize],
     strides: &'tensor [isize],

@@ -1,4 +1,4 @@
-//! What becomes known besides what starts and stops.
+//! Events other than the start and stop of an action.
 
 use std::sync::Arc;
 
@@ -10,62 +10,62 @@ use crate::{
 /// An event other than the start or stop of an action: a training step has ended, memory was
 /// allocated, a kernel has run. Hooks and training loops send it to `Profiler::observe`.
 ///
-/// Later versions add variants. A profiler handles the variants it knows and ignores the others; a
-/// profiler that wraps another one passes all of them on.
+/// Later versions add variants. A profiler handles the variants that it knows and ignores the
+/// others. A profiler that wraps another one forwards all of them.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Observation<'told> {
-    /// The calling thread allocated or freed memory of a device just now.
+    /// The calling thread has just allocated or freed device memory.
     Memory(&'told MemoryChange),
-    /// A thread has allocated or freed memory of a device. Told by any thread, long afterwards.
+    /// A thread has allocated or freed device memory. Any thread may report it, long afterwards.
     PastMemory(&'told PastMemoryChange),
-    /// What the memory at an address is for, from a hook that knows.
+    /// A hook reports the purpose of the memory at an address.
     MemoryLabel(&'told MemoryLabel),
-    /// Something ran on a device. Told by any thread, long after it ran.
+    /// A device has run a kernel or another activity. Any thread may report it, long afterwards.
     DeviceEvent(&'told DeviceEvent),
-    /// A device was asked what one of its counters shows. Told by any thread.
+    /// A counter of a device was read. Any thread may report it.
     DeviceCounter(&'told CounterSample),
-    /// A thread has called a device's driver. Told by any thread, long after the call.
+    /// A thread has called a device's driver. Any thread may report it, long after the call.
     DriverCall(&'told DriverCall),
-    /// The innermost scope that the calling thread has open is an operation that all ranks take
-    /// part in, the so-many-th of the run, counted alike by all of them.
+    /// The calling thread's innermost open scope is an operation of all ranks. The value is its
+    /// index among such operations of the run, which all ranks count in the same way.
     Collective(u64),
-    /// A tensor is at hand on the calling thread, whose numbers can be looked at.
+    /// A tensor on the calling thread, whose elements can be read.
     Tensor(&'told ObservedTensor<'told>),
-    /// Something that a reader of the report must know, from a hook: what it cannot see, or how it
-    /// came by its numbers. The same text is said once per report.
+    /// A note from a hook for the reader of the report, about missing data or the origin of its
+    /// numbers. Each text appears once per report.
     Note(&'told str),
-    /// A fact about the running stage that all reports show, whatever their profilers want: which
-    /// loop runs.
+    /// A fact about the running stage that all reports show, regardless of their profilers'
+    /// interest: which loop runs.
     StageNote(&'told str),
-    /// A step of the training loop has ended and the next one begins. In a fit, steps are training
-    /// batches; in a validation, test or prediction of its own they are the batches of that stage.
-    /// Batches of a validation or a sanity check inside a fit are not steps. Sent by the thread
-    /// that runs the loop.
+    /// A step of the training loop has ended, and the next one begins. In a fit, steps are training
+    /// batches. In a separate validation, test or prediction they are the batches of that stage.
+    /// Batches of a validation or a sanity check inside a fit are not steps. The thread that runs
+    /// the loop sends it.
     StepEnd,
-    /// The work from here to the matching [`StepsResumed`](Self::StepsResumed) belongs to no step:
-    /// a validation inside a fit. Pauses nest. Sent by the thread that runs the loop.
+    /// Work from here to the matching [`StepsResumed`](Self::StepsResumed) belongs to no step, as
+    /// for a validation inside a fit. Pauses may be nested. The thread that runs the loop sends it.
     StepsPaused,
     /// The innermost pause has ended.
     StepsResumed,
-    /// The training loop is at a point where it can end, or run its batch again: before the
-    /// optimizer's step and after it. Sent by the thread that runs the loop.
+    /// The training loop is at a point where it can end or repeat its batch: before or after the
+    /// optimizer's step. The thread that runs the loop sends it.
     Control(&'told TrainingControl),
-    /// The batch that a profiler [asked to see again](TrainingControl::rerun_batch) has run, or has
-    /// failed with this error. All profilers receive it.
+    /// The repetition of a batch that a profiler [requested](TrainingControl::rerun_batch) has
+    /// ended, with this error if it failed. All profilers receive it.
     RerunEnd(Option<&'told str>),
-    /// The profiler is being activated. The counters are those of work that it will not receive,
-    /// because the threads that do it belong to no one training: its report should
-    /// [mention](UnattributedWork::note) them.
+    /// The profiler is being activated. The counters count work that it will not receive, because
+    /// the threads that do the work serve several training runs. Its report should
+    /// [mention](UnattributedWork::note) that work.
     Unattributed(&'told Arc<UnattributedWork>),
-    /// A hook opens a region of a device. A profiler that wants the region's device time
+    /// A hook opens a region on a device. A profiler that needs the device time of the region
     /// [adds](RegionSinks::add) a sink.
     RegionOpened(&'told RegionSinks),
 }
 
 impl Observation<'_> {
-    /// Returns the interest that a profiler must have to receive the observation;
-    /// [`Interest::NONE`] if every profiler receives it. Events that a device has timed go only to
+    /// Returns the interest that a profiler must have to receive the observation, or
+    /// [`Interest::NONE`] if every profiler receives it. Events timed by a device are sent only to
     /// profilers that also have [`Interest::DEVICE`].
     #[inline]
     pub const fn interest(&self) -> Interest {

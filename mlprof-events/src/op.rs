@@ -1,43 +1,44 @@
-//! The beginning and the end of a tensor op.
+//! Start and end of a tensor op.
 
 use super::{Action, Context, InputsBuilder};
 
-/// Whether an op computes something or its gradient.
+/// Direction of an op: the computation itself or its gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Direction {
-    /// On the way to the loss, or outside of any training.
+    /// Computation on the way to the loss, or outside of any training run.
     #[default]
     Forward = 0,
-    /// From the loss back to the gradients.
+    /// Computation of gradients, starting from the loss.
     Backward = 1,
 }
 
 /// An op that begins: see `OpScope::open`.
 #[derive(Debug, Clone, Copy)]
 pub struct OpStart<'op> {
-    /// Its name, an [`Action::op`].
+    /// Name of the op, an [`Action::op`].
     pub action: Action,
-    /// Its inputs' shapes and types, if the profiler wants them ([`Interest::SHAPES`](crate::Interest::SHAPES)).
+    /// Shapes and types of the inputs, if the profiler requests them
+    /// ([`Interest::SHAPES`](crate::Interest::SHAPES)).
     pub inputs: Option<&'op InputsBuilder>,
-    /// The number that ties a backward op to its forward op; the
-    /// [correlation](super::DeviceEvent::correlation) if it is a launch. 0: none.
+    /// Number that connects a backward op to its forward op. For a launch it is the
+    /// [correlation](super::DeviceEvent::correlation). 0 if there is none.
     pub sequence: u32,
-    /// Forward or backward.
+    /// Direction of the op: forward or backward.
     pub direction: Direction,
-    /// Of a backward op: the number of the thread that its forward op ran on, as the framework
-    /// counts threads. 0: not known.
+    /// For a backward op, the number of the thread that ran its forward op, as the framework counts
+    /// threads. 0 if unknown.
     pub forward_thread: u32,
-    /// What was open where the op was called, if that was another thread.
+    /// Actions that were open at the op's call site, if that was on another thread.
     pub context: Option<Context>,
 }
 
 impl OpStart<'_> {
-    /// The `sequence` of an op whose framework counts it as number 0, which is none here: traces write it
-    /// as 0.
+    /// The `sequence` for an op to which its framework gives the number 0, because 0 stands for
+    /// "none" here. Traces show it as 0.
     pub const FIRST_SEQUENCE: u32 = u32::MAX;
 
-    /// A forward op of which nothing but the name is known.
+    /// Creates a forward op of which only the name is known.
     #[inline]
     pub const fn new(action: Action) -> Self {
         Self {
@@ -50,9 +51,9 @@ impl OpStart<'_> {
         }
     }
 
-    /// A call that hands work to a device, an action of kind
-    /// [`Launch`](crate::ActionKind::Launch). What then runs has the same `correlation`, a number
-    /// above 0 that is used once.
+    /// Creates a call that submits work to a device, an action of kind
+    /// [`Launch`](crate::ActionKind::Launch). The resulting device event has the same
+    /// `correlation`, a number above 0 that is used once.
     #[inline]
     pub const fn launch(action: Action, correlation: u32) -> Self {
         Self { sequence: correlation, ..Self::new(action) }

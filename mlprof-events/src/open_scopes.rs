@@ -1,9 +1,9 @@
-//! What is open on a thread, where a signal handler on that thread can read it.
+//! Open scopes of a thread, readable by a signal handler on that thread.
 //!
-//! Every thread that records has an [`OpenScopes`] in its thread-local memory, which says where the
-//! tables are that it records into. The thread announces the address once; the sampler hands it to
-//! the handler, which so never touches a thread-local of ours itself: in a shared library the first
-//! touch may allocate.
+//! Every thread that records has an [`OpenScopes`] in its thread-local memory. It points to the
+//! tables into which the thread records. The thread announces the address once, and the sampler
+//! passes it to the handler. The handler therefore never accesses a thread-local itself: in a
+//! shared library, the first access may allocate.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -14,40 +14,44 @@ use std::thread::Thread;
 
 use crate::forking::{Mutex, apart_from_forks};
 
-/// Tells the numbers of the open actions of the table that the pointer points to, outermost first.
+/// Function that passes the numbers of a table's open actions to `tell`, outermost first.
 pub type Tell = unsafe fn(table: *const (), tell: &mut dyn FnMut(u32));
 
-/// How many tables a thread can show at once: one of each kind that records.
+/// Number of tables that a thread can publish at once: one for each kind of recorder.
 pub const TABLES: usize = 4;
 
-/// Where a thread's open scopes are: those of the first of its tables that has any.
+/// Published tables of a thread. Readers use the first table with open scopes.
 pub struct OpenScopes([OpenTable; TABLES]);
 crate::debug_as_name!([] OpenScopes);
 
-/// Where one of a thread's tables is.
+/// One published table of a thread.
 ///
-/// *Invariant*: written by its own thread only, and read by a handler on the same thread. `tell` is
-/// null, or the function for the `table`, which is alive: it is made null before the table may go.
+/// *Invariant*: only the owning thread writes it, and only a handler on the same thread or the
+/// thread itself reads it. `tell` is either null or the function for `table`, which is then valid.
+/// The owner sets `tell` to null before it changes the other fields or frees the table, and sets it
+/// to the function last.
 struct OpenTable {
     session: AtomicU64,
     table: AtomicPtr<()>,
-    /// A [`Tell`], as a pointer.
+    /// A [`Tell`], stored as a pointer.
     tell: AtomicPtr<()>,
 }
 
 thread_local! {
-    // Constant and without a destructor: the memory is good until the thread is gone.
+    // The initial value is constant and the type has no destructor. The memory therefore stays
+    // valid until the thread has ended.
     static OPEN: OpenScopes = const { OpenScopes([const { OpenTable::none() }; TABLES]) };
     static IS_ANNOUNCED: Cell<bool> = const { Cell::new(false) };
 }
 
 impl OpenScopes {
-    /// Tells the open actions, outermost first, of the first table that has any; the session that they
-    /// belong to. Where nothing is open, that of the first table; 0 where there is no table.
+    /// Passes the open actions of the first table that has any to `tell_action`, outermost first.
+    /// Returns the session of that table. If no action is open, returns the session of the first
+    /// published table, or 0 if there is none.
     ///
     /// # Safety
     ///
-    /// Only in a signal handler on the thread that it belongs to, or on that thread.
+    /// The caller must be the owning thread, or a signal handler that interrupted it.
     pub unsafe fn read(&self, tell_action: &mut dyn FnMut(u32)) -> u64 {
         let mut first = 0;
         for table in &self.0 {
@@ -56,7 +60,8 @@ impl OpenScopes {
                 is_open = true;
                 tell_action(number);
             };
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller runs on the owning thread, as the contract of this function
+            // requires.
             let session = unsafe { table.read(&mut tell) };
             if is_open {
                 return session;
@@ -80,16 +85,18 @@ impl OpenTable {
 
     /// # Safety
     ///
-    /// As for [`OpenScopes::read`].
+    /// The caller must be the owning thread, or a signal handler that interrupted it.
     unsafe fn read(&self, tell_action: &mut dyn FnMut(u32)) -> u64 {
         let tell = self.tell.load(Ordering::Relaxed);
         if tell.is_null() {
             return 0;
         }
         compiler_fence(Ordering::Acquire);
-        // SAFETY: not null, so it was made from a `Tell`.
+        // SAFETY: the pointer is not null, so `publish_table` stored a `Tell` in it. Function
+        // pointers and data pointers have the same size here.
         let tell = unsafe { std::mem::transmute::<*mut (), Tell>(tell) };
-        // SAFETY: by the invariant the table is the one that `tell` is for, and alive.
+        // SAFETY: `tell` is not null, so by the invariant `table` belongs to it and is valid. The
+        // owner cannot withdraw it meanwhile, because this code runs on the owner's thread.
         unsafe { tell(self.table.load(Ordering::Relaxed), tell_action) };
         self.session.load(Ordering::Relaxed)
     }
@@ -100,22 +107,23 @@ impl OpenTable {
     }
 }
 
-/// From here on nothing is read of the table that was published at this place.
+/// Withdraws the table published at `place`. Handlers do not read it after this call.
 pub fn withdraw_table(place: usize) {
     OPEN.with(|open| open.0[place].withdraw());
 }
 
-/// From here on nothing is read of any table of the calling thread.
+/// Withdraws all tables of the calling thread. Handlers do not read them after this call.
 pub fn withdraw_tables() {
     OPEN.with(|open| open.0.iter().for_each(OpenTable::withdraw));
 }
 
-/// Makes the open actions of `table` readable, at a place below [`TABLES`]: where several have open
-/// actions, those of the lowest place are read.
+/// Publishes the open actions of `table` at `place`, which must be below [`TABLES`]. If several
+/// tables have open actions, readers use the one at the lowest place.
 ///
 /// # Safety
 ///
-/// `table` is good for `tell` until [`withdraw_table`] is called for this place on this thread.
+/// `table` must stay valid for `tell` until [`withdraw_table`] is called for this place on this
+/// thread.
 pub unsafe fn publish_table(place: usize, session: u64, table: *const (), tell: Tell) {
     OPEN.with(|open| {
         let open = &open.0[place];
@@ -130,19 +138,20 @@ pub unsafe fn publish_table(place: usize, session: u64, table: *const (), tell: 
     }
 }
 
-/// Threads that have open scopes to read, by their numbers.
+/// Threads that have announced their open scopes, by thread id.
 #[derive(Default)]
 struct Announced {
     threads: HashMap<i32, Address>,
-    /// To be woken when there is a new one.
+    /// Thread to wake when a new thread registers.
     listener: Option<Thread>,
 }
 
-/// Where a thread's [`OpenScopes`] are.
+/// Address of a thread's [`OpenScopes`].
 #[derive(Debug, Clone, Copy)]
 pub struct Address(pub *const OpenScopes);
 
-// SAFETY: only its own thread, or a handler on it, uses the pointer.
+// SAFETY: sending the pointer does not access the memory. Only the owning thread, or a handler on
+// it, reads through it.
 unsafe impl Send for Address {}
 
 static ANNOUNCED: Mutex<Option<Announced>> = Mutex::new(None);
@@ -164,7 +173,8 @@ fn announce() {
     });
 }
 
-/// The thread ends: its memory goes when it is gone.
+/// Removes the calling thread from the announced threads. It must be called before the thread ends
+/// and its thread-local memory is freed.
 pub fn withdraw_thread() {
     withdraw_tables();
     if IS_ANNOUNCED.replace(false) {
@@ -172,20 +182,20 @@ pub fn withdraw_thread() {
     }
 }
 
-/// Hands out the addresses of all threads that announced themselves. Each is good as long as its
-/// thread lives.
+/// Passes the addresses of all announced threads to `use_addresses`. Each address is valid as long
+/// as its thread lives.
 pub fn with_addresses(use_addresses: impl FnOnce(&HashMap<i32, Address>)) {
     with_announced(|announced| use_addresses(&announced.threads));
 }
 
-/// Who is woken when a thread announces itself; `None`: nobody any more.
+/// Sets the thread to wake when a new thread registers, or clears it with `None`.
 pub fn listen(listener: Option<Thread>) {
     with_announced(|announced| announced.listener = listener);
 }
 
 #[cfg(target_os = "linux")]
 fn this_thread() -> i32 {
-    // SAFETY: it only reads, and cannot fail.
+    // SAFETY: `gettid` takes no arguments, changes no state and cannot fail.
     unsafe { libc::gettid() }
 }
 

@@ -1,25 +1,25 @@
-//! Sorting by code that is compiled once for all types.
+//! Sorting through one function that is compiled once for all types.
 //!
-//! The standard library's sort becomes some 2,000 lines of LLVM's language for each type and each
-//! order. A fifth of what mlprof's reports and traces were compiled from was that. Here the type
-//! matters only where items are compared and moved. Use it where reports are made; where millions
-//! of numbers are sorted while a program trains, the standard library's is faster.
+//! The standard library's sort compiles to about 2,000 lines of LLVM IR for each type and each
+//! order. That was a fifth of the code of mlprof's reports and traces. Here only comparing and
+//! moving items depends on the type. Use it for reports. The standard library's sort is faster for
+//! millions of numbers that are sorted while a program trains.
 
 use std::cmp::Ordering;
 
 /// Stable sorting of slices.
 pub trait OrderExt<T>: sealed::Sealed {
-    /// Sorts as [`sort_by`](slice::sort_by) does.
+    /// Sorts the slice like [`sort_by`](slice::sort_by).
     ///
-    /// *Cost*: an indirect call per comparison, and 8 bytes per item meanwhile.
+    /// *Cost*: an indirect call per comparison, and 8 bytes per item while sorting.
     fn order_by(&mut self, compare: impl FnMut(&T, &T) -> Ordering);
 
-    /// Sorts as [`sort_by_key`](slice::sort_by_key) does.
+    /// Sorts the slice like [`sort_by_key`](slice::sort_by_key).
     fn order_by_key<K: Ord>(&mut self, mut key: impl FnMut(&T) -> K) {
         self.order_by(|one, other| key(one).cmp(&key(other)));
     }
 
-    /// Sorts as [`sort`](slice::sort) does.
+    /// Sorts the slice like [`sort`](slice::sort).
     fn order(&mut self)
     where
         T: Ord,
@@ -31,7 +31,7 @@ pub trait OrderExt<T>: sealed::Sealed {
 impl<T> OrderExt<T> for [T] {
     fn order_by(&mut self, mut compare: impl FnMut(&T, &T) -> Ordering) {
         let mut sources = sorted(self.len(), &mut |one, other| compare(&self[one], &self[other]));
-        // Each item is moved along the cycle of places that it is in.
+        // The permutation consists of cycles. Each item is moved along its cycle.
         for start in 0..self.len() {
             let mut place = start;
             loop {
@@ -51,7 +51,7 @@ mod sealed {
     impl<T> Sealed for [T] {}
 }
 
-/// Returns the numbers below `count` in order, equal ones as they were.
+/// Returns the numbers below `count` in sorted order. Equal ones keep their order.
 fn sorted(count: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..count).collect();
     numbers.sort_by(|one, other| compare(*one, *other));
@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns numbers that look random, the same each time.
+    /// Returns pseudorandom numbers, which are the same each time.
     fn numbers(count: usize, below: u64) -> impl Iterator<Item = u64> {
         let mut state = count as u64;
         std::iter::repeat_with(move || {
@@ -78,7 +78,8 @@ mod tests {
     fn items_are_sorted_as_by_the_standard_library() {
         for count in (0..70).chain([1000, 1003]) {
             for below in [1, 3, 50, 1 << 30] {
-                // Text cannot be copied: each item is moved, and none is lost.
+                // Strings are not `Copy`, so the test shows that each item is moved and none is
+                // lost.
                 let items: Vec<(u64, String)> = numbers(count, below)
                     .enumerate()
                     .map(|(at, it)| (it, at.to_string()))

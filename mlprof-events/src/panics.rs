@@ -1,20 +1,20 @@
-//! Panics that are not the program's own, and must not reach it.
+//! Containment of panics in the profiler's code, which must not reach the program.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Does `work`; the message of its panic if it panics. What the work has changed until then stays
-/// as it is.
+/// Runs `work` and returns the panic message as an error if it panics. Changes that `work` made
+/// before the panic remain.
 ///
-/// *Cost*: nothing but a call, unless it panics.
+/// *Cost*: one call, unless it panics.
 ///
 /// # Errors
 ///
-/// The message.
+/// Returns the panic message.
 pub fn contain<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        // Not dropped: what a panic carries may panic itself.
+        // The payload is leaked, because dropping it may panic again.
         std::mem::forget(panic);
         text.unwrap_or_else(|| "a panic without a message".to_owned())
     })

@@ -1,4 +1,4 @@
-//! Which part of a training step something belongs to.
+//! Phases of a training step.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,9 +6,9 @@ use crate::Direction;
 use crate::names::is_optimizer_update;
 use crate::{Action, ActionKind};
 
-/// The part of a training step that an op belongs to.
+/// The phase of a training step that an op belongs to.
 ///
-/// Told by the innermost thing around an op, itself included, that says so:
+/// The innermost action with a known phase decides, beginning with the op itself:
 ///
 /// | what | is |
 /// |---|---|
@@ -18,16 +18,16 @@ use crate::{Action, ActionKind};
 /// | `…training_step`, `…validation_step`, `…test_step`, `…predict_step`, `…forward` | forward |
 /// | `…optimizer_step`, `…optimizer step`, `Optimizer.step`, `Optimizer.step#…` | optimizer |
 ///
-/// where the last three rows are names of actions, functions and spans; `…` stands for any text.
-/// What has nothing of the kind around it is [`Other`](Self::Other).
+/// The last three rows are names of actions, functions and spans, where `…` stands for any text.
+/// The phase is [`Other`](Self::Other) if no enclosing action has a known phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// From the batch to the loss or the prediction.
+    /// Computation from the batch to the loss or the prediction.
     Forward,
-    /// From the loss back to the gradients.
+    /// Computation from the loss to the gradients.
     Backward,
-    /// From the gradients to new parameters.
+    /// Computation from the gradients to the new parameters.
     Optimizer,
     /// Everything else: fetching and moving batches, callbacks, logging.
     Other,
@@ -38,7 +38,7 @@ const FORWARD: [&str; 5] =
 const OPTIMIZER: [&str; 2] = ["optimizer_step", "optimizer step"];
 
 impl Phase {
-    /// The name in tables and in JSON.
+    /// Returns the name of the phase in tables and JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -48,7 +48,7 @@ impl Phase {
         }
     }
 
-    /// The phase that this action says, whatever is around it.
+    /// Returns the phase that this action determines, regardless of the actions around it.
     pub fn told_by(action: Action, direction: Direction) -> Option<Self> {
         if direction == Direction::Backward {
             return Some(Self::Backward);

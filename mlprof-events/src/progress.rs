@@ -1,65 +1,70 @@
-//! How far a training has come, as trainers say it to whoever looks in from outside.
+//! Progress of a training run, as reported by trainers for observers outside of the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One more than the epoch that runs, counted from 0; 0 if nobody has said it.
+/// Current epoch, counted from 0, plus 1; 0 if no trainer reports it.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
-/// How many there will be; 0 if that is not known.
+/// Planned number of epochs; 0 if unknown.
 static EPOCHS: AtomicU64 = AtomicU64::new(0);
-/// How many steps the epoch has; 0 if that is not known.
+/// Number of steps in the current epoch; 0 if unknown.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
-/// The bits of the loss that was read last.
+/// Bits of the latest loss as an `f64`.
 static LOSS: AtomicU64 = AtomicU64::new(NO_LOSS);
-/// Those of a NaN that no computation makes: nobody has said a loss.
+/// Bits of a NaN that no computation produces. It means that no loss was reported.
 const NO_LOSS: u64 = 0x7ff8_6d6c_7072_6f66;
 
-/// How many samples training steps have worked on.
+/// Number of samples processed by training steps.
 static SAMPLES: AtomicU64 = AtomicU64::new(0);
 
-/// The training step that runs works on so many samples, which a trainer says before the step ends. *Cost*: an addition.
+/// Counts the samples of the running training step. Trainers call it before the step ends. *Cost*:
+/// an addition.
 pub fn samples_processed(samples: u64) {
     SAMPLES.fetch_add(samples, Ordering::Relaxed);
 }
 
-/// How many samples all training steps of the process have worked on, as far as trainers say it.
+/// Returns the number of samples processed by all training steps of the process, as far as trainers
+/// report it.
 pub fn samples() -> u64 {
     SAMPLES.load(Ordering::Relaxed)
 }
 
-/// The loss that the trainer has read just now, which may be NaN. Of the process, as epochs are. *Cost*: a store.
+/// Stores the loss that the trainer has just read, which may be NaN. Like the epoch, it is stored
+/// per process. *Cost*: a store.
 pub fn loss_is(loss: f64) {
     LOSS.store(loss.to_bits(), Ordering::Relaxed);
 }
 
-/// The loss that was read last, while an epoch runs.
+/// Returns the latest loss while an epoch is running.
 pub fn loss() -> Option<f64> {
     let bits = LOSS.load(Ordering::Relaxed);
     (bits != NO_LOSS && epoch().0.is_some()).then(|| f64::from_bits(bits))
 }
 
-/// An epoch begins, counted from 0, of so many, and with so many steps, if that is known. Of the process: where two
-/// trainings run at once, that of the one that said it last. *Cost*: three stores.
+/// Stores that epoch `epoch`, counted from 0, has begun, with the number of epochs and steps if
+/// known. The values are stored per process. If two training runs overlap, the values of the latest
+/// call count. *Cost*: three stores.
 pub fn epoch_begins(epoch: u64, of: Option<u64>, steps: Option<u64>) {
     STEPS.store(steps.unwrap_or(0), Ordering::Relaxed);
     EPOCHS.store(of.unwrap_or(0), Ordering::Relaxed);
     EPOCH.store(epoch + 1, Ordering::Relaxed);
 }
 
-/// No epoch runs any more.
+/// Stores that no epoch is running any more.
 pub fn epochs_end() {
     EPOCH.store(0, Ordering::Relaxed);
     LOSS.store(NO_LOSS, Ordering::Relaxed);
 }
 
-/// The epoch that runs, counted from 0, and how many there will be, as far as that is known.
+/// Returns the current epoch, counted from 0, and the planned number of epochs, as far as they are
+/// known.
 pub fn epoch() -> (Option<u64>, Option<u64>) {
     let epoch = EPOCH.load(Ordering::Relaxed).checked_sub(1);
     let epochs = Some(EPOCHS.load(Ordering::Relaxed)).filter(|epochs| *epochs > 0);
     (epoch, epoch.and(epochs))
 }
 
-/// How many steps the epoch has that runs, if that is known.
+/// Returns the number of steps in the current epoch, if known.
 pub fn steps_of_epoch() -> Option<u64> {
     Some(STEPS.load(Ordering::Relaxed)).filter(|steps| *steps > 0 && epoch().0.is_some())
 }

@@ -1,4 +1,4 @@
-//! Regions of a device: what a program has marked on a stream, timed by the device.
+//! Device regions: parts of a stream that a program marked, timed by the device.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -6,25 +6,26 @@ use std::sync::Arc;
 
 use super::DeviceEvent;
 
-/// Where regions of a device go that were opened while a profiler listened. Their times are known
-/// only later, when the profiler may be busy elsewhere, so they have a way of their own.
+/// Receiver of device regions that were opened while a profiler was active. The time of a region is
+/// known only later, when the profiler may be working on something else. So regions are delivered
+/// separately from other events.
 ///
-/// Both methods may be called by any thread. They must make no report, and open no region.
+/// Both methods may be called by any thread. They must not make a report or open a region.
 pub trait RegionSink: Send + Sync {
-    /// A region has run, for `nanoseconds` by the device's clock. The event says the same on the
-    /// host's time line, a little less exactly.
+    /// Receives a region that has run for `nanoseconds` by the device's clock. The event contains
+    /// the same time on the host's time line, with slightly lower precision.
     fn region(&self, event: &DeviceEvent, nanoseconds: u64);
 
-    /// A region ran that has no device time, for this reason.
+    /// Receives a region without a device time, and the reason for that.
     fn lost(&self, why: &str);
 }
 
-/// The sinks of one region, which profilers add while they observe that it is opened.
+/// Sinks of one region. Profilers add them when they observe that the region is opened.
 #[derive(Default)]
 pub struct RegionSinks(RefCell<Vec<Arc<dyn RegionSink>>>);
 
 impl RegionSinks {
-    /// No sinks.
+    /// Creates an empty list of sinks.
     pub fn new() -> Self {
         Self::default()
     }
@@ -39,7 +40,7 @@ impl RegionSinks {
         self.0.into_inner()
     }
 
-    /// Returns one sink for all of them; `None` if no profiler wants the region.
+    /// Returns one sink that forwards to all of them, or `None` if no profiler added a sink.
     pub fn into_sink(self) -> Option<Arc<dyn RegionSink>> {
         let mut sinks = self.into_inner();
         match sinks.len() {
@@ -55,7 +56,7 @@ impl fmt::Debug for RegionSinks {
     }
 }
 
-/// The sinks of several profilers.
+/// Sink that forwards to the sinks of several profilers.
 struct AllSinks(Vec<Arc<dyn RegionSink>>);
 
 impl RegionSink for AllSinks {

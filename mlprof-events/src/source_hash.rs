@@ -1,7 +1,7 @@
-//! Whether the text of a function is the one that the program was built from.
+//! Hash of a function's source text, to detect if it changed since the program was built.
 
-/// A number that differs if the text of a function has changed: FNV-1a of its lines, whatever ends
-/// them.
+/// Returns a hash that changes with the text of a function: FNV-1a of its lines, regardless of the
+/// line endings.
 pub fn source_hash<'text>(lines: impl IntoIterator<Item = &'text str>) -> u64 {
     let bytes = lines.into_iter().flat_map(|line| line.trim_end().bytes().chain([b'\n']));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

@@ -4,25 +4,26 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a trainer is doing. Each stage has a report of its own.
+/// Stage of a trainer. Each stage has its own report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Training, with the validation that belongs to it.
+    /// Training, including its validation.
     Fit,
-    /// A validation run of its own.
+    /// A separate validation run.
     Validate,
     /// Evaluation on test data.
     Test,
     /// Inference.
     Predict,
-    /// A few validation batches before training, to find mistakes early. Inside
-    /// [`Fit`](Self::Fit) it has rows of its own in fit's report.
+    /// A few validation batches before training, to find mistakes early. Inside [`Fit`](Self::Fit)
+    /// it appears as separate rows in the report of the fit.
     SanityCheck,
 }
 
 impl Stage {
-    /// The name in file names and JSON: `fit`, `validate`, `test`, `predict`, `sanity_check`.
+    /// Returns the name in file names and JSON: `fit`, `validate`, `test`, `predict`,
+    /// `sanity_check`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fit => "fit",

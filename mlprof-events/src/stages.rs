@@ -1,12 +1,12 @@
-//! Stages that run, one inside the other: the one rule by which they begin and end.
+//! Nested stages, with the rules by which they begin and end.
 
 use std::ops::{Deref, DerefMut};
 
 use crate::Stage;
 
-/// Something that is kept for a stage, or for what is outside of any.
+/// Data that is kept for a stage, or for the time outside of all stages.
 pub trait OfStage {
-    /// The stage; `None` outside of any.
+    /// Returns the stage, or `None` for the time outside of all stages.
     fn stage(&self) -> Option<Stage>;
 }
 
@@ -16,26 +16,29 @@ impl OfStage for Stage {
     }
 }
 
-/// The stages that run, outermost first, each with what is kept for it. Whichever thread says so:
+/// Running stages, outermost first, with the data kept for each of them. The rules are the same for
+/// all threads:
 ///
-/// * A stage begins inside those that run.
-/// * The same one again starts anew: it, and what runs inside it, is thrown away.
-/// * A stage that ends takes those with it that run inside it. One that does not run cannot end.
-/// * Without a name the one ends that a report is about: the innermost that has a report of its own,
-///   which a sanity check has only where nothing else runs.
-/// * What is outside of any stage is around all of them, if it is kept at all, and does not end by itself.
+/// * A stage begins inside those that are running.
+/// * If a running stage begins again, it is discarded together with the stages inside it, and
+///   starts anew.
+/// * A stage that ends also ends the stages inside it. A stage that is not running cannot end.
+/// * If no stage is named, the stage that a report covers ends. That is the innermost stage with
+///   its own report. A sanity check has its own report only if it is the only stage.
+/// * Data for the time outside of all stages encloses all of them, if it is kept, and does not end
+///   by itself.
 ///
-/// So fit → validate → fit again is the second fit alone, and when of two trainings at once the one that
-/// began first ends first, the other one's stage ends with it.
+/// For example, fit → validate → fit leaves only the second fit. If two training runs overlap and
+/// the first one ends first, the stage of the second one ends with it.
 #[derive(Debug, Clone)]
 pub struct Stages<T>(Vec<T>);
 
-/// A stage that is over.
+/// A stage that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended<T> {
-    /// What was kept for it.
+    /// Data that was kept for the stage.
     pub own: T,
-    /// Those that ran inside it, outermost first.
+    /// Data of the stages inside it, outermost first.
     pub inside: Vec<T>,
 }
 
@@ -46,18 +49,18 @@ impl<T> Default for Stages<T> {
 }
 
 impl<T: OfStage> Stages<T> {
-    /// No stage, and `outside` around those to come.
+    /// Creates a list without stages, with `outside` enclosing those to come.
     pub fn outside(outside: T) -> Self {
         Self(vec![outside])
     }
 
-    /// Takes away what is outside of any stage, if it is kept.
+    /// Removes and returns the data for the time outside of all stages, if it is kept.
     pub fn take_outside(&mut self) -> Option<T> {
         let is_outside = self.0.first().is_some_and(|first| first.stage().is_none());
         is_outside.then(|| self.0.remove(0))
     }
 
-    /// Begins a stage; what is thrown away for it, outermost first.
+    /// Begins a stage and returns the discarded data, outermost first.
     pub fn begin(&mut self, begun: T) -> Vec<T> {
         let again = begun.stage().and_then(|stage| self.position(Some(stage)));
         let thrown_away = again.map_or_else(Vec::new, |again| self.0.split_off(again));
@@ -65,7 +68,7 @@ impl<T: OfStage> Stages<T> {
         thrown_away
     }
 
-    /// Ends `stage`; `None`: the one that a report is about.
+    /// Ends `stage`, or the stage that a report covers if it is `None`.
     pub fn end(&mut self, stage: Option<Stage>) -> Option<Ended<T>> {
         let position = self.position(stage)?;
         self.0[position].stage()?;
@@ -73,7 +76,7 @@ impl<T: OfStage> Stages<T> {
         self.0.pop().map(|own| Ended { own, inside })
     }
 
-    /// Where `stage` runs; `None`: what a report is about.
+    /// Returns the index of `stage`, or of the stage that a report covers if it is `None`.
     pub fn position(&self, stage: Option<Stage>) -> Option<usize> {
         match stage {
             Some(_) => self.0.iter().rposition(|running| running.stage() == stage),
@@ -81,7 +84,8 @@ impl<T: OfStage> Stages<T> {
         }
     }
 
-    /// What a report made now is about: the innermost that has one of its own, else the innermost.
+    /// Returns the index of the stage that a report made now would cover: the innermost stage with
+    /// its own report, or else the innermost stage.
     pub fn reported(&self) -> Option<usize> {
         let has_report = |running: &T| running.stage() != Some(Stage::SanityCheck);
         self.0.iter().rposition(has_report).or(self.0.len().checked_sub(1))
@@ -107,7 +111,7 @@ mod tests {
     use super::*;
     use Stage::{Fit, Predict, SanityCheck, Test, Validate};
 
-    /// Each one has a number, so that two of the same name are told apart.
+    /// Stage with a number, which distinguishes two stages with the same name.
     #[derive(Debug, PartialEq, Eq)]
     struct Numbered(Option<Stage>, u32);
 

@@ -1,5 +1,5 @@
-//! Atomics and locks of the standard library, or loom's under `--cfg loom`, where every order in
-//! which threads can run is tried.
+//! Atomics and locks of the standard library, or loom's under `--cfg loom`. Loom tests every order
+//! in which threads can run.
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -17,43 +17,47 @@ pub use crate::forking::{Mutex, MutexGuard};
 
 /// A number that one thread writes and any thread may read.
 ///
-/// Adding is a load and a store, not a read-modify-write: right because there is one writer, and
-/// several times cheaper. A reader sees some value that was stored; for a set of tallies that
-/// belong together see the comment on their owner.
+/// Adding is a load and a store instead of a read-modify-write operation. That is correct because
+/// there is only one writer, and it is several times cheaper. A reader sees some value that was
+/// stored. For sets of related tallies see the comment on their owner.
 #[derive(Debug)]
 pub struct Tally(AtomicU64);
 
 impl Tally {
-    /// A tally that begins with this value.
+    /// Creates a tally with this value.
     pub fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))
     }
 
-    /// What its own thread stored last; for others, some value that was stored.
+    /// Returns the value. The writing thread sees its latest store; other threads see some stored
+    /// value.
     #[inline(always)]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Stores a value. Only its own thread may do so, here and below.
+    /// Stores a value. Only the owning thread may call this function and [`add`](Self::add) and
+    /// [`publish`](Self::publish).
     #[inline(always)]
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Adds to it, and wraps around.
+    /// Adds to the value, wrapping around on overflow.
     #[inline(always)]
     pub fn add(&self, value: u64) {
         self.set(self.get().wrapping_add(value));
     }
 
-    /// Publishes what this thread stored before: pairs with [`get_published`](Self::get_published).
+    /// Stores a value and publishes all earlier stores of this thread. It pairs with
+    /// [`get_published`](Self::get_published).
     #[inline(always)]
     pub fn publish(&self, value: u64) {
         self.0.store(value, Ordering::Release);
     }
 
-    /// What was [published](Self::publish) last, and all that was stored before.
+    /// Returns the latest [published](Self::publish) value. All stores before its publication are
+    /// then visible.
     pub fn get_published(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }

@@ -1,41 +1,42 @@
-//! Sums of what was allocated and freed.
+//! Sums of allocations and deallocations.
 
 use serde::{Deserialize, Serialize};
 
-/// What was allocated and freed, in bytes as the program asked for them (an allocator may round up)
-/// and in blocks.
+/// Sums of allocated and freed memory, in blocks and in bytes. Bytes are counted as the program
+/// requested them, while an allocator may round up.
 ///
-/// A block that is resized counts as a block of the old size freed and one of the new size
-/// allocated, whether it moved or not.
+/// Resizing a block counts as freeing a block of the old size and allocating one of the new size,
+/// even if the block does not move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tallies {
-    /// Bytes allocated.
+    /// Number of bytes allocated.
     pub allocated_bytes: u64,
-    /// Blocks allocated.
+    /// Number of blocks allocated.
     pub allocated_blocks: u64,
-    /// Bytes freed.
+    /// Number of bytes freed.
     pub freed_bytes: u64,
-    /// Blocks freed.
+    /// Number of blocks freed.
     pub freed_blocks: u64,
 }
 
 impl Tallies {
-    /// Nothing.
+    /// Tallies with all sums at 0.
     pub const ZERO: Self =
         Self { allocated_bytes: 0, allocated_blocks: 0, freed_bytes: 0, freed_blocks: 0 };
 
-    /// What was allocated and not freed, in bytes. Below 0 where more was freed than allocated:
-    /// blocks of another thread, or of before.
+    /// Returns the bytes that were allocated and not freed. The result is negative if more was
+    /// freed, because blocks may come from another thread or from an earlier time.
     pub const fn net_bytes(&self) -> i64 {
         self.allocated_bytes.wrapping_sub(self.freed_bytes).cast_signed()
     }
 
-    /// What was allocated and not freed, in blocks; as [`net_bytes`](Self::net_bytes).
+    /// Returns the blocks that were allocated and not freed. Like [`net_bytes`](Self::net_bytes),
+    /// the result may be negative.
     pub const fn net_blocks(&self) -> i64 {
         self.allocated_blocks.wrapping_sub(self.freed_blocks).cast_signed()
     }
 
-    /// What came after `earlier`, an earlier reading of the same tallies.
+    /// Returns the sums since `earlier`, a previous reading of the same tallies.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -46,7 +47,7 @@ impl Tallies {
         }
     }
 
-    /// Adds what `other` counted.
+    /// Adds the sums of `other`.
     pub const fn add(&mut self, other: &Self) {
         self.allocated_bytes = self.allocated_bytes.saturating_add(other.allocated_bytes);
         self.allocated_blocks = self.allocated_blocks.saturating_add(other.allocated_blocks);

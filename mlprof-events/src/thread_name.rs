@@ -1,23 +1,23 @@
-//! What threads are called.
+//! Names of threads in reports.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a thread is called in reports.
+/// Name of a thread in reports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ThreadName {
-    /// As it is shown.
+    /// Displayed name.
     pub name: String,
-    /// The thread has no name of its own.
+    /// Set if the thread has no name of its own.
     pub is_made_up: bool,
 }
 
 impl ThreadName {
-    /// Of a thread of which only the operating system's number is known.
+    /// Returns the name for a thread of which only the operating system's id is known.
     pub fn of_number(number: u64) -> Self {
         Self { name: format!("thread {number}"), is_made_up: true }
     }
 
-    /// Of the calling thread: its own name, the system's, or a number.
+    /// Returns the name of the calling thread: its own name, the system's name, or a number.
     pub fn of_this_thread() -> Self {
         static UNNAMED: AtomicU64 = AtomicU64::new(0);
         thread_local! {

@@ -7,23 +7,23 @@ use crate::clock;
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// Now. *Cost*: some 10 ns.
+    /// Returns the current time. *Cost*: about 10 ns.
     pub fn now() -> Self {
         Self(clock::ticks())
     }
 
-    /// The timestamp of a reading of the monotonic clock, for what is known by that. Right to some
-    /// 100 ns, and to the millionth part of how long ago it is.
+    /// Converts a reading of the monotonic clock. The error is about 100 ns plus a millionth of the
+    /// time between `instant` and now.
     pub fn at(instant: Instant) -> Self {
         Self(clock::ticks_at(instant))
     }
 
-    /// The moment at which the counter of the [clock](crate::clock) stood so.
+    /// Returns the moment at which the counter of the [clock](crate::clock) had this value.
     pub const fn from_ticks(ticks: u64) -> Self {
         Self(ticks)
     }
 
-    /// How the counter of the [clock](crate::clock) stood.
+    /// Returns the value of the [clock](crate::clock)'s counter at this moment.
     pub const fn ticks(self) -> u64 {
         self.0
     }

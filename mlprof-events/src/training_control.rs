@@ -2,9 +2,10 @@
 
 use std::cell::{Cell, OnceCell};
 
-/// Requests of profilers to the training loop that sent it, in `Observation::Control`: to end the
-/// training, or to run the batch again. The loop sends a new one at each point where it can end,
-/// reads the requests when the call returns, and ends the stage with an error.
+/// Requests of profilers to the training loop that sent this value in `Observation::Control`: to
+/// end the training run, or to repeat the batch. The loop sends a new value at each point where it
+/// can end. It reads the requests when the call returns, and ends the stage with an error if
+/// requested.
 ///
 /// # Examples
 ///
@@ -24,13 +25,13 @@ pub struct TrainingControl {
 }
 
 impl TrainingControl {
-    /// A point where the loop can end the training.
+    /// Creates a value for a point at which the loop can end the training run.
     pub const fn new() -> Self {
         Self::at_point(false)
     }
 
-    /// A point where the loop can run the batch again from the same parameters: after backward and
-    /// before the optimizer's step.
+    /// Creates a value for a point at which the loop can also repeat the batch with the same
+    /// parameters. That is after the backward pass and before the optimizer's step.
     pub const fn with_rerun() -> Self {
         Self::at_point(true)
     }
@@ -39,35 +40,35 @@ impl TrainingControl {
         Self { stop_reason: OnceCell::new(), can_rerun, wants_rerun: Cell::new(false) }
     }
 
-    /// Asks the loop to end the training for `reason`. The first reason is kept.
+    /// Requests that the loop ends the training run for `reason`. The first reason is kept.
     pub fn stop(&self, reason: impl Into<String>) {
-        // Another profiler may have given a reason already.
+        // A failure is ignored, because another profiler's earlier reason is kept.
         let _ = self.stop_reason.set(reason.into());
     }
 
-    /// Returns the first profiler's reason to end the training.
+    /// Returns the first profiler's reason to end the training run.
     pub fn stop_reason(&self) -> Option<&str> {
         self.stop_reason.get().map(String::as_str)
     }
 
-    /// Returns the first profiler's reason to end the training.
+    /// Consumes the value and returns the first profiler's reason to end the training run.
     pub fn into_stop_reason(self) -> Option<String> {
         self.stop_reason.into_inner()
     }
 
-    /// Whether the loop can run the batch again at this point.
+    /// Returns `true` if the loop can repeat the batch at this point.
     pub const fn can_rerun(&self) -> bool {
         self.can_rerun
     }
 
-    /// Asks the loop to run the batch again: forward, and also backward if the training then ends.
-    /// It sends `Observation::RerunEnd` afterwards. Ignored where the loop
-    /// [cannot](Self::can_rerun).
+    /// Requests that the loop repeats the batch: the forward pass, and also the backward pass if
+    /// the training run then ends. The loop sends `Observation::RerunEnd` afterwards. The request
+    /// is ignored if the loop [cannot](Self::can_rerun) repeat the batch.
     pub fn rerun_batch(&self) {
         self.wants_rerun.set(self.can_rerun);
     }
 
-    /// Whether a profiler has asked to run the batch again.
+    /// Returns `true` if a profiler has requested a repetition of the batch.
     pub const fn wants_rerun(&self) -> bool {
         self.wants_rerun.get()
     }

@@ -1,4 +1,5 @@
-//! Work of threads that is in no report, because it belongs to no one training.
+//! Work of threads that appears in no report, because it does not belong to exactly one training
+//! run.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -6,14 +7,15 @@ use std::sync::{Arc, PoisonError};
 use super::{Interest, ThreadName};
 use crate::forking::{Mutex, MutexGuard};
 
-/// So many names of threads are kept; what others do is counted under one name.
+/// Maximum number of thread names to keep. Work of further threads is counted under one common
+/// name.
 const MOST_NAMES: usize = 64;
-/// So many names are said in a note.
+/// Maximum number of thread names in a note.
 const SAID_NAMES: usize = 4;
 
-/// Work that is in no report although a profiler was active, because the threads that did it are
-/// bound to no one training. Profilers receive it (`Observation::Unattributed`) when they are
-/// activated, and note in their report what it holds by then.
+/// Work that appears in no report although a profiler was active, because its threads are not bound
+/// to exactly one training run. Profilers receive this value (`Observation::Unattributed`) when
+/// they are activated, and mention its counts in their report.
 #[derive(Debug, Default)]
 pub struct UnattributedWork {
     threads: Mutex<Vec<UnattributedThread>>,
@@ -21,7 +23,7 @@ pub struct UnattributedWork {
     overlaps: AtomicBool,
 }
 
-/// Threads of one name, and their work.
+/// Threads with one name, and their work.
 #[derive(Debug)]
 struct UnattributedThread {
     reason: UnattributedReason,
@@ -29,12 +31,12 @@ struct UnattributedThread {
     counts: Arc<WorkCounts>,
 }
 
-/// The reason why work of a thread is in no report.
+/// Reason why the work of a thread appears in no report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnattributedReason {
-    /// Several trainings run, and the thread is bound to none of them.
+    /// Several training runs are active, and the thread is not bound to any of them.
     SeveralTrainings,
-    /// The thread's own training has ended, and another one goes on.
+    /// The training run of the thread has ended, and another one continues.
     TrainingEnded,
 }
 
@@ -55,7 +57,7 @@ impl UnattributedReason {
     }
 }
 
-/// What threads of one name did.
+/// Numbers of events of the threads with one name.
 #[derive(Debug, Default)]
 pub struct WorkCounts {
     scopes: AtomicU64,
@@ -63,7 +65,7 @@ pub struct WorkCounts {
 }
 
 impl WorkCounts {
-    /// Counts one more event of this kind.
+    /// Counts one more event of this category.
     pub fn add(&self, interest: Interest) {
         let is_memory = interest.contains(Interest::MEMORY);
         let count = if is_memory { &self.memory } else { &self.scopes };
@@ -76,7 +78,7 @@ impl UnattributedWork {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a reader of the report must know; `None` if nothing is missing.
+    /// Returns a note for the reader of the report, or `None` if no work is missing.
     pub fn note(&self) -> Option<String> {
         const OVERLAP: &str = "trainings that began on one thread overlapped, and their scopes \
             cannot be told apart: each scope is in the report of the training that began last. Give \
@@ -90,23 +92,23 @@ impl UnattributedWork {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    /// Another training that began on the same thread had scopes of its own while this one was
-    /// active, and it is not known which of them were this one's.
+    /// Records that scopes of overlapping training runs on one thread cannot be separated. Another
+    /// run began on the same thread while this one was active.
     pub fn overlap(&self) {
         self.overlaps.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the profiler is not active any more.
+    /// Returns `true` if the profiler is no longer active.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// The profiler is not active any more.
+    /// Records that the profiler is no longer active.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Where the calling thread counts what it does, for this reason.
+    /// Returns the counters for the calling thread's work with this reason.
     pub fn counts_of_this_thread(&self, reason: UnattributedReason) -> Arc<WorkCounts> {
         let mut name = ThreadName::of_this_thread().name;
         let mut threads = self.threads();
@@ -123,7 +125,7 @@ impl UnattributedWork {
     }
 }
 
-/// What is in no report for this reason.
+/// Returns a note about the work that is missing for this reason.
 fn missing(threads: &[UnattributedThread], reason: UnattributedReason) -> Option<String> {
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let of_reason = threads.iter().filter(|thread| thread.reason == reason);

@@ -1,23 +1,23 @@
-//! What of a thread's work is the profiler's own, and not the program's.
+//! Marks a thread's allocations as the profiler's own instead of the program's.
 
 use std::cell::Cell;
 
 thread_local! {
-    /// Above 0 while the profiler itself is at work. Without a destructor, so that an allocator may ask
-    /// before `main` and while the thread is torn down.
+    /// Nesting depth of the profiler's own work on this thread. It has no destructor, so an
+    /// allocator may read it before `main` and during thread shutdown.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether what is allocated now is the profiler's own.
+/// Returns `true` if allocations of this thread currently count as the profiler's own.
 #[inline(always)]
 pub fn is_uncounted() -> bool {
     DEPTH.with(|depth| depth.get() > 0)
 }
 
-/// Calls `work`; what it allocates and frees on this thread is the profiler's own and not counted,
-/// but for blocks of the program's that it frees.
+/// Runs `work` and marks its allocations and deallocations on this thread as the profiler's own.
+/// Freeing blocks of the program still counts.
 pub fn uncounted<R>(work: impl FnOnce() -> R) -> R {
-    /// Counts again at the end, also of a panic.
+    /// Drop guard that resumes counting, even after a panic.
     struct Again;
     impl Drop for Again {
         fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! Points in time as reports name them: UTC, in RFC 3339.
+//! Points in time in reports: UTC, in RFC 3339.
 
 use std::fmt;
 use std::ops::{AddAssign, SubAssign};
@@ -10,10 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 const NANOSECONDS: i64 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
 
-/// A point in time by the wall clock, UTC, to the nanosecond, between the years 1677 and 2262.
+/// A wall-clock time in UTC with a resolution of a nanosecond, between the years 1677 and 2262.
 ///
-/// JSON and [`Display`](fmt::Display) have it in RFC 3339, with as many digits of the fraction as
-/// it needs: 0, 3, 6 or 9.
+/// JSON and [`Display`](fmt::Display) use RFC 3339, with 0, 3, 6 or 9 fractional digits as needed.
 ///
 /// # Examples
 ///
@@ -49,7 +48,7 @@ impl UtcTime {
         (i128::from(self.nanoseconds) - i128::from(other.nanoseconds)) as f64 * 1e-9
     }
 
-    /// Returns the point in time that is so much later; `None` outside of the range.
+    /// Returns the point in time that is later by `span`, or `None` if it is out of range.
     pub fn checked_add(self, span: Duration) -> Option<Self> {
         let span = i64::try_from(span.as_nanos()).ok()?;
         self.nanoseconds.checked_add(span).map(Self::from_unix_nanoseconds)
@@ -67,8 +66,8 @@ impl UtcTime {
         format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
     }
 
-    /// Returns year, month and day. Years begin in March here, so that the leap day is the last one
-    /// of its year; 400 of them are an era of 146,097 days.
+    /// Returns year, month and day. In this calculation years begin in March, so that the leap day
+    /// is the last day of its year. An era has 400 years, or 146,097 days.
     fn date(self) -> (i64, i64, i64) {
         let days = self.nanoseconds.div_euclid(NANOSECONDS * SECONDS_PER_DAY) + DAYS_TO_1970;
         let (era, day) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
@@ -83,10 +82,10 @@ impl UtcTime {
 
 const DAYS_PER_ERA: i64 = 146_097;
 
-/// Days from the first of March of the year 0 to the first of January 1970.
+/// Days from 1 March of the year 0 to 1 January 1970.
 const DAYS_TO_1970: i64 = 719_468;
 
-/// Returns the days from 1970-01-01 to a date; `None` if there is no such day.
+/// Returns the days from 1970-01-01 to a date, or `None` if the date does not exist.
 fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let length = match month {
@@ -105,7 +104,7 @@ fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
 }
 
 impl From<SystemTime> for UtcTime {
-    /// Times outside of the range become its first or its last one.
+    /// Converts a system time. A time out of range becomes the first or last valid one.
     fn from(time: SystemTime) -> Self {
         let nanoseconds = |span: Duration| i64::try_from(span.as_nanos());
         Self::from_unix_nanoseconds(match time.duration_since(SystemTime::UNIX_EPOCH) {
@@ -116,7 +115,7 @@ impl From<SystemTime> for UtcTime {
 }
 
 impl AddAssign<Duration> for UtcTime {
-    /// Stays in the range.
+    /// Adds a span, saturating at the end of the range.
     fn add_assign(&mut self, span: Duration) {
         let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
         self.nanoseconds = self.nanoseconds.saturating_add(span);
@@ -124,7 +123,7 @@ impl AddAssign<Duration> for UtcTime {
 }
 
 impl SubAssign<Duration> for UtcTime {
-    /// Stays in the range.
+    /// Subtracts a span, saturating at the beginning of the range.
     fn sub_assign(&mut self, span: Duration) {
         let span = i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
         self.nanoseconds = self.nanoseconds.saturating_sub(span);
@@ -151,7 +150,7 @@ impl fmt::Debug for UtcTime {
     }
 }
 
-/// A text is not a point in time.
+/// Error for a text that cannot be parsed as a point in time.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cannot read the time {text:?}: it is not RFC 3339 as 2026-01-02T03:04:05Z is, or not of the years 1677 to 2262"
@@ -190,7 +189,7 @@ fn parse(text: &str) -> Option<UtcTime> {
         None => (time, 0),
     };
     let [hour, minute, second] = numbers(time, ':', [2, 2, 2])?;
-    // A leap second is the last one of its minute.
+    // A leap second counts as the last second of its minute.
     if hour > 23 || minute > 59 || second > 60 {
         return None;
     }
@@ -201,7 +200,7 @@ fn parse(text: &str) -> Option<UtcTime> {
     i64::try_from(nanoseconds).ok().map(UtcTime::from_unix_nanoseconds)
 }
 
-/// Returns numbers of so many digits each, apart by `separator`.
+/// Parses `N` numbers with fixed digit counts, separated by `separator`.
 fn numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> Option<[i64; N]> {
     let mut parts = text.split(separator);
     let mut numbers = [0; N];
@@ -217,7 +216,7 @@ fn number_of(digits: &str) -> Option<i64> {
     is_number.then(|| digits.parse().ok())?
 }
 
-/// Returns nanoseconds; digits beyond the ninth are left out.
+/// Parses the fraction of a second in nanoseconds. Digits after the ninth are ignored.
 fn fraction_of(digits: &str) -> Option<i64> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

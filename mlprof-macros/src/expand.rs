@@ -1,4 +1,4 @@
-//! From an item with `#[profiled]` to the same item with guards in it.
+//! Expansion of an item with `#[profiled]` to the same item with guards.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -15,7 +15,7 @@ use crate::recorder_path::recorder_path;
 
 pub fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     try_expand(options, item.clone()).unwrap_or_else(|error| {
-        // The item stays, so that this is the only error that the user sees.
+        // The item is kept, so that this is the only error that the user sees.
         let error = error.into_compile_error();
         quote!(#error #item)
     })
@@ -49,7 +49,7 @@ fn try_expand(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
 }
 
 enum Item {
-    /// A method or a free function: the grammar of a method takes both.
+    /// A method or a free function. The grammar of methods covers both.
     Function(Box<ImplItemFn>),
     Impl(Box<ItemImpl>),
 }
@@ -84,8 +84,8 @@ fn is_impl(input: ParseStream<'_>) -> bool {
         || (input.peek(Token![unsafe]) || input.peek(Token![default])) && input.peek2(Token![impl])
 }
 
-/// Whether there is a `fn` before the first bracket of any kind, so that a mistake in a signature
-/// is reported as what it is.
+/// Returns `true` if there is a `fn` before the first bracket of any kind. In that case a mistake
+/// in a signature is reported as such.
 fn is_function(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
     let _ = Attribute::parse_outer(&ahead);
@@ -106,8 +106,8 @@ fn measure_method(method: &mut ImplItemFn, prefix: &str, default_core: &Path) ->
     measure(method, &name, options.core_path.as_ref().unwrap_or(default_core))
 }
 
-/// Puts the guard in front of the first statement that does something. The statements keep their
-/// tokens and with them their lines.
+/// Inserts the guard before the first executable statement. The statements keep their tokens and so
+/// their line numbers.
 fn measure(function: &mut ImplItemFn, name: &str, core: &Path) -> Result<()> {
     if let Some(keyword) = &function.sig.constness {
         return Err(Error::new_spanned(
@@ -119,7 +119,7 @@ fn measure(function: &mut ImplItemFn, name: &str, core: &Path) -> Result<()> {
     let callsite = callsite(&function.sig, name, core);
     let site = Span::mixed_site();
     let statements = &mut function.block.stmts;
-    // Items do nothing when they are reached, and some lints want them first.
+    // Items are not executed, and some lints require them first.
     let first = statements.iter().take_while(|one| matches!(one, Stmt::Item(_))).count();
     if function.sig.asyncness.is_some() {
         statements.splice(first..first, output_hint(&function.sig.output, core));
@@ -136,10 +136,11 @@ fn measure(function: &mut ImplItemFn, name: &str, core: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An expression for the static callsite, in a block of its own so that nothing in the function
-/// can see or clash with it.
+/// Returns an expression for the static call site. It is a separate block, so that code in the
+/// function cannot see it or clash with it.
 fn callsite(signature: &Signature, name: &str, core: &Path) -> TokenStream {
-    // Both from the name's own span: right too for a function that `macro_rules!` made.
+    // File and line come from the name's own span. This is also correct for a function that
+    // `macro_rules!` generated.
     let written_at = signature.ident.span().unwrap();
     let file = written_at.file();
     let line = u32::try_from(written_at.line()).unwrap_or(u32::MAX);
@@ -149,16 +150,16 @@ fn callsite(signature: &Signature, name: &str, core: &Path) -> TokenStream {
     }}
 }
 
-/// A statement that is never run and tells the inner `async` block the function's return type,
-/// which it would otherwise have to guess: without it `?` and unsizing coercions would not compile.
+/// Returns a statement that never runs but gives the inner `async` block the function's return
+/// type. Type inference would otherwise fail for `?` and for unsizing coercions.
 fn output_hint(output: &ReturnType, core: &Path) -> Option<Stmt> {
     let mut output: Type = match output {
         ReturnType::Default => parse_quote!(()),
-        // Not a type that could be named there; `!` becomes anything anyway.
+        // The type `!` cannot be named there, and it coerces to any type anyway.
         ReturnType::Type(_, output) if matches!(**output, Type::Never(_)) => return None,
         ReturnType::Type(_, output) => (**output).clone(),
     };
-    // Located at the type, so that a mismatch is explained there.
+    // The statement is located at the type, so that a type mismatch is reported there.
     let site = Span::mixed_site().located_at(output.span());
     InferImplTrait.visit_type_mut(&mut output);
     Some(parse_quote_spanned! {site=>
@@ -186,8 +187,8 @@ fn plain_name(signature: &Signature) -> String {
     name.strip_prefix("r#").unwrap_or(&name).to_owned()
 }
 
-/// `Net` for `crate::model::Net<B>`, `&Net` and `(Net)`; `dyn Module` for a trait object; other
-/// types as they are written.
+/// Returns `Net` for `crate::model::Net<B>`, `&Net` and `(Net)`, and `dyn Module` for a trait
+/// object. Other types are returned as written.
 fn short_name(self_type: &Type) -> String {
     match self_type {
         Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),

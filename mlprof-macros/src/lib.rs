@@ -1,10 +1,10 @@
-//! The attribute [`macro@profiled`]: measures functions and methods.
+//! The attribute [`macro@profiled`], which measures functions and methods.
 //!
-//! Programs reach it as `mlprof_core::prelude::profiled`; the recorder it talks to is in
+//! Programs use it as `mlprof_core::prelude::profiled`. Its expansion uses the recorder in
 //! `mlprof-core`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Nothing is printed here: `println!` and `eprintln!` panic where nobody reads any more.
+// This crate must not print, because `println!` and `eprintln!` panic if the stream has no reader.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod expand;
@@ -13,35 +13,40 @@ mod recorder_path;
 
 use proc_macro::TokenStream;
 
-/// Measures every call of a function, a method, or all functions of an `impl` block, while a
-/// profiler is active that wants functions (`Interest::FUNCTIONS`).
+/// Measures every call of a function, a method, or all functions of an `impl` block, while an
+/// active profiler requests functions (`Interest::FUNCTIONS`).
 ///
-/// *Names*: a function is called what it is called; in an `impl` block with the attribute,
-/// `Type::method`. On a single method the attribute cannot see the type, so the name is the
-/// method's alone: put the attribute on the block, or give a name. All instances of a generic
-/// function are one row. Reports tell functions of one name apart by `file:line`.
+/// *Names*: a function has its own name. In an `impl` block with the attribute, it is
+/// `Type::method`. On a single method the attribute cannot see the type, so the name is only that
+/// of the method. Put the attribute on the block instead, or specify a name. All instances of a
+/// generic function are one row. Reports distinguish functions with the same name by `file:line`.
 ///
-/// *What is measured*: from the first statement until the locals are dropped, on every way out (an
-/// early return, `?`, a panic). Of an `async fn` only the time in which it is being polled, each
-/// poll being one call; its future is a little larger, since it holds the original one. A function
+/// *Measured time*: from the first statement until the locals are dropped, on every exit path (an
+/// early return, `?`, a panic). For an `async fn`, only the time of its polls counts, and each poll
+/// is one call. Its future is slightly larger, because it contains the original one. A function
 /// that *returns* a future without being `async` is measured only until it returns.
 ///
-/// *Cost*: one relaxed load per call (per poll) when no such profiler is active.
+/// *Cost*: one relaxed load per call (per poll) while no such profiler is active.
 ///
 /// # Options
 ///
-/// - `#[profiled(name = "…")]`: on a function, its whole name; on an `impl` block, what stands in
-///   place of the type.
-/// - `#[profiled(skip)]`: leaves a method of an `impl` block out.
-/// - `#[profiled(crate = path)]`: where to find `mlprof_core` when the program depends neither on
-///   it nor on a plugin of mlprof, by whatever name, such as `crate = my_framework::mlprof_core`.
+/// - `#[profiled(name = "…")]`: on a function, its full name; on an `impl` block, the prefix that
+///   replaces the type.
+/// - `#[profiled(skip)]`: excludes a method of an `impl` block.
+/// - `#[profiled(crate = path)]`: path of `mlprof_core`, such as `crate =
+///   my_framework::mlprof_core`. It is needed if the program depends neither on `mlprof_core` nor
+///   on an mlprof plugin, under any name.
 ///
 /// Put the attribute above others that rewrite the function, such as `#[async_trait]`.
 ///
 /// # Errors
 ///
-/// Compile errors for a `const fn` (it may run in the compiler, which has no clock), for functions
-/// without a body, for items that are neither function nor `impl` block, and for unknown options.
+/// Reports a compile error for:
+///
+/// - a `const fn`, which may run in the compiler, where no clock exists
+/// - a function without a body
+/// - an item that is neither a function nor an `impl` block
+/// - an unknown option
 #[proc_macro_attribute]
 pub fn profiled(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(options.into(), item.into()).into()

@@ -1,4 +1,4 @@
-//! What stands in the parentheses of `#[profiled(…)]`.
+//! Options in the parentheses of `#[profiled(…)]`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::ext::IdentExt;
@@ -6,13 +6,13 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Error, LitStr, Meta, Path, Result, Token};
 
-/// The options of one attribute.
+/// Options of one attribute.
 #[derive(Default)]
 pub struct Options {
     pub name: Option<String>,
-    /// Where `mlprof_core` is, if that is said.
+    /// Path of `mlprof_core`, if specified.
     pub core_path: Option<Path>,
-    /// Where `skip` is written.
+    /// Span of the option `skip`, if specified.
     pub skip: Option<Span>,
 }
 
@@ -71,7 +71,8 @@ impl Options {
         Ok(options)
     }
 
-    /// Takes the `#[profiled]` of a method out of its attributes; `None` if it has none.
+    /// Removes the `#[profiled]` attribute of a method and returns its options, or `None` if it has
+    /// no such attribute.
     pub fn take_from(attributes: &mut Vec<Attribute>) -> Result<Option<Self>> {
         let Some(position) = attributes.iter().position(is_profile) else {
             return Ok(None);

@@ -1,20 +1,20 @@
-//! Where the code that an attribute makes finds `mlprof-core`: by its own name, or through a plugin.
+//! Path to `mlprof-core` in generated code: by its own name, or through a plugin.
 //!
-//! The compiler that runs this macro was told by `--extern` which crates the code may name. Manifests say
-//! less: they also list what only tests, another target or another feature has, and do not exist under
-//! other build systems. Where nothing can be told (an editor runs macros in a process of its own) it is the
-//! usual name.
+//! The arguments `--extern` of the compiler that runs this macro list the crates that the code may
+//! name. A manifest is less reliable: it also lists dependencies of tests, other targets or other
+//! features, and other build systems do not have one. If the arguments are not available, as in an
+//! editor that runs macros in a separate process, the path is the usual name.
 
 use std::path::Path;
 
 use proc_macro2::{Ident, Span};
 use syn::parse_quote;
 
-/// The crates that hand `mlprof-core` on, under that name.
+/// Crates that re-export `mlprof-core` under that name.
 const PLUGINS: [&str; 4] = ["mlprof_candle", "mlprof_burn", "mlprof_tch", "mlprof_train"];
 const CORE: &str = "mlprof_core";
 
-/// The path of `mlprof-core` in the crate that is being compiled.
+/// Returns the path of `mlprof-core` in the crate that is being compiled.
 pub fn recorder_path() -> syn::Path {
     let externs = externs(std::env::args_os().filter_map(|it| it.into_string().ok()), read);
     let name = |name: &str| Ident::new(name, Span::call_site());
@@ -32,12 +32,12 @@ pub fn recorder_path() -> syn::Path {
     }
 }
 
-/// A crate that code may name.
+/// A crate that the code may name.
 #[derive(Debug, PartialEq)]
 struct Extern {
-    /// As code calls it.
+    /// Name of the crate in the code.
     name: String,
-    /// As it calls itself, where its file is known.
+    /// The crate's own name if its file is known, otherwise the name in the code.
     crate_name: String,
 }
 
@@ -56,7 +56,7 @@ fn reachable(externs: &[Extern]) -> Option<Reachable<'_>> {
     of(CORE).map(Reachable::Directly).or_else(through)
 }
 
-/// What `--extern` says among the arguments of a compiler, also in the files that stand for arguments.
+/// Returns the crates in the `--extern` arguments of a compiler, including those in argument files.
 fn externs(
     arguments: impl IntoIterator<Item = String>,
     read: impl Fn(&str) -> Option<String>,
@@ -85,7 +85,7 @@ fn read(file: &str) -> Option<String> {
     std::fs::read_to_string(file).ok()
 }
 
-/// `[options:]name[=path]`.
+/// Parses `[options:]name[=path]`.
 fn parse(value: &str) -> Option<Extern> {
     let (name, path) =
         value.split_once('=').map_or((value, None), |(name, path)| (name, Some(path)));
@@ -93,7 +93,7 @@ fn parse(value: &str) -> Option<Extern> {
     if options.split(',').any(|option| option == "noprelude") {
         return None;
     }
-    // `libmlprof_core-0123456789abcdef.rmeta`
+    // An example of a path is `libmlprof_core-0123456789abcdef.rmeta`.
     let stem = path.and_then(|path| Path::new(path).file_stem()?.to_str());
     let own = stem.and_then(|stem| stem.strip_prefix("lib")?.split('-').next());
     Some(Extern { name: name.to_owned(), crate_name: own.unwrap_or(name).to_owned() })

@@ -1,4 +1,4 @@
-//! Wrong uses of `#[profiled]`, and what the compiler says about them.
+//! Tests of invalid uses of `#[profiled]` and of the resulting compiler errors.
 
 #[test]
 fn wrong_uses_are_explained() {

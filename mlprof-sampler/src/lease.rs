@@ -1,25 +1,28 @@
-//! The right of one thread's signal handler to work with memory that others have before and after
-//! it.
+//! Leases that give one thread's signal handler the right to use memory that is reused for other
+//! threads.
 
 use mlprof_events::sync::{AtomicU32, Ordering, fence};
 
-/// Which handler may use something, and how many handlers are using it.
+/// Lease on some memory: which handler may use it, and how many handlers are using it.
 ///
-/// A signal that was queued when its timer was deleted may arrive at any later time. So a timer
-/// carries the generation of the lease that it was made under, and its handler does nothing under
-/// another one.
+/// A signal that was pending when its timer was deleted may arrive at any later time. So a timer
+/// carries the generation of the lease under which it was created. Its handler returns at once if
+/// the current lease has another generation.
 ///
-/// *Invariant*: one thread, the owner, begins and ends leases. A handler adds itself to `inside`, then reads
-/// `generation`; the owner stores another `generation`, then reads `inside`. With a fence between the two steps on
-/// both sides either the handler finds the lease ended, or the owner finds the handler inside. So after
-/// [`end`](Self::end) and one [`is_at_rest`](Self::is_at_rest) the memory is the owner's alone.
+/// *Invariant*: one thread, the owner, begins and ends leases. A handler increments `inside` and
+/// then reads `generation`. The owner stores another `generation` and then reads `inside`. Both
+/// sides have a sequentially consistent fence between these two steps.
+///
+/// So either the handler sees that the lease has ended, or the owner sees the handler inside. After
+/// [`end`](Self::end) and one successful [`is_at_rest`](Self::is_at_rest) the memory belongs to the
+/// owner alone.
 pub(crate) struct Lease {
-    /// 0: no lease.
+    /// Generation of the current lease; 0 if there is none.
     generation: AtomicU32,
     inside: AtomicU32,
 }
 
-/// A handler at work. It leaves when this is dropped.
+/// Guard of a running handler, which leaves when this is dropped.
 pub(crate) struct Entered<'lease>(&'lease Lease);
 
 impl Lease {
@@ -27,23 +30,24 @@ impl Lease {
         Self { generation: AtomicU32::new(0), inside: AtomicU32::new(0) }
     }
 
-    /// The generation of the lease; 0 while there is none.
+    /// Returns the generation of the lease, or 0 if there is none.
     pub(crate) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Begins a lease. Only the owner may call this, after the last lease has ended and all
-    /// handlers have left. Handlers of this generation see all that was written before.
+    /// Begins a lease. Only the owner may call this, after the previous lease has ended and all
+    /// handlers have left. Handlers of this generation see everything that the owner wrote before.
     pub(crate) fn begin(&self, generation: u32) {
         self.generation.store(generation, Ordering::Release);
     }
 
-    /// Ends the lease: handlers that enter from here on are turned away.
+    /// Ends the lease. Handlers that enter later are turned away.
     pub(crate) fn end(&self) {
         self.generation.store(0, Ordering::Release);
     }
 
-    /// Enters, if the lease is of this generation. Async-signal-safe.
+    /// Enters if the lease has this generation, and returns `None` otherwise. It is
+    /// async-signal-safe.
     pub(crate) fn enter(&self, generation: u32) -> Option<Entered<'_>> {
         self.inside.fetch_add(1, Ordering::Relaxed);
         let entered = Entered(self);
@@ -51,8 +55,8 @@ impl Lease {
         (self.generation.load(Ordering::Acquire) == generation).then_some(entered)
     }
 
-    /// Whether no handler is inside that entered before this was called. All that handlers wrote is
-    /// then seen.
+    /// Returns `true` if all handlers that entered before this call have left. The caller then sees
+    /// everything that they wrote.
     pub(crate) fn is_at_rest(&self) -> bool {
         fence(Ordering::SeqCst);
         self.inside.load(Ordering::Acquire) == 0
@@ -77,7 +81,8 @@ mod loom_tests {
         memory: UnsafeCell<u32>,
     }
 
-    /// Loom's cell panics if a handler and the owner, or two handlers, use the memory at once.
+    /// Checks that a handler and the owner, or two handlers, never use the memory at the same time.
+    /// Loom's cell panics if they do.
     #[test]
     fn loom_memory_is_used_by_one_side_at_a_time() {
         loom::model(|| {
@@ -99,7 +104,7 @@ mod loom_tests {
             if slot.lease.is_at_rest() {
                 slot.memory.with_mut(|memory| unsafe { *memory = 2 });
                 slot.lease.begin(2);
-                // A signal of the first lease that arrives late.
+                // This signal of the first lease arrives late.
                 let late = handler(1);
                 assert!(!late.join().expect("no panic"));
             }

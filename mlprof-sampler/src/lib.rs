@@ -1,5 +1,5 @@
-//! Sampling: where threads are, looked at many times a second, for all the code that nothing
-//! instruments.
+//! Sampling profiler. It interrupts all threads many times a second and records their stacks, so
+//! that it covers code without instrumentation.
 //!
 //! ```no_run
 //! use mlprof_core::sampler::Sampler;
@@ -11,61 +11,67 @@
 //! # Ok::<(), mlprof_core::sampler::SamplerError>(())
 //! ```
 //!
-//! `AdvancedProfiler::sampled` puts the samples below the exact
-//! tables of its actions.
+//! `AdvancedProfiler::sampled` adds the samples below the exact tables of its actions.
 //!
 //! # What is measured
 //!
-//! Every thread of the process has a timer of its own on the monotonic clock. When it expires the
-//! thread is interrupted, and what it was executing is noted: the open actions of the recorder that
-//! it used last, and its stack, native code of all libraries included. All numbers are estimates:
-//! reports give the standard error of every share.
+//! Every thread of the process has its own timer on the monotonic clock. When the timer expires,
+//! the thread is interrupted. A sample records the open actions of the recorder that the thread
+//! used last, and its stack, including native code of all libraries. All numbers are estimates:
+//! reports state the standard error of every share.
 //!
-//! A sample is of **waiting** if its thread was asleep in a system call that can be interrupted (a
-//! lock, a channel, `sleep`, a socket), and of **work** otherwise. Where several ticks had passed
-//! before the thread could be interrupted, or one long ago, it was **stalled** at those: ready
-//! while other threads had all processors, or waiting for a disk. Shares are of work.
+//! Each tick of a thread's timer belongs to one of three categories:
+//!
+//! - **waiting**: when the sample was taken, the thread was asleep in an interruptible system call
+//!   (a lock, a channel, `sleep`, a socket).
+//! - **stalled**: the thread could not be interrupted for some time after the tick. It was ready
+//!   while other threads had all processors, or it was waiting for a disk.
+//! - **work**: all other ticks.
+//!
+//! Shares in reports are shares of work.
 //!
 //! # How
 //!
 //! * *Threads* are found in `/proc/self/task` every 10 ms, and as soon as they record their first
-//!   action; nothing has to be said to them. A thread that lives for less than 10 ms and
-//!   records no action may not be seen.
-//! * *The handler* allocates nothing, takes no lock and calls nothing that does. It runs on the
-//!   thread's own stack, not on an alternate one, which programs make as small as their own
-//!   handlers need; where less than 64 kB of stack are left, only the current function is noted. A
-//!   handler of the program's that works for long on an alternate stack needs room for a second
-//!   signal there, about 4 kB, as for every other signal. Where less than 2 kB of it are left the sample is taken
-//!   later.
-//! * *Stacks* are walked by unwinding tables, which compilers write for all code; in code without
-//!   any by frame pointers. A frame-pointer chain alone is cheaper
-//!   ([`SamplerSettings::frame_pointers`]), but leaves out callers, or all of a stack, wherever a
-//!   function was compiled without. At most the innermost 128 frames are kept.
-//! * *A stack is only read between the thread's stack pointer and the end of its stack.* On a stack
-//!   that is not the thread's own (a coroutine's, an alternate one) only the current function is
-//!   noted.
-//! * *A thread that waits* for more than 20 ticks in a row is left alone until it runs again: that
-//!   it is still where it was is known from its processor time, which is looked at every 10 ms. Work
-//!   that is done until then is not sampled; how much is [reported](mlprof_report::samples::Samples).
+//!   action. They need no registration. A thread that lives for less than 10 ms and records no
+//!   action may be missed.
+//! * *The handler* does not allocate, takes no lock, and calls no function that does. It runs on
+//!   the thread's own stack and not on an alternate one. Programs make alternate stacks only as
+//!   large as their own handlers need. If less than 64 kB of stack are left, it records only the
+//!   current function. A handler of the program may run for a long time on an alternate stack. That
+//!   stack then needs about 4 kB for a second signal, as for any other signal. If less than 2 kB of
+//!   it are left, the sample is postponed.
+//! * *Stacks* are walked with unwinding tables, which compilers emit for all code, and with frame
+//!   pointers in code without tables. Frame pointers alone are cheaper
+//!   ([`SamplerSettings::frame_pointers`]). However, callers or whole stacks are missing if a
+//!   function was compiled without them. At most the innermost 128 frames are kept.
+//! * *Stack memory* is only read between the thread's stack pointer and the end of its stack. If
+//!   the thread runs on another stack (that of a coroutine, or an alternate one), only the current
+//!   function is recorded.
+//! * *A thread that waits* for more than 20 ticks in a row is not interrupted until it runs again.
+//!   Its processor time, which is checked every 10 ms, shows that it is still at the same place.
+//!   Work that is done before the next check is not sampled; its amount is
+//!   [reported](mlprof_report::samples::Samples).
 //!
 //! # What it does to the program
 //!
-//! *Cost*: `cargo run --release -p benches --bin sampler` measures it; some 2 to 5 µs per sample, of
-//! which the larger part is the kernel's. *Memory*: some 150 kB per thread that lives at the same
-//! time, and a call tree of at most 262,144 places.
+//! *Cost*: about 2 to 5 µs per sample, most of which is spent in the kernel. `cargo run --release
+//! -p benches --bin sampler` measures it. *Memory*: about 150 kB per thread that exists at the same
+//! time, and a call tree of at most 262,144 nodes.
 //!
-//! System calls that wait are restarted after a sample where the system can (`read`, `write`,
-//! locks, `wait`); `poll`, `epoll_wait`, `select`, `nanosleep` and those with a time limit return
-//! `EINTR` at each interruption, as with every signal. The signal is a real-time one that the program
-//! does not use. Shared libraries are kept in memory until the sampler stops.
+//! System calls that wait are restarted after a sample if the system supports that (`read`,
+//! `write`, locks, `wait`). `poll`, `epoll_wait`, `select`, `nanosleep` and calls with a time limit
+//! return `EINTR` at each interruption, as with every signal. The signal is a real-time signal that
+//! the program does not use. Shared libraries stay loaded until the sampler stops.
 //!
-//! Threads for which the system has no timer (`ulimit -i`), and all above 4,096, are not sampled:
-//! the report says how many. They are tried again, less and less often.
+//! Threads are not sampled if the system has no timer for them (`ulimit -i`), or if there are
+//! already 4,096 threads. The report states their number. The sampler retries such threads at
+//! increasing intervals.
 //!
-//! One sampler runs at a time in a process. A forked child is not sampled.
+//! Only one sampler can run in a process at a time. A forked child is not sampled.
 //!
-//! *Linux on x86-64 and aarch64 only*; elsewhere, and without the feature `sampling`, [`Sampler::start`]
-//! is an error.
+//! *Linux on x86-64 and aarch64 only*. On other systems, and without the feature `sampling`,
+//! [`Sampler::start`] returns an error.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -105,16 +111,17 @@ use mlprof_report::internals::tell_missing;
 use mlprof_report::samples::Samples;
 use mlprof_report::{Output, SamplesReport};
 
-/// The most samples per second and thread that may be asked for.
+/// Maximum sampling rate in samples per second and thread.
 pub const HIGHEST_RATE: u32 = 20_000;
 
-/// How often threads are looked at to see where they are now: each once within a few milliseconds.
+/// Sampling rate for [`Sampler::stacks`]. At this rate each thread is sampled within a few
+/// milliseconds.
 const RATE_FOR_STACKS: u32 = 200;
 
-/// How long is waited for threads that cannot be interrupted.
+/// Maximum time to wait for threads that cannot be interrupted.
 const PATIENCE_FOR_STACKS: Duration = Duration::from_millis(500);
 
-/// How a [`Sampler`] samples. A number alone is a rate in hertz.
+/// Settings of a [`Sampler`]. A plain number is a rate in hertz.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SamplerSettings {
     hz: u32,
@@ -122,13 +129,13 @@ pub struct SamplerSettings {
 }
 
 impl SamplerSettings {
-    /// So many samples per second of every thread, 1 to [`HIGHEST_RATE`].
+    /// Creates settings with a rate in samples per second and thread, from 1 to [`HIGHEST_RATE`].
     pub fn new(hz: u32) -> Self {
         Self { hz, frame_pointers: false }
     }
 
-    /// Walks stacks by frame pointers instead of unwinding tables: cheaper, but right only if
-    /// everything was compiled with `-C force-frame-pointers=yes`.
+    /// Enables walking stacks by frame pointers instead of unwinding tables. This is cheaper, but
+    /// correct only if all code was compiled with `-C force-frame-pointers=yes`.
     #[must_use]
     pub fn frame_pointers(mut self, frame_pointers: bool) -> Self {
         self.frame_pointers = frame_pointers;
@@ -142,31 +149,31 @@ impl From<u32> for SamplerSettings {
     }
 }
 
-/// Why nothing is sampled.
+/// Reason why sampling cannot start.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SamplerError {
-    /// The rate makes no sense.
+    /// The rate is out of range.
     #[error("{hz} samples per second were asked for: 1 to {HIGHEST_RATE} are possible")]
     Rate {
-        /// What was asked for.
+        /// Requested rate in hertz.
         hz: u32,
     },
-    /// The process is sampled already.
+    /// A sampler already runs in this process.
     #[error("another sampler is running in this process, and there can be only one")]
     Running,
-    /// It was left out when the program was built.
+    /// The program was built without sampling.
     #[error("mlprof-core is built without its feature `sampling`")]
     NotBuilt,
-    /// Not on this system.
+    /// This system is not supported.
     #[error("sampling works on Linux on x86-64 and aarch64 only")]
     Unsupported,
-    /// The system refused something that sampling needs.
+    /// The system refused an operation that sampling needs.
     #[error("cannot {what}")]
     System {
-        /// What was to be done.
+        /// Description of the operation.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
 }
@@ -183,14 +190,14 @@ pub struct Sampler {
 mlprof_events::debug_as_name!([] Sampler);
 
 impl Sampler {
-    /// Begins to sample all threads of the process, those included that start later.
+    /// Starts to sample all threads of the process, including those that start later.
     ///
-    /// May be called before `main`. *Cost*: reads `/proc/self/maps` and the list of shared
-    /// libraries, some 0.1 to 5 ms.
+    /// It may be called before `main`. *Cost*: reading `/proc/self/maps` and the list of shared
+    /// libraries takes about 0.1 to 5 ms.
     ///
     /// # Errors
     ///
-    /// See [`SamplerError`]. The program runs on as if nothing had been asked.
+    /// See [`SamplerError`]. After an error the program continues without sampling.
     pub fn start(settings: impl Into<SamplerSettings>) -> Result<Self, SamplerError> {
         let settings = settings.into();
         Self::can_start(settings)?;
@@ -199,11 +206,12 @@ impl Sampler {
         Ok(Self { engine: linux::Engine::start(settings)?, started })
     }
 
-    /// Whether [`start`](Self::start) would begin now, as far as can be said without beginning.
+    /// Checks if [`start`](Self::start) would succeed now, as far as that is known without
+    /// starting.
     ///
     /// # Errors
     ///
-    /// As there, but for [`SamplerError::System`].
+    /// Returns the same errors as [`start`](Self::start), except [`SamplerError::System`].
     pub fn can_start(settings: impl Into<SamplerSettings>) -> Result<(), SamplerError> {
         let settings = settings.into();
         if !(1..=HIGHEST_RATE).contains(&settings.hz) {
@@ -212,11 +220,12 @@ impl Sampler {
         linux::Engine::can_start()
     }
 
-    /// Where every thread of the process is now, but for mlprof's own; in the order of the system's numbers of them. A sampler
-    /// runs for that long, and no longer.
+    /// Returns the current stacks of all threads of the process except mlprof's own, sorted by the
+    /// system's thread id. A sampler runs for the duration of the call.
     ///
-    /// *Cost*: as [`start`](Self::start); each thread is interrupted at least once, and the calling thread reads debug
-    /// information. Half a second where a thread cannot be interrupted.
+    /// *Cost*: that of [`start`](Self::start). Each thread is interrupted at least once, and the
+    /// calling thread reads debug information. The call takes half a second if a thread cannot be
+    /// interrupted.
     ///
     /// # Errors
     ///
@@ -226,10 +235,10 @@ impl Sampler {
         Ok(sampler.engine.stacks(PATIENCE_FOR_STACKS))
     }
 
-    /// What was found so far; sampling goes on.
+    /// Returns a report of the samples so far. Sampling continues.
     ///
-    /// *Cost*: reads debug information: up to some seconds for programs with hundreds of megabytes
-    /// of it.
+    /// *Cost*: reading debug information takes up to some seconds for programs with hundreds of
+    /// megabytes of it.
     pub fn report(&self) -> SamplesReport {
         self.report_of(&RunContext::from_environment())
     }
@@ -241,7 +250,8 @@ impl Sampler {
         SamplesReport::new(samples, started_at, run)
     }
 
-    /// Ends sampling. If there are no samples, standard error says why. *Cost*: as [`report`](Self::report).
+    /// Ends sampling and returns the report. If no sample was taken, prints the reason on standard
+    /// error. *Cost*: that of [`report`](Self::report).
     pub fn stop(self) -> SamplesReport {
         let report = self.end(&RunContext::from_environment());
         let missing: Vec<_> = report.samples.missing().into_iter().collect();
@@ -249,25 +259,25 @@ impl Sampler {
         report
     }
 
-    /// Ends sampling, for a report of this run; what is to be said of it is in the report alone.
+    /// Ends sampling and returns the report for this run. All messages are only in the report.
     pub fn end(self, run: &RunContext) -> SamplesReport {
         self.engine.stop();
         self.report_of(run)
     }
 
-    /// What belongs to the sessions of one recorder.
+    /// Returns the samples that belong to the sessions of one recorder.
     pub fn samples_of(&self, sessions: &ReportedSessions) -> Samples {
         noted(self.engine.samples(Some(sessions)))
     }
 
-    /// From here on, what is sampled outside of all actions belongs to this session of a recorder;
-    /// what is of none that is `alive` may be forgotten.
+    /// Sets the session of a recorder to which samples outside of all actions belong from now on.
+    /// Samples of sessions that are not in `alive` may be discarded.
     pub fn enter_session(&self, current: u64, alive: &[u64]) {
         self.engine.enter_session(current, alive);
     }
 }
 
-/// Says in their notes why there are none, if nothing else does.
+/// Adds a note with the reason if there are no samples and no other note.
 fn noted(mut samples: Samples) -> Samples {
     if samples.notes.is_empty()
         && let Some(missing) = samples.missing()
@@ -277,15 +287,16 @@ fn noted(mut samples: Samples) -> Samples {
     samples
 }
 
-/// The sessions of a recorder that a report is made of.
+/// Sessions of a recorder that a report covers.
 #[derive(Debug, Clone, Default)]
 pub struct ReportedSessions {
-    /// Each with the stage inside the reported one that it is.
+    /// Session numbers, each with its stage if that is nested in the reported stage.
     pub sessions: Vec<(u64, Option<Stage>)>,
 }
 
 impl ReportedSessions {
-    /// The stage inside the reported one that a session is, if it is one of the report's.
+    /// Returns the nested stage of a session, or `None` if the session does not belong to the
+    /// report.
     pub fn sub_stage_of(&self, session: u64) -> Option<Option<Stage>> {
         let mut sessions = self.sessions.iter();
         sessions.find(|(number, _)| *number == session).map(|(_, stage)| *stage)

@@ -1,4 +1,4 @@
-//! Where nothing can be sampled: on other systems, and without the feature.
+//! Replacement for the sampler on unsupported systems and without the feature `sampling`.
 
 use std::time::Duration;
 

@@ -1,38 +1,47 @@
-//! How many floating-point operations an op does, by the shapes of its inputs.
+//! Number of floating-point operations of an op, computed from the shapes of its inputs.
 
 use mlprof_events::TensorShape;
 
-/// The floating-point operations of one call of an op, a multiplication and an addition counted as
-/// two, as torch's `FlopCounterMode` counts them. `None` for ops of which it is not known, or whose
-/// inputs do not say.
+/// Returns the floating-point operations of one call of an op. A multiplication and an addition
+/// count as two, as in torch's `FlopCounterMode`. Returns `None` if the op is unknown or its inputs
+/// are insufficient.
 ///
-/// Counted are
+/// The following ops are counted:
 ///
-/// * matrix products: `mm`, `addmm`, `bmm`, `baddbmm`, `mv` and their like; of other frameworks also
-///   `matmul` and `linear`;
-/// * convolutions of any number of dimensions, transposed, grouped, dilated, and their gradients:
-///   `convolution`, `convolution_backward`, `conv2d`, …, and the ops of libraries that they call;
-/// * fused scaled dot product attention and its gradient, also of sequences of several lengths, each of
-///   which is taken to be as long as the longest;
-/// * recurrent layers that are one op (`mkldnn_rnn_layer`, `_cudnn_rnn`, `miopen_rnn`, `_lstm_mps`, and
-///   the gradients of the first three): in each step each row of the batch is multiplied with each
-///   matrix of weights, so for a layer of `gates` gates it is
-///   `2 × steps × batch × gates × hidden × (inputs + hidden)`. Their gradient is twice that, for the
-///   inputs and for the weights. What is done element by element is not counted, as nowhere, so
-///   `_thnn_fused_lstm_cell` has none: the products of its gates are ops beside it. Those of candle
-///   and burn are made of products, which are counted.
+/// * matrix products: `mm`, `addmm`, `bmm`, `baddbmm`, `mv` and similar ops, and `matmul` and
+///   `linear` of other frameworks;
+/// * convolutions of any number of dimensions, transposed, grouped or dilated, and their gradients:
+///   `convolution`, `convolution_backward`, `conv2d`, …, and the library ops that they call;
+/// * fused scaled dot product attention and its gradient. If the sequences have different lengths,
+///   each counts with the maximum length.
+/// * recurrent layers that are a single op: `mkldnn_rnn_layer`, `_cudnn_rnn`, `miopen_rnn`,
+///   `_lstm_mps`, and the gradients of the first three. In each step each row of the batch is
+///   multiplied with each weight matrix, so a layer of `gates` gates takes `2 × steps × batch ×
+///   gates × hidden × (inputs + hidden)` operations. The gradient takes twice as many, for the
+///   inputs and for the weights.
 ///
-/// Of torch's ops that call each other **one level** counts: `aten::addmm` and not the
-/// `aten::linear` around it, `aten::convolution` and neither `aten::conv2d` around it nor
-/// `aten::_convolution` inside it (which counts where traced modules call it alone), the fused
-/// attention and not the `aten::bmm`s of the one that is put together; of `aten::lstm`, `aten::gru`
-/// and `aten::lstm_cell` the fused layers or the products inside. In tables an op inside another
-/// one that is counted has no operations of its own, so that sums are right for other frameworks
-/// too.
+///   Elementwise operations are not counted. `_thnn_fused_lstm_cell` therefore has no count: the
+///   products of its gates are separate ops. Recurrent layers of candle and burn consist of
+///   products, which are counted.
 ///
-/// Where it differs from torch: it counts recurrent layers. The gradient of a grouped convolution's weight is divided by the
-/// number of groups, which torch forgets. A `convolution_backward` that does not say which gradients
-/// it computes is taken to compute those of the input and of the weight.
+/// Among torch's ops that call each other, only **one level** counts:
+///
+/// - `aten::addmm`, but not the enclosing `aten::linear`
+/// - `aten::convolution`, but neither the enclosing `aten::conv2d` nor the inner
+///   `aten::_convolution` (which counts if a traced module calls it directly)
+/// - the fused attention, but not the `aten::bmm` calls of its composite form
+/// - for `aten::lstm`, `aten::gru` and `aten::lstm_cell`, the inner fused layers or products
+///
+/// In tables, an op inside another counted op has no operations of its own, so that sums are also
+/// correct for other frameworks.
+///
+/// There are three differences from torch:
+///
+/// - Recurrent layers are counted.
+/// - The weight gradient of a grouped convolution is divided by the number of groups, which torch
+///   omits.
+/// - If a `convolution_backward` does not state which gradients it computes, the gradients of the
+///   input and of the weight are assumed.
 ///
 /// ```
 /// use mlprof_core::hook::{DType, TensorShape};
@@ -58,7 +67,7 @@ fn of_aten(op: &str, inputs: Inputs<'_>) -> Option<u64> {
         "convolution" | "convolution_overrideable" | "_convolution" => {
             Convolution::forward(inputs)?.flops()
         }
-        // What `convolution` calls on a device; it has no operations of its own beside it.
+        // `convolution` calls these ops on a device and has no operations of its own.
         "cudnn_convolution" => Convolution::with_options(inputs, OPTIONS_OF_CUDNN, None)?.flops(),
         "miopen_convolution" => Convolution::with_options(inputs, OPTIONS_OF_MIOPEN, None)?.flops(),
         "_slow_conv2d_forward" => Convolution::with_options(inputs, OPTIONS_OF_SLOW, None)?.flops(),
@@ -73,7 +82,8 @@ fn of_aten(op: &str, inputs: Inputs<'_>) -> Option<u64> {
                 masks.map_or(2, |mask| mask.iter().take(2).filter(|one| **one != 0).count());
             Convolution::backward(inputs)?.flops()?.checked_mul(gradients as u64)
         }
-        // An input, the matrix of weights for it, and that for the state before.
+        // The numbers are the positions of the input, of its weight matrix, and of the weight
+        // matrix for the previous state.
         "mkldnn_rnn_layer" => inputs.recurrent_layer(&[1, 2]),
         "mkldnn_rnn_layer_backward" => inputs.recurrent_layer(&[1, 2])?.checked_mul(2),
         "_cudnn_rnn" | "miopen_rnn" => inputs.recurrent_layer(&[1]),
@@ -92,7 +102,7 @@ fn of_aten(op: &str, inputs: Inputs<'_>) -> Option<u64> {
                 "flash_attention_backward"
                 | "efficient_attention_backward"
                 | "cudnn_attention_backward"
-                // The gradient of what comes out stands first.
+                // The gradient of the output is the first input.
                 | "fused_attention_overrideable_backward" => {
                     Inputs(inputs.0.get(1..)?).attention()?.backward_flops()
                 }
@@ -102,7 +112,8 @@ fn of_aten(op: &str, inputs: Inputs<'_>) -> Option<u64> {
     }
 }
 
-/// Ops of frameworks whose ops do not call each other under other names.
+/// Returns the operations of an op of another framework. The ops of these frameworks do not call
+/// each other under other names.
 fn of_others(op: &str, inputs: Inputs<'_>) -> Option<u64> {
     match op {
         "matmul" | "mm" | "bmm" => return inputs.product(0, 1),
@@ -133,7 +144,7 @@ fn of_others(op: &str, inputs: Inputs<'_>) -> Option<u64> {
         .flops()
 }
 
-/// The inputs of an op, by their places.
+/// Inputs of an op, accessed by position.
 #[derive(Clone, Copy)]
 struct Inputs<'op>(&'op [TensorShape]);
 
@@ -152,7 +163,8 @@ impl<'op> Inputs<'op> {
         }
     }
 
-    /// A matrix product of two tensors of any rank, the dimensions before the last two broadcast.
+    /// Returns the operations of a matrix product of two tensors of any rank. Dimensions before the
+    /// last two are broadcast.
     fn product(self, left: usize, right: usize) -> Option<u64> {
         let (left, right) = (self.dimensions(left)?, self.dimensions(right)?);
         let (rows_before, inner) = match left {
@@ -165,7 +177,8 @@ impl<'op> Inputs<'op> {
         product_of_matrices(rows_before, 1, inner, right)
     }
 
-    /// An input and a weight, the weight as rows or as columns of what comes out.
+    /// Returns the operations for an input and a weight. The weight's rows may be the outputs or
+    /// the inputs.
     fn linear(self, input: usize, weight: usize) -> Option<u64> {
         let (input, weight) = (self.dimensions(input)?, self.dimensions(weight)?);
         let (inner, before) = input.split_last()?;
@@ -176,15 +189,16 @@ impl<'op> Inputs<'op> {
         multiply(before.iter().chain([one, other, &2]))
     }
 
-    /// An input and the gradient of what came out, all rows of the one with all rows of the other.
+    /// Returns the operations for an input and the gradient of the output: the product of all rows
+    /// of one with all rows of the other.
     fn outer_product(self) -> Option<u64> {
         let (rows, columns) = (self.dimensions(0)?, self.dimensions(1)?.last()?);
         multiply(rows.iter().chain([columns, &2]))
     }
 
-    /// Every row of the input, of all steps, with every matrix of weights at these places, alone or in
-    /// lists. What else is in a list are biases, which are vectors. A packed sequence has one row per
-    /// step that there is.
+    /// Returns the operations of a recurrent layer: every input row of all steps with every weight
+    /// matrix at these positions, alone or in lists. Other tensors in a list are biases, which are
+    /// vectors. A packed sequence has one row per existing step.
     fn recurrent_layer(self, weights: &[usize]) -> Option<u64> {
         let (_, rows) = self.dimensions(0)?.split_last()?;
         let rows = multiply(rows)?;
@@ -209,7 +223,7 @@ impl<'op> Inputs<'op> {
         rows.checked_mul(sizes)?.checked_mul(2)
     }
 
-    /// Queries, keys and values: `[batch, heads, length, dimension]`.
+    /// Returns the sizes of queries, keys and values: `[batch, heads, length, dimension]`.
     fn attention(self) -> Option<Attention> {
         let [batch, heads, queries, dimension] = *self.dimensions(0)? else { return None };
         let keys = *self.dimensions(1)?.get(2)?;
@@ -241,33 +255,33 @@ fn product_of_matrices(before: &[i64], rows: i64, inner: i64, right: &[i64]) -> 
     multiply(batches.iter().chain([&rows, &inner, &columns, &2]))
 }
 
-/// The product; `None` if it is more than can be counted, or a size makes no sense.
+/// Returns the product, or `None` if it overflows or a size is negative.
 fn multiply<'size>(sizes: impl IntoIterator<Item = &'size i64>) -> Option<u64> {
     sizes
         .into_iter()
         .try_fold(1_u64, |product, size| product.checked_mul(u64::try_from(*size).ok()?))
 }
 
-/// The places of a convolution's options among its inputs.
+/// Positions of a convolution's options among its inputs.
 #[derive(Clone, Copy)]
 struct Options {
     stride: usize,
     padding: usize,
-    /// `None`: 1 in each dimension.
+    /// `None` stands for a dilation of 1 in each dimension.
     dilation: Option<usize>,
 }
 
-/// `(input, weight, bias, stride, padding, dilation, …)`.
+/// Positions for `(input, weight, bias, stride, padding, dilation, …)`.
 const OPTIONS: Options = Options { stride: 3, padding: 4, dilation: Some(5) };
-/// `(input, weight, padding, stride, dilation, …)`.
+/// Positions for `(input, weight, padding, stride, dilation, …)`.
 const OPTIONS_OF_CUDNN: Options = Options { stride: 3, padding: 2, dilation: Some(4) };
-/// `(input, weight, bias, padding, stride, dilation, …)`.
+/// Positions for `(input, weight, bias, padding, stride, dilation, …)`.
 const OPTIONS_OF_MIOPEN: Options = Options { stride: 4, padding: 3, dilation: Some(5) };
-/// `(input, weight, kernel_size, bias, stride, padding)`.
+/// Positions for `(input, weight, kernel_size, bias, stride, padding)`.
 const OPTIONS_OF_SLOW: Options = Options { stride: 4, padding: 5, dilation: None };
 
-/// Attention whose tensors are `[batch, length, heads, dimension]`, or, of sequences of several
-/// lengths, `[all lengths, heads, dimension]`.
+/// Sizes of an attention op. Its tensors are `[batch, length, heads, dimension]`, or `[all lengths,
+/// heads, dimension]` for sequences of different lengths.
 struct Attention {
     batch: i64,
     heads: i64,
@@ -278,9 +292,10 @@ struct Attention {
 }
 
 impl Attention {
-    /// Queries, keys and values come first. At the place `offsets` there are those of the queries'
-    /// sequences, if their lengths differ; then those of the keys', and the greatest length of
-    /// either. A trace does not have the lengths, so each is taken to be the greatest.
+    /// Reads the sizes from the inputs, which begin with queries, keys and values. If the sequences
+    /// have different lengths, four more inputs follow from position `offsets` on. They are the
+    /// offsets of the queries and of the keys, and the maximum length of each. A trace does not
+    /// contain the individual lengths, so each sequence counts with the maximum.
     fn of(inputs: Inputs<'_>, offsets: usize) -> Option<Self> {
         let [query, key, value] = [0, 1, 2].map(|place| inputs.dimensions(place));
         let (query, key, value) = (query?, key?, value?);
@@ -297,7 +312,7 @@ impl Attention {
                 (*batch, *queries, *keys)
             }
         };
-        // Tensors of one rank: of each sequence, or of all of them one after the other.
+        // All tensors have the same rank: 4 for separate sequences, or 3 for concatenated ones.
         let is_known = query.len() == 4 || (is_several && query.len() == 3);
         let (heads, dimension, values) = (*heads, *dimension, *value.last()?);
         let of = Self { batch, heads, queries, keys, dimension, values };
@@ -310,7 +325,7 @@ impl Attention {
         scores.checked_add(multiply([batch, heads, queries, keys, values, &2])?)
     }
 
-    /// The scores are computed once more.
+    /// Returns the operations of the gradient, which computes the scores once more.
     fn backward_flops(&self) -> Option<u64> {
         let Self { batch, heads, queries, keys, dimension, values } = self;
         let by_keys = multiply([batch, heads, queries, keys, dimension, &2])?.checked_mul(3)?;
@@ -319,11 +334,11 @@ impl Attention {
     }
 }
 
-/// Every weight is multiplied once per batch and place of the side that is dense: the output, or of
-/// a transposed convolution the input.
+/// Sizes of a convolution. Every weight is multiplied once per batch element and position on the
+/// dense side. That is the output, or the input of a transposed convolution.
 struct Convolution<'op> {
     batch: i64,
-    /// The sizes that the weight is moved over.
+    /// Sizes of the dense side, over which the weight moves.
     dots: Vec<i64>,
     weight: &'op [i64],
 }
@@ -333,14 +348,15 @@ impl<'op> Convolution<'op> {
         multiply([&self.batch, &2].into_iter().chain(&self.dots).chain(self.weight))
     }
 
-    /// torch's `convolution(input, weight, bias, stride, padding, dilation, transposed,
-    /// output_padding, groups)`.
+    /// Reads the inputs of torch's `convolution(input, weight, bias, stride, padding, dilation,
+    /// transposed, output_padding, groups)`.
     fn forward(inputs: Inputs<'op>) -> Option<Self> {
         let told = inputs.integers(6).and_then(|flag| flag.first()).map(|flag| *flag != 0);
         let groups = inputs.integers(8).and_then(|groups| groups.first()).copied();
         let (input, weight) = (inputs.dimensions(0)?, inputs.dimensions(1)?);
         let is_transposed = told.unwrap_or_else(|| {
-            // A convolution's weight is [out, in / groups, …], a transposed one's [in, out / groups, …].
+            // A convolution's weight is [out, in / groups, …]; that of a transposed one is [in, out
+            // / groups, …].
             let channels = input.get(1);
             let fits = weight.get(1).map(|inner| inner * groups.unwrap_or(1));
             fits.as_ref() != channels && weight.first() == channels
@@ -348,7 +364,7 @@ impl<'op> Convolution<'op> {
         Self::with_options(inputs, OPTIONS, Some(is_transposed))
     }
 
-    /// An input, a weight, and options: padding is one number per dimension or two.
+    /// Reads an input, a weight and options. Padding is one number per dimension or two.
     fn with_options(
         inputs: Inputs<'op>,
         options: Options,
@@ -371,7 +387,7 @@ impl<'op> Convolution<'op> {
         let padding = |dimension: usize| {
             let values = inputs.integers(options.padding)?;
             match values.get(2 * dimension..2 * dimension + 2) {
-                // Two per dimension: the two sides differ.
+                // With two numbers per dimension, both sides have their own padding.
                 Some([before, after]) if values.len() == 2 * sizes.len() => {
                     before.checked_add(*after)
                 }
@@ -388,17 +404,17 @@ impl<'op> Convolution<'op> {
         Some(Self { batch, dots: dots.collect::<Option<_>>()?, weight })
     }
 
-    /// torch's `convolution_backward(grad_output, input, weight, bias_sizes, stride, padding,
-    /// dilation, transposed, output_padding, groups, output_mask)`: either gradient costs what
-    /// forward does.
+    /// Reads the inputs of torch's `convolution_backward(grad_output, input, weight, bias_sizes,
+    /// stride, padding, dilation, transposed, output_padding, groups, output_mask)`. Either
+    /// gradient takes as many operations as the forward pass.
     fn backward(inputs: Inputs<'op>) -> Option<Self> {
         let (output, input) = (inputs.dimensions(0)?, inputs.dimensions(1)?);
         let weight = inputs.dimensions(2)?;
         let told = inputs.integers(7).and_then(|flag| flag.first()).map(|flag| *flag != 0);
         let is_transposed = told.unwrap_or_else(|| {
             let fits = weight.first() == output.get(1);
-            // Where the channels do not tell, the sizes do: a convolution does not grow what it is
-            // given by more than its padding.
+            // If the channels are inconclusive, the sizes decide: the output of a convolution is
+            // not larger than its padded input.
             let grows = output.get(2..) > input.get(2..);
             !fits || (weight.first() == input.get(1) && grows)
         });

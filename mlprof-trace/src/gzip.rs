@@ -1,4 +1,4 @@
-//! Compression by gzip, written as one goes.
+//! Streaming compression with gzip.
 
 use std::io::{self, Write};
 
@@ -6,28 +6,28 @@ use miniz_oxide::deflate::core::CompressorOxide;
 use miniz_oxide::deflate::stream::deflate;
 use miniz_oxide::{DataFormat, MZFlush, MZStatus};
 
-/// Level of compression, of 0 to 10: as fast as possible.
+/// Compression level on a scale from 0 to 10: the fastest one that compresses.
 const LEVEL: u8 = 1;
 
-/// RFC 1952: no name, no time, compressed as fast as possible, on an unknown system.
+/// Header according to RFC 1952: no name, no time, fastest compression, unknown system.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255];
 
-/// Compresses what is written to it. The file is whole after [`finish`](Self::finish) only.
+/// Writer that compresses its input. The output is complete only after [`finish`](Self::finish).
 pub(crate) struct GzipWriter<W> {
     out: W,
     compressor: Box<CompressorOxide>,
     checksum: crc32fast::Hasher,
-    /// Bytes that were taken, modulo 2³², as the format has it: files may be longer.
+    /// Number of input bytes modulo 2³², as the format requires for files of any length.
     length: u32,
     compressed: Box<[u8]>,
 }
 
 impl<W: Write> GzipWriter<W> {
-    /// Writes the header.
+    /// Creates a writer and writes the header.
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub(crate) fn new(mut out: W) -> io::Result<Self> {
         out.write_all(&HEADER)?;
         let mut compressor = Box::<CompressorOxide>::default();
@@ -41,11 +41,11 @@ impl<W: Write> GzipWriter<W> {
         })
     }
 
-    /// Writes what is left, and the checksum.
+    /// Writes the remaining data and the checksum.
     ///
     /// # Errors
     ///
-    /// Those of `out`.
+    /// Returns the errors of `out`.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         while self.compress(&[], MZFlush::Finish)?.1 != MZStatus::StreamEnd {}
         self.out.write_all(&self.checksum.finalize().to_le_bytes())?;
@@ -54,7 +54,7 @@ impl<W: Write> GzipWriter<W> {
         Ok(self.out)
     }
 
-    /// Returns how many bytes of `bytes` were taken, and whether it goes on.
+    /// Compresses `bytes`, and returns the number of consumed bytes and the state of the stream.
     fn compress(&mut self, bytes: &[u8], flush: MZFlush) -> io::Result<(usize, MZStatus)> {
         let result = deflate(&mut self.compressor, bytes, &mut self.compressed, flush);
         let status = result.status.map_err(|error| io::Error::other(format!("{error:?}")))?;
@@ -69,7 +69,7 @@ impl<W: Write> Write for GzipWriter<W> {
             return Ok(0);
         }
         let mut taken = 0;
-        // What is compressed already may fill the buffer before anything is taken.
+        // Data that is already compressed may fill the buffer before any input is consumed.
         while taken == 0 {
             taken = self.compress(bytes, MZFlush::None)?.0;
         }
@@ -78,7 +78,7 @@ impl<W: Write> Write for GzipWriter<W> {
         Ok(taken)
     }
 
-    /// Does nothing: a compressor that is flushed often compresses less, and readers need the end
+    /// Does not write anything. Frequent flushes reduce the compression, and readers need the end
     /// of the file anyway.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())

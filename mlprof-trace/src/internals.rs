@@ -1,5 +1,5 @@
-//! What the core records into, and what it makes of many cycles. **Not for users**: it may change in any
-//! version.
+//! Types into which the core records, and aggregated results of many cycles. **Not for users**:
+//! they may change in any version.
 
 pub use crate::cycle::event_log::{Budget, Log, LogSnapshot, LogWriter, Pool};
 pub use crate::cycle::{

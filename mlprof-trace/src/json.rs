@@ -1,12 +1,12 @@
-//! JSON, written piece by piece.
+//! Streaming JSON writer.
 
 use std::io::{self, Write};
 
-/// What is collected before it is handed on.
+/// Number of buffered bytes after which the buffer is passed on.
 const BUFFER: usize = 1 << 16;
 
-/// A buffer in front of a writer, with the pieces that JSON is made of. None of them fails; what
-/// the writer says is heard when the buffer is [handed on](Self::hand_on_if_full).
+/// A buffer in front of a writer, with methods for pieces of JSON. They cannot fail. Errors of the
+/// writer are returned when the buffer is [passed on](Self::hand_on_if_full).
 pub(crate) struct JsonWriter<W> {
     out: W,
     buffer: Vec<u8>,
@@ -17,19 +17,19 @@ impl<W: Write> JsonWriter<W> {
         Self { out, buffer: Vec::with_capacity(BUFFER + BUFFER / 4) }
     }
 
-    /// Text that is JSON already.
+    /// Appends text that is already JSON.
     #[inline]
     pub(crate) fn raw(&mut self, json: impl AsRef<[u8]>) {
         self.buffer.extend_from_slice(json.as_ref());
     }
 
-    /// A whole number.
+    /// Appends an integer.
     #[inline]
     pub(crate) fn integer(&mut self, value: impl itoa::Integer) {
         push_integer(&mut self.buffer, value);
     }
 
-    /// Nanoseconds as microseconds with three decimals.
+    /// Appends nanoseconds as microseconds with three decimals.
     #[inline]
     pub(crate) fn microseconds(&mut self, nanoseconds: i64) {
         let magnitude = nanoseconds.unsigned_abs();
@@ -42,14 +42,15 @@ impl<W: Write> JsonWriter<W> {
         self.buffer.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
     }
 
-    /// A text in quotes.
+    /// Appends a string in quotes.
     pub(crate) fn string(&mut self, text: &str) {
         self.buffer.push(b'"');
         push_escaped(&mut self.buffer, text);
         self.buffer.push(b'"');
     }
 
-    /// To be called between any two pieces now and then, so that the buffer stays small.
+    /// Passes the buffer on if it is full. It must be called regularly between pieces, so that the
+    /// buffer stays small.
     #[inline]
     pub(crate) fn hand_on_if_full(&mut self) -> io::Result<()> {
         if self.buffer.len() < BUFFER { Ok(()) } else { self.hand_on() }
@@ -62,21 +63,22 @@ impl<W: Write> JsonWriter<W> {
         Ok(())
     }
 
-    /// Hands everything on.
+    /// Passes all remaining data on.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.hand_on()?;
         self.out.flush()
     }
 }
 
-/// A whole number in decimal.
+/// Appends an integer in decimal.
 #[inline]
 pub(crate) fn push_integer(buffer: &mut Vec<u8>, value: impl itoa::Integer) {
     buffer.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// The text as it stands between the quotes of a JSON string. More is escaped than JSON asks for:
-/// all control characters and the line separators of Unicode, at which some readers stumble.
+/// Appends the text as it appears between the quotes of a JSON string. It escapes more than JSON
+/// requires: all control characters, and Unicode's line separators, which some readers cannot
+/// handle.
 pub(crate) fn push_escaped(buffer: &mut Vec<u8>, text: &str) {
     let mut bytes = [0; 4];
     for character in text.chars() {
@@ -85,7 +87,7 @@ pub(crate) fn push_escaped(buffer: &mut Vec<u8>, text: &str) {
             '\\' => buffer.extend_from_slice(b"\\\\"),
             '\n' => buffer.extend_from_slice(b"\\n"),
             '\t' => buffer.extend_from_slice(b"\\t"),
-            // All of them are below 2^16: one escape each.
+            // All of these characters are below 2^16, so one escape is sufficient.
             character if character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') => {
                 buffer.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
             }

@@ -1,4 +1,4 @@
-//! What a recorded [`Cycle`] is written as, for the tools that people have.
+//! Output formats of a recorded [`Cycle`] for common tools.
 //!
 //! | to | use |
 //! |---|---|
@@ -7,7 +7,8 @@
 //! | see what memory is used for | [`Cycle::memory_timeline`], [`memory`] |
 //! | see ops with their times in a table | [`Cycle::key_averages`] |
 //!
-//! All of them read a cycle and write; none of them changes it or reads a clock.
+//! All of these functions only read a cycle and write output. They never change the cycle or read a
+//! clock.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,9 +1,10 @@
-//! Intervals that lie inside one another.
+//! Nesting of intervals.
 
-/// The intervals that are open around a point that moves back in time.
+/// Intervals that are open at a point that moves back in time.
 ///
-/// Intervals are given in descending order of their ends, so that each one comes before those
-/// inside it. Only what may still have something inside it is kept: as many as are nested.
+/// Intervals are added in descending order of their ends, so that an enclosing interval precedes
+/// those inside it. Only intervals that may still enclose others are kept, at most as many as are
+/// nested.
 pub(crate) struct Nest<T> {
     open: Vec<(i64, T)>,
     last_end: i64,
@@ -14,21 +15,22 @@ impl<T> Nest<T> {
         Self { open: Vec::new(), last_end: i64::MAX }
     }
 
-    /// Whether the interval lies inside, around or beside each of those that were
-    /// [added](Self::push), and none of them ended earlier.
+    /// Returns `true` if the interval lies inside, around or beside each [added](Self::push)
+    /// interval, and no added interval ended earlier.
     pub(crate) fn fits(&self, start: i64, end: i64) -> bool {
         let around = self.open[..self.open_at(start, end)].last();
         end <= self.last_end && around.is_none_or(|(around, _)| *around <= start)
     }
 
-    /// How many of the open intervals do not begin after `end`. What begins just there has an
-    /// interval without length inside it, and any other one beside it.
+    /// Returns the number of open intervals that do not begin after `end`. An interval that begins
+    /// exactly at `end` encloses an interval without length and lies beside any other.
     fn open_at(&self, start: i64, end: i64) -> usize {
         let is_open = |(open, _): &(i64, T)| *open < end || (*open == end && start == end);
         self.open.iter().rposition(is_open).map_or(0, |last| last + 1)
     }
 
-    /// What the interval, which [fits](Self::fits), lies inside of.
+    /// Returns the value of the interval that encloses this one. The interval must
+    /// [fit](Self::fits).
     pub(crate) fn parent(&self, start: i64, end: i64) -> Option<&T> {
         self.open[..self.open_at(start, end)].last().map(|(_, value)| value)
     }
@@ -40,12 +42,13 @@ impl<T> Nest<T> {
         self.open.push((start, value));
     }
 
-    /// The innermost interval that is open and began at `time` or before.
+    /// Returns the innermost open interval that began at `time` or earlier.
     pub(crate) fn around(&self, time: i64) -> Option<&T> {
         self.open.iter().rev().find(|(start, _)| *start <= time).map(|(_, value)| value)
     }
 
-    /// The innermost interval around a moment; none that ends after it may be added later.
+    /// Returns the innermost interval around a moment. Intervals that end later must not be added
+    /// afterwards.
     pub(crate) fn at(&mut self, time: i64) -> Option<&T> {
         self.open.truncate(self.open_at(time, time));
         self.last_end = self.last_end.min(time);
@@ -53,12 +56,12 @@ impl<T> Nest<T> {
     }
 }
 
-/// As many [nests](Nest) as it takes to give every interval a place.
+/// As many [nests](Nest) as are needed to place every interval.
 pub(crate) struct Lanes<T> {
     lanes: Vec<Nest<T>>,
 }
 
-/// More lanes than this no picture could show.
+/// Maximum number of lanes. More lanes could not be displayed.
 pub(crate) const MOST_LANES: usize = 256;
 
 impl<T> Lanes<T> {
@@ -66,9 +69,9 @@ impl<T> Lanes<T> {
         Self { lanes: vec![Nest::new()] }
     }
 
-    /// The number of a lane in which the interval fits, counted from 0; `None` if there would be
-    /// too many lanes. Intervals come in descending order of their ends; those that do not may get
-    /// a lane to themselves.
+    /// Returns the number of a lane in which the interval fits, counted from 0, or `None` if there
+    /// would be too many lanes. Intervals should come in descending order of their ends. Others may
+    /// get a separate lane.
     pub(crate) fn place(&mut self, start: i64, end: i64, first: usize) -> Option<usize> {
         let fitting = (first..self.lanes.len()).find(|lane| self.lanes[*lane].fits(start, end));
         let lane = fitting.unwrap_or(self.lanes.len().max(first));
@@ -81,7 +84,7 @@ impl<T> Lanes<T> {
         Some(lane)
     }
 
-    /// The lane of a number that [`place`](Self::place) gave; 0 is always there.
+    /// Returns a lane by the number that [`place`](Self::place) returned. Lane 0 always exists.
     pub(crate) fn lane(&mut self, lane: usize) -> &mut Nest<T> {
         &mut self.lanes[lane]
     }
@@ -114,7 +117,7 @@ mod tests {
             for (start, end) in intervals {
                 let lane = lanes.place(start, end, 0).expect("60 lanes are enough");
                 if is_sorted {
-                    // The first lane that nothing in it forbids.
+                    // The expected lane is the first in which the interval crosses no other.
                     let is_free = |lane: usize| {
                         !placed.iter().any(|(other, interval)| {
                             *other == lane && crosses(*interval, (start, end))

@@ -1,35 +1,35 @@
-//! What else a trace says, if it is asked for.
+//! Optional content of traces.
 
-/// What else a trace says of a cycle. By default nothing.
+/// Optional content of a cycle's traces. All of it is off by default.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct TraceOptions {
-    /// The floating-point operations of each op, as `flops` among its arguments: those that the table
-    /// counts. They are reckoned from the shapes.
+    /// Adds the floating-point operations of each op as the argument `flops`, as in tables. They
+    /// are computed from the shapes.
     pub with_flops: bool,
-    /// What was open around each op, with places in the source as far as they are known, as `Call stack`
-    /// among its arguments.
+    /// Adds the scopes that were open around each op as the argument `Call stack`, with source
+    /// locations if they are known.
     pub with_stack: bool,
-    /// What the trace is known by; `None` for a random one.
+    /// Id of the trace; `None` for a random one.
     pub trace_id: Option<String>,
     metadata: Vec<(String, serde_json::Value)>,
 }
 
-/// The error of metadata that cannot be added to a trace.
+/// Error for metadata that cannot be added to a trace.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text is not JSON; the reason.
+    /// The text is not valid JSON. Contains the reason.
     #[error("metadata of a trace must be JSON: {0}")]
     NotJson(String),
-    /// The trace has something of this name itself.
+    /// The name is reserved for the trace itself.
     #[error("a trace has \"{0}\" itself; give the metadata another name, such as \"my_{0}\"")]
     NameTaken(String),
 }
 
 mlprof_events::debug_as_display!(Error);
 
-/// What traces have at the top.
+/// Names of a trace's own top-level fields.
 const TAKEN: [&str; 14] = [
     "schemaVersion",
     "deviceProperties",
@@ -48,21 +48,22 @@ const TAKEN: [&str; 14] = [
 ];
 
 impl TraceOptions {
-    /// Has the trace say this of itself, at the top; again under the same name replaces it.
+    /// Adds a top-level field to the trace, or replaces an added field with the same name.
     ///
     /// # Errors
     ///
-    /// [`Error`] if `json` is none, or the trace has that name itself.
+    /// Returns an [`Error`] if `json` is not valid JSON, or if the name is reserved.
     pub fn add_metadata_json(&mut self, name: &str, json: &str) -> Result<(), Error> {
         let value = serde_json::from_str(json);
         self.add(name, value.map_err(|error| Error::NotJson(error.to_string()))?)
     }
 
-    /// The same for a text.
+    /// Adds a top-level field with a string to the trace, or replaces an added field with the same
+    /// name.
     ///
     /// # Errors
     ///
-    /// [`Error`] if the trace has that name itself.
+    /// Returns an [`Error`] if the name is reserved.
     pub fn add_metadata(&mut self, name: &str, text: &str) -> Result<(), Error> {
         self.add(name, text.into())
     }
@@ -78,7 +79,7 @@ impl TraceOptions {
         Ok(())
     }
 
-    /// What was added, as JSON.
+    /// Returns the added fields as JSON.
     pub(crate) fn metadata(&self) -> impl Iterator<Item = (&str, String)> {
         self.metadata.iter().map(|(name, value)| (name.as_str(), value.to_string()))
     }

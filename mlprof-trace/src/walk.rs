@@ -1,19 +1,19 @@
-//! A thread's record, read backwards.
+//! Backward iteration over a thread's record.
 
 use std::iter::Peekable;
 
 use crate::cycle::{Event, MemoryEvent, Track};
 
-/// Something that a thread recorded.
+/// An item that a thread recorded.
 pub(crate) enum Recorded {
-    /// An op, action or other scope; given at its end.
+    /// An op, action or other scope, returned at its end.
     Event(Event),
-    /// Memory allocated or freed.
+    /// Allocated or freed memory.
     Memory(MemoryEvent),
 }
 
-/// Events and memory of a track from the last to the first, so that whoever reads has seen what is
-/// around something before it.
+/// Returns the events and memory changes of a track from the last to the first, so that an
+/// enclosing scope precedes its content.
 pub(crate) fn backwards(track: &Track) -> impl Iterator<Item = Recorded> + '_ {
     Backwards {
         events: track.events().rev().peekable(),

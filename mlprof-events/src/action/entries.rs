@@ -1,22 +1,24 @@
-//! What actions stand for, by their number. Looked at for each start and stop where several profilers
-//! listen, so reading takes no lock: entries never move, in chunks of which each has room for as many as
-//! all before it.
+//! Table from an action's index to its kind, name and location.
+//!
+//! With several profilers attached, every start and stop of an action reads this table. Reads
+//! therefore take no lock: entries are stored in chunks and never move. Each chunk is twice as
+//! large as the one before it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::{ActionKind, Entry};
 
-/// Entries of the first chunk, a power of two.
+/// Number of entries in the first chunk, a power of two.
 const FIRST: usize = 64;
-/// Enough for all numbers of 32 bits.
+/// Number of chunks needed to index every 32-bit number.
 const CHUNKS: usize = (u32::BITS - FIRST.ilog2()) as usize + 1;
 
 type Chunk = Box<[OnceLock<Entry<'static>>]>;
 
 static ENTRIES: [OnceLock<Chunk>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 
-/// The chunk of an entry, and its place there.
+/// Returns the chunk of an entry and the entry's position in that chunk.
 #[inline(always)]
 fn place_of(index: usize) -> (usize, usize) {
     let place = index + FIRST;
@@ -24,25 +26,26 @@ fn place_of(index: usize) -> (usize, usize) {
     (chunk as usize, place - (FIRST << chunk))
 }
 
-/// The entry of an [index](super::Action::index), if it is there.
+/// Returns the entry with this [index](super::Action::index), or `None` if there is no such entry.
 #[inline(always)]
 pub(super) fn get(index: usize) -> Option<&'static Entry<'static>> {
     let (chunk, place) = place_of(index);
     ENTRIES.get(chunk)?.get()?.get(place)?.get()
 }
 
-/// The kinds of the first entries again, for a look that takes one load: 1 more than the number of the
-/// kind, 0 before there is an entry.
+/// Kinds of the first 4096 entries, so that one load returns the kind of an action. Each value is
+/// the number of the kind plus 1; 0 means that the entry does not exist yet.
 static EARLY_KINDS: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
 
-/// The kind of one of the first entries, if it is there.
+/// Returns the kind of an entry below 4096, or `None` if the entry does not exist yet.
 #[inline(always)]
 pub(super) fn kind_of_early(index: usize) -> Option<ActionKind> {
     let kind = EARLY_KINDS.get(index)?.load(Ordering::Relaxed);
     ActionKind::of_number(kind.wrapping_sub(1))
 }
 
-/// Adds an entry. Only whoever holds the interner's lock may call this, once for each index.
+/// Adds an entry. The caller must hold the interner's write lock, and may call this only once for
+/// each index.
 pub(super) fn set(index: usize, entry: Entry<'static>) {
     let (chunk, place) = place_of(index);
     if let Some(early) = EARLY_KINDS.get(index) {
@@ -68,7 +71,7 @@ mod tests {
         assert_eq!(ActionKind::of_number(ActionKind::ALL.len() as u8), None);
     }
 
-    /// Early and later ones, told by the same function.
+    /// Checks that early and later entries return their kinds through the same function.
     #[test]
     #[cfg_attr(miri, ignore = "thousands of actions")]
     fn every_action_has_the_kind_that_it_was_made_with() {

@@ -1,7 +1,7 @@
-//! What of memory is part of a file: the program's own, or one of its libraries.
+//! Memory ranges that are mapped from a file: the executable or one of its shared libraries.
 
-/// Whether a text stands in such a file, where it stays what it is. Libraries that were loaded a moment
-/// ago may not be known yet.
+/// Returns `true` if `text` lies in such a range, where its bytes never change. The result may be
+/// `false` for a library that was loaded a moment ago.
 pub(super) fn hold(text: &str) -> bool {
     segments::hold(text.as_ptr() as usize)
 }
@@ -10,7 +10,8 @@ pub(super) fn hold(text: &str) -> bool {
 mod segments {
     pub(super) fn hold(address: usize) -> bool {
         let mut found = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
-        // SAFETY: room for the answer; the address is only compared.
+        // SAFETY: `found` has room for one `Dl_info`. `dladdr` only compares the address with the
+        // loaded ranges and never reads through it.
         !cfg!(miri) && unsafe { libc::dladdr(address as *const _, found.as_mut_ptr()) } != 0
     }
 }
@@ -24,13 +25,14 @@ mod segments {
         fn GetModuleHandleExW(flags: u32, name: *const u16, module: *mut *mut c_void) -> i32;
     }
 
-    /// The name is an address, and the file is not held on to.
+    /// `GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS`: the name parameter is an address in the module.
     const BY_ADDRESS: u32 = 0x4;
     const UNCHANGED: u32 = 0x2;
 
     pub(super) fn hold(address: usize) -> bool {
         let mut found = std::ptr::null_mut();
-        // SAFETY: room for the answer; the address is only compared.
+        // SAFETY: `found` is a valid place for the module handle. With these flags the function
+        // only compares the address with the loaded modules and never reads through it.
         unsafe {
             GetModuleHandleExW(BY_ADDRESS | UNCHANGED, address as *const u16, &mut found) != 0
         }
@@ -39,7 +41,8 @@ mod segments {
 
 #[cfg(not(any(unix, windows)))]
 mod segments {
-    /// Nothing is known of it: a text that is leaked has to stay so.
+    /// Returns `true`, because this platform has no list of mapped files. Leaked texts must
+    /// therefore never be freed there.
     pub(super) fn hold(_address: usize) -> bool {
         true
     }
@@ -54,7 +57,7 @@ mod segments {
     use crate::action::interning;
     use crate::forking::apart_from_forks;
 
-    /// The parts of files that nobody may write to, as they were when somebody last looked.
+    /// Read-only address ranges of the loaded files, as of the last look-up.
     static KNOWN: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
 
     pub(super) fn hold(address: usize) -> bool {
@@ -66,9 +69,11 @@ mod segments {
         if is_known != Some(false) {
             return is_known == Some(true);
         }
-        // Ever less often: looking takes a lock of the system's, and most that is not known is leaked.
+        // The check runs ever less often. It takes a lock of the dynamic linker, and most unknown
+        // addresses belong to leaked texts.
         if (MISSES.fetch_add(1, Ordering::Relaxed) + 1).is_power_of_two() {
-            // A forked child would find the system's lock taken.
+            // The loader's lock must not be held across a fork, or a forked child would find it
+            // taken.
             let mut found = crate::uncounted(|| apart_from_forks(look));
             let is_new = found.iter().any(|segment| segment.contains(&address));
             interning(|| {
@@ -84,26 +89,29 @@ mod segments {
 
     fn look() -> Vec<Range<usize>> {
         let mut segments: Vec<Range<usize>> = Vec::new();
-        // SAFETY: the function is as the system wants it, and its data is the list.
+        // SAFETY: `add` has the signature that `dl_iterate_phdr` expects. Its data pointer refers
+        // to `segments`, which outlives the call and is not used elsewhere during it.
         unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut segments).cast()) };
         segments
     }
 
-    /// `PF_W` of ELF's headers, which libc does not have for Android.
+    /// `PF_W` of the ELF program headers, which `libc` does not define for Android.
     const WRITABLE: u32 = 2;
 
-    /// Adds the segments of one file.
+    /// Adds the read-only segments of one loaded file to the list.
     unsafe extern "C" fn add(
         file: *mut libc::dl_phdr_info,
         _size: libc::size_t,
         segments: *mut libc::c_void,
     ) -> libc::c_int {
-        // SAFETY: the system's description of the file, and the list that `look` gave.
+        // SAFETY: `dl_iterate_phdr` passes a valid description of the file. `segments` is the
+        // exclusive pointer to the list that `look` passed in.
         let (file, segments) = unsafe { (&*file, &mut *segments.cast::<Vec<Range<usize>>>()) };
         if file.dlpi_phdr.is_null() {
             return 0;
         }
-        // SAFETY: that many headers stand there while the system describes the file.
+        // SAFETY: the pointer is not null, and `dlpi_phnum` headers stay readable for the duration
+        // of the callback.
         let headers =
             unsafe { std::slice::from_raw_parts(file.dlpi_phdr, usize::from(file.dlpi_phnum)) };
         for header in headers {

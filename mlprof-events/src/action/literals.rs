@@ -1,8 +1,8 @@
-//! Literals as actions: found by their address, without a look at their text.
+//! Look-up of string literals by address, without reading their text.
 //!
-//! That is right for text in the read-only part of the program's own files, which never moves and
-//! never changes. A `&str` may also point to memory of the heap or of the stack, where another name
-//! may come to lie later. So only [text in a file](super::images) is found by its address.
+//! This is correct for text in a read-only segment of a loaded file: such text neither moves nor
+//! changes. A `&str` may also point to the heap or the stack, where another name may later have the
+//! same address. So only [text in a file](super::images) is looked up by its address.
 
 use std::num::NonZeroU32;
 use std::sync::PoisonError;
@@ -10,40 +10,41 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{Action, INTERNER, images, interning};
 
-/// Slots for literals that are found without the interner.
+/// Number of slots in the table of literals.
 const SLOTS: usize = 4096;
-/// How many neighbouring slots a literal may be in.
+/// Number of neighbouring slots in which a literal may be stored.
 const PROBES: usize = 8;
 
 /// A literal and its action.
 ///
-/// *Invariant*: a slot is filled once, under the interner's lock, and `key` is stored last: who
-/// finds a key there finds an action too.
+/// *Invariant*: a slot is filled once, by a thread that holds the interner's write lock. The thread
+/// stores `action` first and then `key` with release ordering. A reader that loads a key with
+/// acquire ordering therefore also sees the action.
 struct LiteralSlot {
-    /// [`key_of`] the literal; 0 in an empty slot.
+    /// Key of the literal from [`key_of`]; 0 in an empty slot.
     key: AtomicU64,
-    /// [`Action::number`]; 0 in an empty slot.
+    /// [`Action::number`] of the literal's action; 0 in an empty slot.
     action: AtomicU32,
 }
 
 static LITERALS: [LiteralSlot; SLOTS] =
     [const { LiteralSlot { key: AtomicU64::new(0), action: AtomicU32::new(0) } }; SLOTS];
 
-/// Address and length in one number: a program's own data lies below 2^48. `None` for a literal of
-/// 64 kB or more.
+/// Combines a literal's address and length in one number, because addresses of program data are
+/// below 2^48. Returns `None` for a literal of 64 kB or more.
 #[inline(always)]
 fn key_of(name: &str) -> Option<u64> {
     let length = name.len() as u64;
     if length >> 16 == 0 { Some((name.as_ptr() as u64).wrapping_add(length << 48)) } else { None }
 }
 
-/// Whether the system reports which parts of files are read-only. Elsewhere a `static` that the
-/// program changes may be taken for a literal, so a slot's action must also have the text of the
-/// name.
+/// `true` if the system reports which parts of files are read-only. On other systems the table may
+/// contain a `static` that the program changes, so the action's name must also be compared with the
+/// text.
 const READ_ONLY_IS_KNOWN: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
 impl LiteralSlot {
-    /// Returns the slot's action if the slot belongs to `name`, whose key is `key`.
+    /// Returns the slot's action if the slot holds `name`, of which `key` is the key.
     #[inline(always)]
     fn action_of(&self, key: u64, name: &str) -> Option<Action> {
         if self.key.load(Ordering::Acquire) != key {
@@ -51,20 +52,24 @@ impl LiteralSlot {
         }
         let number = self.action.load(Ordering::Relaxed);
         debug_assert_ne!(number, 0);
-        // SAFETY: by the invariant the action was stored before the key, and is never 0. Worth it:
-        // the check is a tenth of the look-up.
+        // SAFETY: by the invariant a thread stored the action before the key, and an action's
+        // number is never 0. Checking for 0 would take a tenth of the look-up time.
         let action = Action(unsafe { NonZeroU32::new_unchecked(number) });
         (READ_ONLY_IS_KNOWN || action.name() == name).then_some(action)
     }
 }
 
-/// Accepts a text of any lifetime: a literal, or a name that was read or computed.
+/// Converts a text of any lifetime: a literal, or a name that was read or computed.
 ///
-/// *Cost*: for a literal, a compare in a table keyed by its address (under 1 ns); as
-/// [`Action::new`] the first time the process sees the literal, and some 5 ns where two literals
-/// share a slot. A text that is not a literal is looked up by its content every time, which takes
-/// some 100 ns: keep the [`Action`] of such a name where it is used often. A library whose literals
-/// were used may not be unloaded.
+/// *Cost*:
+///
+/// - a literal: one compare in a table keyed by its address (under 1 ns), or about 5 ns if two
+///   literals share a slot
+/// - a literal that the process sees for the first time: the same as [`Action::new`]
+/// - any other text: about 100 ns, because each conversion looks up the content
+///
+/// Keep the [`Action`] of a computed name if it is used often. A library must not be unloaded after
+/// its literals were used.
 ///
 /// # Examples
 ///
@@ -81,7 +86,7 @@ impl LiteralSlot {
 impl From<&str> for Action {
     #[inline(always)]
     fn from(name: &str) -> Self {
-        // A literal never moves and never changes: address and length stand for its text.
+        // A literal neither moves nor changes, so its address and length identify its text.
         let slot = &LITERALS[name.as_ptr() as usize % SLOTS];
         match key_of(name).and_then(|key| slot.action_of(key, name)) {
             Some(action) => action,
@@ -90,7 +95,7 @@ impl From<&str> for Action {
     }
 }
 
-/// Looks in the other slots, and takes an empty one if the literal is in none.
+/// Searches the neighbouring slots, and fills an empty one if none of them holds the literal.
 #[cold]
 #[inline(never)]
 fn find_literal(name: &str) -> Action {
@@ -105,7 +110,7 @@ fn find_literal(name: &str) -> Action {
         return action;
     }
     interning(|| {
-        // The lock makes this the only writer of any slot.
+        // The lock makes this thread the only writer of all slots.
         let _writer = INTERNER.write().unwrap_or_else(PoisonError::into_inner);
         let is_there = slots.clone().any(|slot| slot.action_of(key, name).is_some());
         let empty = slots.find(|slot| slot.key.load(Ordering::Relaxed) == 0);
@@ -142,7 +147,7 @@ mod tests {
         }
     }
 
-    /// What was leaked may be taken back; then other names come to lie where it was.
+    /// Frees a leaked text, so that another name can have the same address.
     #[test]
     fn a_name_at_the_place_of_another_is_not_taken_for_it() {
         let mut places = std::collections::HashSet::new();
@@ -152,7 +157,8 @@ mod tests {
             places.insert(name.as_ptr() as usize);
             assert_eq!(Action::from(name).name(), text);
             assert_eq!(Action::from(name).name(), text, "the second time, too");
-            // SAFETY: the box that was leaked; the name is not used any more.
+            // SAFETY: the pointer comes from `Box::leak` and is freed once. `name` is not used
+            // afterwards.
             drop(unsafe { Box::from_raw(std::ptr::from_ref(name).cast_mut()) });
         }
         assert!(cfg!(miri) || places.len() < 1000, "no place was used twice");

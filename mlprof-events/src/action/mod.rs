@@ -1,14 +1,17 @@
-//! Interned action names: what is measured, as a 4-byte handle.
+//! Interned action names: an action is a 4-byte handle.
 //!
-//! Hot paths carry an [`Action`], never a string. A name is looked up once: at its callsite
-//! ([`Callsite`], used by `profile!` and `#[profiled]`), through a small
-//! table keyed by the literal's address (`"name".into()`), or through the interner
-//! ([`Action::new`]) for names made at run time. The last costs about four times as much as all else
-//! of a scope together: keep the [`Action`] where a name is used again and again.
+//! Hot paths carry an [`Action`], never a string. A name is looked up once, in one of three ways:
 //!
-//! *Memory*: names are kept for the life of the process, each once, so it depends on the number of
-//! different names and not on the number of calls. A name that contains a counter
-//! (`format!("step {i}")`) is a new name every time: keep counters out of names.
+//! - at its call site ([`Callsite`], used by `profile!` and `#[profiled]`)
+//! - in a small table keyed by the literal's address (`"name".into()`)
+//! - in the interner ([`Action::new`]), for names made at run time
+//!
+//! The last takes about four times as long as the rest of a scope, so keep the [`Action`] if a name
+//! is used repeatedly.
+//!
+//! *Memory*: each name is stored once and kept for the life of the process. Memory therefore grows
+//! with the number of different names, not with the number of calls. A name that contains a counter
+//! (`format!("step {i}")`) is a new name every time, so keep counters out of names.
 
 mod entries;
 mod images;
@@ -24,31 +27,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::forking::apart_from_forks;
 
-/// What an [`Action`] stands for. Decides which profilers want it (see
-/// [`Interest`](crate::Interest)) and how reports show it.
+/// Kind of work that an [`Action`] represents. The kind decides which profilers receive the action
+/// (see [`Interest`](crate::Interest)) and how reports show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionKind {
-    /// Something a training loop or a user does: `optimizer_step`, `run_training_batch`, …
+    /// Work of a training loop or of the user: `optimizer_step`, `run_training_batch`, …
     Action,
-    /// A function or method that carries `#[profiled]`.
+    /// A function or method with the attribute `#[profiled]`.
     Function,
-    /// A `tracing` span seen through the layer of the `tracing` feature.
+    /// A `tracing` span recorded by the layer of the `tracing` feature.
     Span,
-    /// The forward of a layer of a model, named by [`names::module`](crate::names::module).
+    /// The forward pass of a model layer, named by [`names::module`](crate::names::module).
     Module,
     /// A tensor op of a framework: `aten::matmul`, `conv2d`, …
     Op,
-    /// The call that hands a kernel or a copy to a device: `cudaLaunchKernel`, …
+    /// The driver call that submits a kernel or a copy to a device: `cudaLaunchKernel`, …
     Launch,
-    /// What runs on a device: a kernel, a copy, a fill.
+    /// Work on a device: a kernel, a copy or a fill.
     Kernel,
     /// A training step of a [schedule](crate::Schedule): `ProfilerStep#3`.
     Step,
 }
 
 impl ActionKind {
-    /// All of them, in order.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 8] = [
         Self::Action,
         Self::Function,
@@ -60,7 +63,8 @@ impl ActionKind {
         Self::Step,
     ];
 
-    /// The kind with this place among [all](Self::ALL); without a table, which would be one load more.
+    /// Returns the kind at this index of [`ALL`](Self::ALL). A `match` saves the load that an array
+    /// access would need.
     #[inline(always)]
     pub(crate) const fn of_number(number: u8) -> Option<Self> {
         Some(match number {
@@ -76,26 +80,26 @@ impl ActionKind {
         })
     }
 
-    /// Whether training loops and users start it, as opposed to the code below: what has a table of
-    /// its own in the Advanced report.
+    /// Returns `true` for kinds that training loops and users start. The Advanced report has a
+    /// table of its own for them, separate from lower-level work.
     pub const fn is_action(self) -> bool {
         matches!(self, Self::Action | Self::Module | Self::Step)
     }
 }
 
-/// Where in the source an [`Action`] is written.
+/// Source location of an [`Action`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SourceLocation {
-    /// The file, as `file!()` gives it.
+    /// Path of the file, as returned by `file!()`.
     pub file: &'static str,
-    /// The line, counted from 1.
+    /// Line number, counted from 1.
     pub line: u32,
 }
 
-/// A named thing that can be started and stopped, as a 4-byte handle.
+/// A named piece of work that can be started and stopped, as a 4-byte handle.
 ///
-/// Two actions are equal when kind, name and source location are equal. Copying, comparing and
-/// hashing cost what they cost for a `u32`.
+/// Two actions are equal if their kind, name and source location are equal. Copying, comparing and
+/// hashing cost as much as for a `u32`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Action(NonZeroU32);
 
@@ -104,7 +108,7 @@ struct Entry<'name> {
     kind: ActionKind,
     name: &'name str,
     location: Option<SourceLocation>,
-    /// Whether it is what goes on of the action, and no call of it.
+    /// Set for the continuation of a function, which is not counted as a call.
     is_resumption: bool,
 }
 
@@ -114,7 +118,7 @@ impl<'name> Entry<'name> {
     }
 }
 
-/// From names to actions; the other way goes by the [`entries`].
+/// Map from names to actions. The opposite direction is the table in [`entries`].
 #[derive(Default)]
 struct Interner {
     actions: HashMap<Entry<'static>, Action>,
@@ -126,7 +130,7 @@ static INTERNER: LazyLock<RwLock<Interner>> = LazyLock::new(|| {
     RwLock::new(interner)
 });
 
-/// What is looked up from inside of a look-up.
+/// Entry of every action that is looked up while the same thread is already in a look-up.
 const WITHIN: Entry<'static> = Entry {
     kind: ActionKind::Action,
     name: "(inside of the profiler)",
@@ -134,9 +138,9 @@ const WITHIN: Entry<'static> = Entry {
     is_resumption: false,
 };
 
-/// Does what takes the lock of the names; `None` if that is what this thread is doing already. Then a
-/// signal handler has interrupted it, or its memory comes from an allocator that is measured: waiting
-/// for the lock would never end.
+/// Runs `work`, which takes the lock of the names. Returns `None` if this thread is already in such
+/// a call, because waiting for the lock would then never end. That happens in a signal handler, or
+/// if a profiled allocator provides the memory for the look-up.
 fn interning<T>(work: impl FnOnce() -> T) -> Option<T> {
     thread_local!(static IS_INTERNING: Cell<bool> = const { Cell::new(false) });
     struct Done;
@@ -160,7 +164,7 @@ impl Interner {
         let name: &'static str = Box::leak(entry.name.into());
         let entry = Entry { name, ..entry };
         let number = u32::try_from(self.actions.len() + 1).ok().and_then(NonZeroU32::new);
-        // 4 billion leaked names are out of memory long before.
+        // The process runs out of memory long before it has leaked 4 billion names.
         let action = Action(number.unwrap_or(NonZeroU32::MAX));
         entries::set(action.index(), entry);
         self.actions.insert(entry, action);
@@ -169,49 +173,51 @@ impl Interner {
 }
 
 impl Action {
-    /// Stands for any action that is looked up from inside of a look-up: in a signal handler, or in the
-    /// program's allocator.
+    /// Placeholder for an action that is looked up during another look-up: in a signal handler or
+    /// in the program's allocator.
     pub const WITHIN: Self = Self(NonZeroU32::MIN);
 
-    /// The action with this name, without a source location.
+    /// Returns the action with this name, without a source location.
     ///
-    /// *Cost*: a hash look-up under a read lock (some 50 ns; with `format!` before it a scope costs four
-    /// times what one by a literal does); a name seen for the first time is copied. Keep the handle
-    /// where that is too much.
+    /// *Cost*: a hash look-up under a read lock, about 50 ns. With a preceding `format!` a scope
+    /// costs four times as much as with a literal. A name is copied when it is first seen. Keep the
+    /// handle if this cost is too high.
     pub fn new(name: &str) -> Self {
         Self::intern(Entry::new(ActionKind::Action, name, None))
     }
 
-    /// The tensor op with this name, as its framework calls it. *Cost*: as [`new`](Self::new).
+    /// Returns the tensor op with this name, as its framework spells it. *Cost*: that of
+    /// [`new`](Self::new).
     pub fn op(name: &str) -> Self {
         Self::of_kind(ActionKind::Op, name, None)
     }
 
-    /// The layer of a model of this type at this path; see [`names::module`](crate::names::module).
-    /// *Cost*: as [`new`](Self::new).
+    /// Returns the model layer of this type at this path; see
+    /// [`names::module`](crate::names::module). *Cost*: that of [`new`](Self::new).
     pub fn module(type_name: &str, path: &str) -> Self {
         Self::of_kind(ActionKind::Module, &crate::names::module(type_name, path), None)
     }
 
-    /// The action with this kind, name and location. *Cost*: as [`new`](Self::new).
+    /// Returns the action with this kind, name and location. *Cost*: that of [`new`](Self::new).
     pub fn with_location(kind: ActionKind, name: &str, location: SourceLocation) -> Self {
         Self::intern(Entry::new(kind, name, Some(location)))
     }
 
-    /// The action with this kind and name, and a location if the hook knows one. *Cost*: as
-    /// [`new`](Self::new).
+    /// Returns the action with this kind and name, and with a location if the hook knows one.
+    /// *Cost*: that of [`new`](Self::new).
     pub fn of_kind(kind: ActionKind, name: &str, location: Option<SourceLocation>) -> Self {
         Self::intern(Entry::new(kind, name, location))
     }
 
-    /// What goes on of a call of it: a poll of an async function after the first. Its time is the
-    /// function's; it is no call. *Cost*: as [`new`](Self::new).
+    /// Returns the action for the continuation of a call: a poll of an async function after the
+    /// first. Its time is added to the function, but it does not count as a call. *Cost*: that of
+    /// [`new`](Self::new).
     pub fn resumption(self) -> Self {
         Self::intern(Entry { is_resumption: true, ..*self.entry() })
     }
 
-    /// What goes on, of a [resumption](Self::resumption). *Cost*: as [`new`](Self::new) of one, else a few
-    /// loads.
+    /// Returns the action that a [resumption](Self::resumption) continues, or `None` for other
+    /// actions. *Cost*: that of [`new`](Self::new) for a resumption, otherwise a few loads.
     pub fn resumed(self) -> Option<Self> {
         let entry = self.entry();
         let resumed = Entry { is_resumption: false, ..*entry };
@@ -225,12 +231,13 @@ impl Action {
     fn intern_now(entry: Entry<'_>) -> Self {
         let known = {
             let interner = INTERNER.read().unwrap_or_else(PoisonError::into_inner);
-            // Shortening the map's lifetime lets a borrowed name be looked up without a copy.
+            // Shortening the map's lifetime lets the look-up use a borrowed name without a copy.
             let actions: &HashMap<Entry<'_>, Action> = &interner.actions;
             actions.get(&entry).copied()
         };
         known.unwrap_or_else(|| {
-            // Names are kept by the profiler: not what the program allocated.
+            // The profiler keeps the names, so their memory does not count as an allocation of the
+            // program.
             crate::uncounted(|| {
                 INTERNER.write().unwrap_or_else(PoisonError::into_inner).insert(entry)
             })
@@ -242,42 +249,45 @@ impl Action {
         entries::get(self.index()).unwrap_or_else(|| self.entry_as_of_now())
     }
 
-    /// A thread may come to know the handle before it sees what the one that made it has stored.
+    /// Waits for the interner's lock and reads the entry again. A thread may receive a handle
+    /// before it sees the entry that another thread stored for it.
     #[cold]
     fn entry_as_of_now(self) -> &'static Entry<'static> {
         interning(|| drop(INTERNER.write()));
         entries::get(self.index()).unwrap_or(&WITHIN)
     }
 
-    /// The name. *Cost*: a few loads, as for [`kind`](Self::kind) and [`location`](Self::location).
+    /// Returns the name. *Cost*: a few loads, as for [`kind`](Self::kind) and
+    /// [`location`](Self::location).
     pub fn name(self) -> &'static str {
         self.entry().name
     }
 
-    /// What the action stands for.
+    /// Returns the kind of the action.
     #[inline]
     pub fn kind(self) -> ActionKind {
         entries::kind_of_early(self.index()).unwrap_or_else(|| self.entry().kind)
     }
 
-    /// Where it is written, if it was made at a callsite that knows.
+    /// Returns the source location, if the action was made at a call site with a known location.
     pub fn location(self) -> Option<SourceLocation> {
         self.entry().location
     }
 
-    /// A small number, dense from 0 over all actions of the process: an index for tables.
+    /// Returns a small number that serves as an index for tables. Indices of all actions of the
+    /// process are dense from 0.
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0.get() as usize - 1
     }
 
-    /// The handle as a number that is never 0, for storage in atomics.
+    /// Returns the handle as a number that is never 0, for storage in atomics.
     #[inline(always)]
     pub fn number(self) -> u32 {
         self.0.get()
     }
 
-    /// The action of a [`number`](Self::number); none for 0.
+    /// Returns the action with this [`number`](Self::number), or `None` for 0.
     pub fn from_number(number: u32) -> Option<Self> {
         NonZeroU32::new(number).map(Self)
     }
@@ -310,12 +320,13 @@ impl From<std::borrow::Cow<'static, str>> for Action {
     }
 }
 
-/// A place in the source that starts an action: resolves its name once per process.
+/// A call site in the source that starts an action. Its name is resolved once per process.
 ///
 /// *Cost* of [`action`](Self::action): one relaxed load.
 #[derive(Debug)]
 pub struct Callsite {
-    // 0 while unresolved. Several threads may resolve at once: they all store the same number.
+    // 0 while unresolved. Several threads may resolve at the same time: all of them store the same
+    // number.
     action: AtomicU32,
     kind: ActionKind,
     name: &'static str,
@@ -323,13 +334,13 @@ pub struct Callsite {
 }
 
 impl Callsite {
-    /// A callsite of a named action. Its location is left out, so that an action started in two
-    /// places is one row.
+    /// Creates a call site of a named action. It has no location, so an action that is started in
+    /// two places is one row.
     pub const fn action_named(name: &'static str) -> Self {
         Self { action: AtomicU32::new(0), kind: ActionKind::Action, name, location: None }
     }
 
-    /// A callsite of a function written at `file:line`.
+    /// Creates a call site for a function written at `file:line`.
     pub const fn function(name: &'static str, file: &'static str, line: u32) -> Self {
         Self {
             action: AtomicU32::new(0),
@@ -339,7 +350,7 @@ impl Callsite {
         }
     }
 
-    /// The action started here.
+    /// Returns the action that starts here.
     #[inline(always)]
     pub fn action(&self) -> Action {
         match NonZeroU32::new(self.action.load(Ordering::Relaxed)) {

@@ -1,4 +1,5 @@
-//! Names, kinds and places of actions, interned by one thread and by several.
+//! Tests of the names, kinds and locations of actions, interned by one thread and by several
+//! threads.
 
 use super::*;
 
@@ -44,7 +45,8 @@ fn awkward_names_survive() {
     }
 }
 
-/// Several profilers ask for each start and stop.
+/// Checks that an action's kind and name can be read while the lock is held. Several profilers read
+/// them at each start and stop.
 #[test]
 fn what_an_action_is_is_told_while_names_are_locked() {
     let op = Action::op("told while locked");

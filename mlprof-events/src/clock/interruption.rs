@@ -1,49 +1,51 @@
-//! Spans in which the counter and the clock did not go on together.
+//! Time spans in which the counter and the clock did not advance together.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use super::readings::Reading;
 
-/// Two clocks that are read one after the other differ by less, unless the machine was suspended.
+/// Shortest difference that counts as a suspension. Two clocks that are read one after the other
+/// differ by less.
 const SHORTEST_SUSPENSION: Duration = Duration::from_millis(100);
 
-/// The behaviour of the counter while the clock stood still.
+/// Behaviour of the counter during an interruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counter {
-    /// The machine was suspended, and the counter went on.
+    /// The machine was suspended, and the counter kept running.
     WentOn,
-    /// The machine was suspended, and the counter stood still.
+    /// The machine was suspended, and the counter stopped.
     StoodStill,
-    /// The machine was suspended; the counter fits neither of the two.
+    /// The machine was suspended, and the counter matches neither case.
     Unclear,
-    /// The counter went further than the clocks, none of which knows of a suspension.
+    /// The counter advanced more than the clocks, and no clock shows a suspension.
     RanAhead,
-    /// The counter went less far than the clocks.
+    /// The counter advanced less than the clocks.
     FellBehind,
 }
 
-/// A span in which the counter and the clock did not go on together.
+/// A time span in which the counter and the clock did not advance together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Interruption {
     pub(super) counter: Counter,
-    /// How long the machine was suspended, or by how much counter and clock differ.
+    /// Duration of the suspension, or the difference between counter and clock.
     pub(super) time: Duration,
-    /// The counter at the last reading before it.
+    /// Counter at the last reading before the interruption, in ticks.
     pub(super) from: u64,
-    /// The counter and the wall clock at the first reading after it.
+    /// Counter in ticks and wall clock at the first reading after the interruption.
     pub(super) until: (u64, SystemTime),
 }
 
 impl Counter {
-    /// Whether a span of ticks around it is shorter than the time that passed.
+    /// Returns `true` if a span of ticks that contains the interruption is shorter than the elapsed
+    /// time.
     pub(super) fn loses_time(self) -> bool {
         matches!(self, Self::StoodStill | Self::Unclear | Self::FellBehind)
     }
 }
 
-/// The interruption between two readings, judged by the rate of the counter; `None` if there was
-/// none.
+/// Detects an interruption between two readings, using the given rate of the counter. Returns
+/// `None` if there was none.
 pub(super) fn between(
     last: &Reading,
     now: &Reading,
@@ -66,7 +68,8 @@ pub(super) fn between(
     };
     let ahead = ticks as f64 * seconds_per_tick - awake;
     if !is_suspended {
-        // A clock that is being corrected may run a few per cent faster or slower for some minutes.
+        // While the system corrects its clock, the clock may run a few per cent faster or slower
+        // for some minutes.
         let allowed = f64::max(1.0, awake / 50.0);
         let gap = Duration::try_from_secs_f64(ahead.abs()).unwrap_or(Duration::MAX);
         return match ahead.abs() > allowed {
@@ -120,7 +123,7 @@ impl fmt::Display for Interruption {
     }
 }
 
-/// A duration in its two largest units.
+/// A duration that is printed in its two largest units.
 struct Words(Duration);
 
 impl fmt::Display for Words {

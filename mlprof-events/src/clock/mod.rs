@@ -1,10 +1,11 @@
-//! Time: raw counter readings while recording, seconds when reporting.
+//! Time: raw counter readings while recording, seconds in reports.
 //!
-//! The counter is the CPU's time-stamp counter where it runs at a constant rate on all cores, else
-//! the operating system's monotonic clock; `quanta` knows which. Its rate is measured against the
-//! monotonic clock from the first use to the moment of the report, so that long runs are converted
-//! more exactly than any calibration at start-up could. Spans in which the machine was suspended do
-//! not count for the rate, and reports [name them](notes).
+//! The counter is the CPU's time-stamp counter if it runs at a constant rate on all cores.
+//! Otherwise it is the operating system's monotonic clock; `quanta` makes this choice.
+//!
+//! The counter's rate is measured against the monotonic clock, from the first use until the report.
+//! Long runs are therefore converted more exactly than with a calibration at start-up. Spans in
+//! which the machine was suspended do not count for the rate, and reports [mention them](notes).
 
 mod interruption;
 mod readings;
@@ -26,15 +27,15 @@ use self::without_counter as quanta;
 use crate::UtcTime;
 use crate::forking::{Mutex, MutexGuard, made_once};
 
-/// Once the machine seems to have been suspended, the rate is measured anew over this long, to tell
-/// what the counter did meanwhile.
+/// Duration over which the rate is measured again after the machine appears to have been suspended.
+/// The fresh rate shows how the counter behaved during the suspension.
 const FRESH_BASE: Duration = Duration::from_millis(50);
 
-/// A rate as old as this is still good: clocks are not read again.
+/// Maximum age of a rate. Clocks are not read again if the last reading is more recent.
 const RECENT: Duration = Duration::from_millis(10);
 
-/// How often the clocks are read at one moment. At first use more often: the wall clock is read
-/// there.
+/// Number of attempts to read all clocks at one moment. The first use makes more attempts, because
+/// it also fixes the wall clock.
 const ATTEMPTS: usize = 3;
 const ATTEMPTS_AT_FIRST: usize = 9;
 
@@ -52,7 +53,7 @@ impl Origin {
         self.timeline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what the clocks show now to the time line, and returns it.
+    /// Adds a current reading of the clocks to the time line and returns the time line.
     fn look(&self) -> MutexGuard<'_, Timeline> {
         let mut timeline = self.timeline();
         let calibrated = calibrated(&self.clock);
@@ -74,7 +75,7 @@ impl Origin {
         timeline
     }
 
-    /// Measures the rate anew; `None` if the machine is suspended meanwhile.
+    /// Measures the rate again. Returns `None` if the machine is suspended meanwhile.
     fn measure(&self) -> Option<f64> {
         let first = self.read();
         system::sleep(FRESH_BASE);
@@ -85,7 +86,7 @@ impl Origin {
     }
 }
 
-/// Seconds per tick as measured when the clock was made.
+/// Returns the seconds per tick that were measured when the clock was created.
 fn calibrated(clock: &quanta::Clock) -> f64 {
     const SAMPLE: u64 = 1 << 32;
     clock.delta_as_nanos(0, SAMPLE) as f64 * 1e-9 / SAMPLE as f64
@@ -100,16 +101,17 @@ fn origin() -> &'static Origin {
     })
 }
 
-/// The counter now, for those who have no [`Clock`] of their own.
+/// Returns the current counter in ticks, for callers without a [`Clock`] of their own.
 pub fn ticks() -> u64 {
     origin().clock.raw()
 }
 
-/// What the counter showed, or will show, at `instant`.
+/// Returns the counter in ticks at `instant`, which may be in the past or in the future.
 pub fn ticks_at(instant: Instant) -> u64 {
     let rate = Rate::now();
     let clock = &origin().clock;
-    // From now, not from the first use: the machine may have been suspended since then.
+    // The conversion starts from the present and not from the first use, because the machine may
+    // have been suspended since then.
     let (ticks, now) = read_together(|| clock.raw(), Instant::now, ATTEMPTS);
     match now.checked_duration_since(instant) {
         Some(ago) => ticks.saturating_sub(rate.ticks(ago.as_secs_f64())),
@@ -117,21 +119,21 @@ pub fn ticks_at(instant: Instant) -> u64 {
     }
 }
 
-/// Looks whether the machine was suspended since the last look. Called when a stage begins and
-/// ends, so that a suspension outside of it is in no note of its report. *Cost*: some 0.3 µs.
+/// Checks if the machine was suspended since the last check. It is called when a stage begins and
+/// ends, so that a report does not mention a suspension outside of its stage. *Cost*: about 0.3 µs.
 pub fn look_for_suspension() {
     drop(origin().look());
 }
 
-/// Sentences for the notes of a report of a run from one moment to another, in ticks: how long the
-/// machine was suspended during it, and whether the times of open actions contain that. None if it
-/// was not.
+/// Returns the report notes for a run between two moments, given in ticks. They state how long the
+/// machine was suspended during the run, and if the times of open actions include the suspension.
+/// The list is empty if the machine was not suspended.
 pub fn notes(started: u64, ended: u64) -> Vec<String> {
     origin().look().notes(started, ended)
 }
 
-/// Reads the counter. Every profiler has its own, so that no reading has to ask whether a global
-/// one is ready.
+/// Reader of the counter. Each profiler owns one, so that a reading does not have to check if a
+/// global clock is initialised.
 #[derive(Debug, Clone)]
 pub struct Clock {
     is_in_line: bool,
@@ -145,49 +147,51 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// One to be read by whoever has it.
+    /// Creates a clock that reads the process-wide counter.
     pub fn new() -> Self {
         let quanta = origin().clock.clone();
-        // quanta does not tell which clock it chose; a reading between two of the counter does.
+        // quanta does not report which clock it chose. If its reading lies between two readings of
+        // the counter, it uses the counter.
         let (before, reading, after) = (counter(), quanta.raw(), counter());
         Self { is_in_line: after != 0 && (before..=after).contains(&reading), quanta }
     }
 
-    /// The counter now, in ticks of its own.
+    /// Returns the current counter in ticks.
     pub fn ticks(&self) -> u64 {
         self.quanta.raw()
     }
 
-    /// The counter now, by one instruction where that can be.
+    /// Returns the current counter in ticks, with a single instruction where that is possible.
     #[inline(always)]
     pub fn now(&self) -> u64 {
         if self.is_in_line { counter() } else { self.ticks() }
     }
 
-    /// Whether [`counter`] reads this clock.
+    /// Returns `true` if [`counter`] reads this clock.
     pub fn is_in_line(&self) -> bool {
         self.is_in_line
     }
 }
 
-/// The processor's counter, by one instruction; 0 where there is none that we know. The same as
-/// [`Clock::ticks`] if the clock [is in line](Clock::is_in_line).
+/// Returns the processor's counter with one instruction, or 0 on an unsupported architecture. The
+/// value equals [`Clock::ticks`] if the clock [is in line](Clock::is_in_line).
 ///
-/// quanta's own reading cannot be inlined without link-time optimisation. Twice per scope, a call
-/// and the registers it makes its caller save are a tenth of what a scope costs.
+/// quanta's own function cannot be inlined without link-time optimisation. Each scope reads the
+/// counter twice. A call that makes its caller save registers would take a tenth of the cost of a
+/// scope.
 #[inline(always)]
 pub fn counter() -> u64 {
     #[cfg(miri)]
     return quanta::Clock.raw();
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: every x86-64 processor has the instruction, and quanta has used it before if the
-    // operating system lets programs do so.
+    // SAFETY: every x86-64 processor has `rdtsc`, and the instruction accesses no memory. A system
+    // that forbids it to programs ends the process with a signal.
     return unsafe { core::arch::x86_64::_rdtsc() };
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     {
         let count: u64;
-        // SAFETY: reads the virtual counter, which Linux, macOS and Windows let programs read;
-        // no memory and no flags are touched.
+        // SAFETY: the instruction reads the virtual counter, which Linux, macOS and Windows make
+        // readable for programs. It accesses no memory and changes no flags.
         unsafe {
             core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags));
         }
@@ -197,29 +201,29 @@ pub fn counter() -> u64 {
     0
 }
 
-/// Converts ticks, with the rate as known at the moment it was made.
+/// Converter from ticks to time, with the rate that was known when it was created.
 #[derive(Debug, Clone, Copy)]
 pub struct Rate {
     seconds_per_tick: f64,
 }
 
 impl Rate {
-    /// The rate as it is known by now. Time in which the machine was suspended does not count for it. *Cost*: some
-    /// 0.3 µs; 50 ms once in a process, when the machine was suspended for the first time.
+    /// Returns the rate as measured so far. Time in which the machine was suspended does not count.
+    /// *Cost*: about 0.3 µs. The first call after the first suspension of the machine takes 50 ms.
     pub fn now() -> Self {
         let origin = origin();
         let measured = origin.look().seconds_per_tick();
         measured.map_or_else(Self::calibrated, |seconds_per_tick| Self { seconds_per_tick })
     }
 
-    /// The rate as it was when the clock was first used: for short spans, and for those who have no
-    /// time to read both clocks. Right to some ten thousandths.
+    /// Returns the rate that was measured at the clock's first use. It suits short spans, and
+    /// callers that cannot afford to read both clocks. The relative error is some ten thousandths.
     pub fn calibrated() -> Self {
         Self { seconds_per_tick: calibrated(&origin().clock) }
     }
 
-    /// The rate by a measurement that is long enough to be right to a millionth: in the first
-    /// 200 ms after the clock's first use this waits for their end.
+    /// Returns a rate with a relative error of a millionth. In the first 200 ms after the clock's
+    /// first use, this function waits until they have passed.
     pub fn measured() -> Self {
         let origin = origin();
         let passed = origin.read().awake.saturating_sub(origin.timeline().first().awake);
@@ -227,23 +231,24 @@ impl Rate {
         Self::now()
     }
 
-    /// A span of ticks in seconds.
+    /// Converts a span of ticks to seconds.
     pub fn seconds(&self, ticks: u64) -> f64 {
         ticks as f64 * self.seconds_per_tick
     }
 
-    /// A span of seconds in ticks.
+    /// Converts a span of seconds to ticks.
     pub fn ticks(&self, seconds: f64) -> u64 {
         (seconds / self.seconds_per_tick).round() as u64
     }
 
-    /// A span of ticks in nanoseconds.
+    /// Converts a span of ticks to nanoseconds.
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
         (self.seconds(ticks) * 1e9).round() as u64
     }
 
-    /// From one moment to a later one, in ticks of the counter, in seconds: also where the counter
-    /// was set back in between, as a suspended machine may do. 0 if it is not later.
+    /// Returns the seconds between two moments given in ticks of the counter. The result is also
+    /// correct if a suspension set the counter back in between. Returns 0 if `to` is not later than
+    /// `from`.
     pub fn seconds_between(&self, from: u64, to: u64) -> f64 {
         match to.checked_sub(from) {
             Some(ticks) => self.seconds(ticks),
@@ -251,8 +256,9 @@ impl Rate {
         }
     }
 
-    /// When the counter stood at `ticks`, by the wall clock as it was at first use, or when the
-    /// machine was woken if the counter did not go on meanwhile.
+    /// Returns the wall-clock time at which the counter stood at `ticks`. It is computed from the
+    /// wall clock at first use. If the counter stopped during a suspension, it is computed from the
+    /// wall clock at wake-up.
     pub fn wall_time(&self, ticks: u64) -> UtcTime {
         let (anchor, wall) = origin().timeline().anchor_of(ticks);
         let wall = if ticks >= anchor {

@@ -1,4 +1,4 @@
-//! The operating system's clocks, read beside the counter.
+//! Readings of the operating system's clocks together with the counter.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,28 +6,29 @@ use std::time::{Duration, SystemTime};
 use super::system::Stopwatch;
 use super::system::wall_time;
 
-/// What the counter and the clocks showed at one moment.
+/// Values of the counter and the clocks at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// The counter.
+    /// Counter in ticks.
     pub(super) ticks: u64,
-    /// A clock that stands still while the machine is suspended, since some moment before.
+    /// Clock that stops while the machine is suspended, counted from an arbitrary moment.
     pub(super) awake: Duration,
-    /// The same clock, going on meanwhile; `None` where the system has none.
+    /// Clock with the same origin that also runs while the machine is suspended; `None` if the
+    /// system has none.
     pub(super) total: Option<Duration>,
-    /// The wall clock.
+    /// Wall clock.
     pub(super) wall: SystemTime,
 }
 
 impl Reading {
-    /// Reads all clocks, `attempts` times.
+    /// Reads all clocks `attempts` times and keeps the closest readings.
     pub(super) fn now(counter: impl Fn() -> u64, attempts: usize) -> Self {
         let clocks = || (awake(), total(), wall_time());
         let (ticks, (awake, total, wall)) = read_together(counter, clocks, attempts);
         Self { ticks, awake, total, wall }
     }
 
-    /// How long the machine was suspended between an earlier reading and this one.
+    /// Returns how long the machine was suspended between an earlier reading and this one.
     pub(super) fn suspended_since(&self, earlier: &Self) -> Duration {
         let asleep = |reading: &Self| Some(reading.total?.saturating_sub(reading.awake));
         match (asleep(earlier), asleep(self)) {
@@ -37,8 +38,9 @@ impl Reading {
     }
 }
 
-/// The counter and the clocks at one moment: the closest of several attempts, since the processor
-/// may be taken away between two readings for as long as a rate is measured over.
+/// Reads the counter and the clocks at one moment, and returns the closest of several attempts. The
+/// system may preempt the thread between two readings, for as long as the span over which a rate is
+/// measured.
 pub(super) fn read_together<T>(
     counter: impl Fn() -> u64,
     clocks: impl Fn() -> T,
@@ -58,7 +60,7 @@ pub(super) fn read_together<T>(
 
 #[cfg(all(unix, not(miri)))]
 fn awake() -> Duration {
-    // The clock that `Instant` reads.
+    // `Instant` reads the same clock.
     #[cfg(target_vendor = "apple")]
     let clock = libc::CLOCK_UPTIME_RAW;
     #[cfg(not(target_vendor = "apple"))]
@@ -76,7 +78,7 @@ fn awake() -> Duration {
 fn total() -> Option<Duration> {
     #[cfg(target_os = "linux")]
     let clock = libc::CLOCK_BOOTTIME;
-    // Apple's goes on while the machine is suspended.
+    // Apple's clock of this name also runs while the machine is suspended.
     #[cfg(target_vendor = "apple")]
     let clock = libc::CLOCK_MONOTONIC_RAW;
     read(clock)
@@ -87,11 +89,11 @@ fn total() -> Option<Duration> {
     None
 }
 
-/// Reads a clock of the operating system.
+/// Reads a clock of the operating system. Returns `None` if the system has no such clock.
 #[cfg(unix)]
 pub(crate) fn read(clock: libc::clockid_t) -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` outlives the call, which writes nothing else.
+    // SAFETY: `time` is a valid `timespec` that outlives the call, and the call writes only to it.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     let seconds = u64::try_from(time.tv_sec).ok()?;
     let nanoseconds = u32::try_from(time.tv_nsec).ok()?;
@@ -102,7 +104,7 @@ pub(crate) fn read(clock: libc::clockid_t) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    /// Whose processor is taken away between the readings of an attempt.
+    /// Checks that an attempt is discarded if the thread was preempted between its readings.
     #[test]
     fn a_reading_that_was_interrupted_does_not_count() {
         let time = std::cell::Cell::new(1_000_u64);

@@ -1,33 +1,33 @@
-//! The clock of the operating system, and its absence: `wasm32-unknown-unknown` has none, and
-//! there each of std's functions that read one, or wait, panics.
+//! The operating system's clock. `wasm32-unknown-unknown` has no clock: each function of the
+//! standard library that reads a clock or waits panics there.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// Whether the platform has a clock. Without one nothing is measured: every span is 0.
+/// `true` if the platform has a clock. Otherwise every measured span is 0.
 pub const IS_THERE: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
 
-/// Measures the time since it was started.
+/// Measures the time since its start.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Option<Instant>);
 
 impl Stopwatch {
-    /// Starts one.
+    /// Starts a stopwatch.
     pub fn start() -> Self {
         Self(IS_THERE.then(Instant::now))
     }
 
-    /// Returns the time since the start; 0 where there is no clock.
+    /// Returns the time since the start, or 0 on a platform without a clock.
     pub fn elapsed(&self) -> Duration {
         self.0.map_or(Duration::ZERO, |start| start.elapsed())
     }
 }
 
-/// Returns the wall clock's time; 1970 where there is no clock.
+/// Returns the wall clock's time, or 1970 on a platform without a clock.
 pub fn wall_time() -> SystemTime {
     if IS_THERE { SystemTime::now() } else { SystemTime::UNIX_EPOCH }
 }
 
-/// Waits for this long; not at all where there is no clock.
+/// Waits for `time`. Returns at once on a platform without a clock.
 pub(super) fn sleep(time: Duration) {
     if IS_THERE {
         std::thread::sleep(time);

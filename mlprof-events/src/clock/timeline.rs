@@ -1,33 +1,37 @@
-//! The relation of the counter to the clock, over spans in which the machine may have been
+//! Relation between the counter and the clock, over a time in which the machine may have been
 //! suspended.
 //!
-//! While a machine is suspended the monotonic clock stands still. The counter goes on (suspend to
-//! idle, a paused virtual machine), stands still, or starts again at 0 (suspend to memory): it
-//! depends on the machine. A rate measured over such a span would make every duration too short or
-//! too long. So the time line is cut at each reading, and only spans without an interruption count
-//! for the rate.
+//! The monotonic clock stops while a machine is suspended. The counter depends on the machine:
+//!
+//! - it keeps running (suspend to idle, a paused virtual machine)
+//! - it stops
+//! - it restarts at 0 (suspend to memory)
+//!
+//! A rate measured over such a span would make every duration too short or too long. So the time
+//! line is divided at each reading, and only spans without an interruption count for the rate.
 
 use std::time::{Duration, SystemTime};
 
 use super::interruption::{Interruption, between};
 use super::readings::Reading;
 
-/// The shortest span of time that a rate is measured over.
+/// Shortest duration over which the rate is measured.
 pub(super) const MINIMAL_BASE: Duration = Duration::from_millis(200);
 
-/// A moment may be by so many ticks later than the last reading, some seconds. One before the
-/// counter was set back has a number that is larger by far more.
+/// Number of ticks (some seconds) by which a moment may be later than the last reading. If the
+/// counter was set back, a moment before that has a number that is larger by far more.
 const SINCE_LAST_READING: u64 = 1 << 32;
 
-/// The number of interruptions kept one by one; later ones are added to the last.
+/// Maximum number of interruptions stored separately. Later ones are added to the last.
 const MOST_INTERRUPTIONS: usize = 64;
 
-/// The counter and the clock since the first reading.
+/// History of the counter and the clock since the first reading.
 #[derive(Debug)]
 pub(super) struct Timeline {
     first: Reading,
     last: Reading,
-    /// Sums over all spans without an interruption.
+    /// Sum of the ticks over all spans without an interruption. `awake` is the sum of their clock
+    /// time.
     ticks: u64,
     awake: Duration,
     /// Seconds per tick as measured after the first interruption; `None` before it.
@@ -43,7 +47,7 @@ impl Timeline {
             ticks: 0,
             awake: Duration::ZERO,
             fresh: None,
-            // Never grows: a tracking allocator may be what asks.
+            // The vector never grows, because the caller may be a tracking allocator.
             interruptions: Vec::with_capacity(MOST_INTERRUPTIONS),
         }
     }
@@ -56,27 +60,29 @@ impl Timeline {
         &self.last
     }
 
-    /// The measured rate; `None` before there is enough time to measure it over.
+    /// Returns the measured rate in seconds per tick. Returns `None` if the measured time is still
+    /// too short and there is no fresh rate.
     pub(super) fn seconds_per_tick(&self) -> Option<f64> {
         let is_enough = self.awake >= MINIMAL_BASE && self.ticks > 0;
         is_enough.then(|| self.awake.as_secs_f64() / self.ticks as f64).or(self.fresh)
     }
 
-    /// Uses this rate, in seconds per tick, until there is enough time to measure it over.
+    /// Uses this rate, in seconds per tick, until enough time has passed for a measurement.
     pub(super) fn set_fresh_rate(&mut self, seconds_per_tick: f64) {
         self.fresh = Some(seconds_per_tick);
     }
 
-    /// Whether the span from the last reading to `now` is to be judged by a rate that is measured
-    /// first.
+    /// Returns `true` if the rate must be measured again before the span from the last reading to
+    /// `now` can be judged.
     pub(super) fn is_in_doubt(&self, now: &Reading, calibrated: f64) -> bool {
         self.fresh.is_none() && between(&self.last, now, calibrated).is_some()
     }
 
-    /// Adds a reading. `calibrated` is the counter's rate, in seconds per tick, as it was first
-    /// measured: not over spans whose clock may have been under correction.
+    /// Adds a reading. `calibrated` is the counter's first measured rate, in seconds per tick. That
+    /// rate is not affected by spans in which the system corrected its clock.
     pub(super) fn advance(&mut self, now: Reading, calibrated: f64) {
-        // By both rates: the first measurement may have been disturbed, and so may the fresh one.
+        // Both rates must show the interruption, because either measurement may have been
+        // disturbed.
         let by = |rate| between(&self.last, &now, rate);
         let found = by(calibrated).and_then(|found| self.fresh.map_or(Some(found), by));
         let is_full = self.interruptions.len() == MOST_INTERRUPTIONS;
@@ -94,7 +100,8 @@ impl Timeline {
         self.last = now;
     }
 
-    /// The interruptions of a run from one moment to another, in sentences.
+    /// Returns sentences that describe the interruptions of a run between two moments, given in
+    /// ticks.
     pub(super) fn notes(&self, started: u64, ended: u64) -> Vec<String> {
         let mut sums: Vec<Interruption> = Vec::new();
         let is_inside = |it: &&Interruption| {
@@ -110,22 +117,24 @@ impl Timeline {
         sums.iter().map(Interruption::to_string).collect()
     }
 
-    /// Whether an interruption was over at a moment. Where the counter was set back, a moment
-    /// before that may have a larger number than all moments after it.
+    /// Returns `true` if the interruption was over at `moment`. If the counter was set back, a
+    /// moment before that may have a larger number than all moments after it.
     fn is_before(&self, interruption: &Interruption, moment: u64) -> bool {
         let latest = self.last.ticks.saturating_add(SINCE_LAST_READING);
         (interruption.until.0..=latest).contains(&moment)
     }
 
-    /// A moment of the counter and the wall clock for conversions of moments near `ticks`: the
-    /// first reading, or the one after the last interruption in which the counter did not go on.
+    /// Returns a counter reading and the wall clock at the same moment, as the base for converting
+    /// moments near `ticks`. It is the first reading, or the one after the last interruption that
+    /// lost time.
     pub(super) fn anchor_of(&self, ticks: u64) -> (u64, SystemTime) {
         let mut latest_first = self.interruptions.iter().rev();
         let found = latest_first.find(|it| it.counter.loses_time() && self.is_before(it, ticks));
         found.map_or((self.first.ticks, self.first.wall), |interruption| interruption.until)
     }
 
-    /// From one moment to a later one in seconds, also where the counter was set back in between.
+    /// Returns the seconds between two moments. The result is also correct if the counter was set
+    /// back in between.
     pub(super) fn seconds_between(&self, from: u64, to: u64, seconds_per_tick: f64) -> f64 {
         if let Some(ticks) = to.checked_sub(from) {
             return ticks as f64 * seconds_per_tick;
@@ -145,8 +154,8 @@ impl Timeline {
 mod tests {
     use super::*;
 
-    /// A counter of a gigahertz, and a machine that was on for 1000 s when the first reading was
-    /// taken.
+    /// Seconds per tick of a counter of 1 GHz. In these tests the machine had been running for 1000
+    /// s at the first reading.
     const RATE: f64 = 1e-9;
 
     fn reading(ticks: f64, awake: f64, suspended: f64) -> Reading {
@@ -157,8 +166,8 @@ mod tests {
         Reading { ticks: ((1000.0 + ticks) * 1e9).round() as u64, awake, total, wall }
     }
 
-    /// The time line of readings of which each gives the seconds that the counter went on, those
-    /// that the clock did, and those that the machine was suspended, all since the first.
+    /// Builds a time line from readings. Each reading holds three durations in seconds since the
+    /// first: the counter's, the clock's, and that of the suspension.
     fn timeline(readings: &[(f64, f64, f64)]) -> Timeline {
         let mut timeline = Timeline::new(reading(0.0, 0.0, 0.0));
         for &(ticks, awake, suspended) in readings {
@@ -179,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_measured_over_all_time_that_the_machine_was_awake() {
-        // 50 millionths faster than calibrated.
+        // The counter runs 50 millionths faster than calibrated.
         let pace = 1.000_05;
         let timeline = timeline(&[
             (60.0 * pace, 60.0, 0.0),
@@ -226,7 +235,8 @@ mod tests {
 
     #[test]
     fn a_counter_that_starts_again_is_named_and_no_span_wraps() {
-        // The machine was on for 1000 s when the counter was set to 0, and 40 s pass after that.
+        // The machine had been running for 1000 s when the counter was set to 0, and 40 s pass
+        // after that.
         let readings = [(60.0, 60.0, 0.0), (-999.0, 61.0, 3600.0), (-960.0, 100.0, 3600.0)];
         assert_eq!(
             notes_of(&readings),
@@ -243,7 +253,7 @@ mod tests {
         };
         assert!((between(10.0, -970.0) - 80.0).abs() < 1e-6, "{}", between(10.0, -970.0));
         assert!((between(10.0, 40.0) - 30.0).abs() < 1e-6);
-        // A run after it knows nothing of it.
+        // The notes of a later run do not mention the suspension.
         let started = reading(-990.0, 0.0, 0.0).ticks;
         assert_eq!(timeline.notes(started, timeline.last.ticks), Vec::<String>::new());
     }
@@ -266,10 +276,11 @@ mod tests {
 
     #[test]
     fn clocks_that_are_corrected_are_not_an_interruption() {
-        // By NTP, 500 millionths; and by chrony, some per cent for a while.
+        // NTP corrects the clock by up to 500 millionths, and chrony by some per cent for a while.
         assert_eq!(notes_of(&[(3600.0, 3601.8, 0.0)]), Vec::<String>::new());
         assert_eq!(notes_of(&[(10.0, 10.8, 0.0), (7210.0, 7210.8, 0.0)]), Vec::<String>::new());
-        // Nor are clocks that are read one after the other, or counters of two cores.
+        // Small differences between clocks that are read one after the other, or between the
+        // counters of two cores, are ignored.
         assert_eq!(notes_of(&[(1.0, 1.0, 0.02), (0.999_999_9, 1.0, 0.02)]), Vec::<String>::new());
     }
 

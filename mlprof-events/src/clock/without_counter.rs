@@ -1,11 +1,12 @@
-//! In place of `quanta` where it cannot be used: Miri knows no instruction that reads a counter, and
-//! on WebAssembly without a system `quanta` needs a browser's JavaScript.
+//! Replacement for `quanta` on platforms where it does not work. Miri does not support an
+//! instruction that reads a counter. On WebAssembly without a system, `quanta` needs a browser's
+//! JavaScript.
 
 use std::sync::OnceLock;
 
 use super::system::Stopwatch;
 
-/// The operating system's clock in nanoseconds; it stands still where there is none.
+/// The operating system's clock in nanoseconds. It never advances on a platform without a clock.
 #[derive(Debug, Clone)]
 pub(super) struct Clock;
 

@@ -1,7 +1,7 @@
-//! Writes that neither wait forever nor end the process.
+//! Writes that neither wait forever nor terminate the process.
 //!
-//! A pipe without a reader makes writers wait, and a limit on the size of files (`ulimit -f`) ends
-//! them by a signal. A profiler must bring neither upon a training.
+//! A pipe without a reader makes writers wait, and a limit on the file size (`ulimit -f`)
+//! terminates them with a signal. A profiler must do neither to a training run.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -14,8 +14,8 @@ use super::signals::without_signals;
 pub(super) struct BoundedFile(File);
 
 impl BoundedFile {
-    /// Opens `path` as `options` say, with further flags of `open(2)`. A pipe without a reader is
-    /// an error.
+    /// Opens `path` with `options` and additional flags of `open(2)`. A pipe without a reader is an
+    /// error.
     pub(super) fn open(options: &mut OpenOptions, flags: i32, path: &Path) -> io::Result<Self> {
         #[cfg(unix)]
         {
@@ -42,7 +42,7 @@ impl Write for BoundedFile {
     }
 }
 
-/// Writes to an open file; waits at most five seconds where that would block.
+/// Writes to an open file. If the write would block, waits for at most five seconds.
 pub(super) fn write(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
     loop {
         match without_signals(|| file.write(bytes)) {
@@ -52,7 +52,7 @@ pub(super) fn write(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// Writes all of `bytes` as [`write`] does.
+/// Writes all of `bytes`, waiting like [`write`].
 pub(super) fn write_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match write(file, bytes) {
@@ -65,7 +65,7 @@ pub(super) fn write_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces the texts of some errors by ones that say what to do.
+/// Replaces the texts of some errors by clearer explanations.
 fn explained(error: io::Error) -> io::Error {
     let reason = match error.kind() {
         io::ErrorKind::FileTooLarge => {
@@ -78,11 +78,11 @@ fn explained(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), reason)
 }
 
-/// Longest time without progress before a write to a pipe fails.
+/// Maximum time without progress before a write to a pipe fails.
 #[cfg(unix)]
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Waits until the file can be written to.
+/// Waits until the file is writable, for at most [`PATIENCE`].
 #[cfg(unix)]
 fn wait(file: &File) -> io::Result<()> {
     use std::os::fd::AsRawFd;
@@ -92,8 +92,8 @@ fn wait(file: &File) -> io::Result<()> {
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-        // SAFETY: the pointer refers to one local entry, as the count says, and its descriptor is
-        // open for as long as `file` is borrowed.
+        // SAFETY: the pointer refers to one local, initialised entry, and the count is 1. The
+        // entry's descriptor stays open while `file` is borrowed.
         let ready = unsafe { libc::poll(&raw mut poll, 1, left.as_millis() as libc::c_int) };
         let error = io::Error::last_os_error();
         match ready {

@@ -1,9 +1,10 @@
-//! Names of results that nobody else takes: not at the same time, and not over what is there
-//! already.
+//! Unique names for result files. A claimed name does not collide with a running process or with
+//! existing files.
 //!
-//! Processes are told apart by their numbers, which containers give out each for itself, and which
-//! every system gives out again. A claim is a file of ours that goes by the name that is claimed;
-//! it is there while the process runs, and afterwards its results speak for themselves.
+//! A process id cannot make names unique, because each container assigns ids independently and
+//! every system reuses them. A claim is a file that this process creates under a name derived from
+//! the claimed name. It exists while the process runs; afterwards the results themselves occupy the
+//! name.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -15,44 +16,45 @@ use super::listing::list;
 use super::temporary::RemovedPath;
 use super::temporary_name::{machine_and_number_of, this_machine, with_number};
 
-/// Past this many names something else is wrong: the first one will do.
+/// Maximum number of names to try. If all of them are taken, there is another problem, and the
+/// first name is used.
 const MOST: usize = 10_000;
 
-/// The beginning of the names of files that nobody else writes as long as this is there.
+/// Prefix for file names that no other process uses while this value exists.
 #[derive(Debug)]
 pub struct ClaimedName {
     name: String,
     _claim: Option<Claim>,
 }
 
-/// Gone when this is dropped.
+/// File of a claim, which is removed when this value is dropped.
 #[derive(Debug)]
 struct Claim {
-    /// Locked, by which others see that somebody is alive who wants the name.
+    /// Locked file. The lock shows other processes that the owner of the name is still running.
     _lock: Lock,
     _path: RemovedPath,
 }
 
-/// Locked for as long as the process lives. Never closed: in a program that closes whatever is open
-/// the number may be somebody else's by then.
+/// Handle that keeps its lock until the process ends and is never closed. If the program closes all
+/// descriptors, it may reuse the number for its own file, which must not be closed here.
 #[cfg(unix)]
 type Lock = std::mem::ManuallyDrop<File>;
 
-/// Closed before the file is removed: the name of one that is open may be taken until it is closed.
+/// Handle that is closed before the file is removed. On these systems the name of a removed file
+/// stays occupied until the file is closed.
 #[cfg(not(unix))]
 type Lock = File;
 
 impl ClaimedName {
-    /// `name`, or else `name-2` and so on, for files in `folder`, which is made if need be. Taken
-    /// is what another process has claimed, and what `is_of` a file that is there: it is given the
-    /// name of the file, and a name that would be free.
+    /// Claims `name`, or `name-2` and so on, for files in `folder`, which is created if it does not
+    /// exist. A name is taken if another process has claimed it, or if `is_of` returns `true` for
+    /// an existing file. `is_of` receives the name of the file and the candidate name.
     ///
-    /// Where nothing can be claimed, what is there is looked at all the same. Where there is more
-    /// than can be looked at while a program starts, a random number makes the name one that nobody
-    /// else has.
+    /// If the folder does not allow claims, existing files are checked all the same. If the folder
+    /// has too many files to check at start-up, a random number makes the name unique.
     pub fn within(folder: &Path, name: &str, is_of: impl Fn(&str, &str) -> bool) -> Self {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        // Whoever writes there says what is wrong.
+        // A failure is reported later, by the code that writes into the folder.
         let _ = fs::create_dir_all(folder);
         let Some(mut there) = files(folder) else { return Self::random(name) };
         for copy in 1..=MOST {
@@ -66,8 +68,8 @@ impl ClaimedName {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(_) => None,
             };
-            // Another machine's claims have other names; and whoever had this one may just have
-            // ended.
+            // The folder is listed again for two reasons. Claims of another machine have different
+            // file names, and the previous owner of the name may just have ended.
             match files(folder) {
                 Some(now) => there = now,
                 None => return Self::random(&name),
@@ -85,7 +87,7 @@ impl ClaimedName {
         Self { name: format!("{name}-{number:016x}"), _claim: None }
     }
 
-    /// What was claimed.
+    /// Returns the claimed name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -119,8 +121,8 @@ fn is_claimed_elsewhere(files: &[String], name: &str) -> bool {
     files.iter().any(of_others)
 }
 
-/// The names of the files in a folder, none where it cannot be read; `None` if there are too many
-/// to look at.
+/// Returns the names of the files in a folder, or no names if it cannot be read. Returns `None` if
+/// there are too many files to list.
 fn files(folder: &Path) -> Option<Vec<String>> {
     let Ok(listing) = list(folder) else { return Some(Vec::new()) };
     let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
@@ -144,7 +146,7 @@ mod tests {
         drop(first);
         assert_eq!(claim(&below).name(), "run-7", "nothing came of it");
         fs::write(below.join("run-7-ops.json"), "{}").expect("written");
-        // What another run is called that begins so is not in the way.
+        // A file of another run whose name begins with the candidate name does not block it.
         fs::write(below.join("run-7-2-functions.json"), "{}").expect("written");
         assert_eq!(claim(&below).name(), "run-7-3");
         drop(second);

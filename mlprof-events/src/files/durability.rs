@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io;
 
-/// Flushes a file to the disk. Network file systems and quotas report only here that there was no
-/// room for the data.
+/// Flushes a file to the disk. Network file systems and quotas report a lack of space only at this
+/// point.
 ///
-/// Pipes, devices and some file systems have nothing to flush and refuse; that is not an error.
+/// Pipes, devices and some file systems do not support flushing and refuse it, which does not count
+/// as an error.
 pub(super) fn sync(file: &File) -> io::Result<()> {
     match file.sync_all() {
         Err(error) if has_nothing_to_flush(&error) => Ok(()),

@@ -1,4 +1,4 @@
-//! Files that grow as long as their process runs.
+//! Files that grow while their process runs.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -9,14 +9,14 @@ use super::guarded::GuardedFile;
 use super::temporary::TemporaryFile;
 use super::{create_parent, durability, target};
 
-/// A file that grows piece by piece and is readable at any time: also after its process was killed
-/// it ends with a whole piece, unless that happens within a write.
+/// A file that grows piece by piece and is readable at any time. If the process is killed, the file
+/// ends with a complete piece, unless that happens during a write.
 #[derive(Debug)]
 pub struct GrowingFile(Place);
 
 #[derive(Debug)]
 enum Place {
-    /// A pipe or a device.
+    /// A pipe or a device, which is written in place.
     InPlace(BoundedFile),
     File {
         file: GuardedFile,
@@ -25,12 +25,12 @@ enum Place {
 }
 
 impl GrowingFile {
-    /// Begins a file with a first piece; its folders are created if need be. An older file of the
-    /// name is replaced once that piece is on the disk.
+    /// Begins a file with a first piece and creates missing folders. An older file with the same
+    /// name is replaced after that piece is on the disk.
     ///
     /// # Errors
     ///
-    /// Those of the file system. The older file is then what it was.
+    /// Returns errors of the file system. In that case the older file is unchanged.
     pub fn create(path: &Path, first: &[u8]) -> io::Result<Self> {
         create_parent(path)?;
         if let Some(file) = target::open_in_place(path)? {
@@ -44,12 +44,12 @@ impl GrowingFile {
         Ok(Self(Place::File { file, length: first.len() as u64 }))
     }
 
-    /// Adds a piece. Where it does not fit the file is cut back to the end of the piece before.
+    /// Appends a piece. If it does not fit, the file is truncated to the end of the previous piece.
     ///
     /// # Errors
     ///
-    /// Those of the file system, and if the file was removed meanwhile or the program has closed
-    /// its descriptor.
+    /// Returns errors of the file system. Also fails if the file was removed meanwhile or the
+    /// program has closed its descriptor.
     pub fn append(&mut self, piece: &[u8]) -> io::Result<()> {
         match &mut self.0 {
             Place::InPlace(file) => io::Write::write_all(file, piece),
@@ -70,8 +70,8 @@ impl GrowingFile {
     ///
     /// # Errors
     ///
-    /// What the system reports only now: network file systems and quotas have had no room for the
-    /// data.
+    /// Returns errors that the system reports only at this point: network file systems and quotas
+    /// may lack space for the data.
     pub fn sync(&self) -> io::Result<()> {
         match &self.0 {
             Place::InPlace(file) => durability::sync(file.file()),
@@ -80,7 +80,8 @@ impl GrowingFile {
     }
 }
 
-/// Refuses a file that has no name any more: what is written to it is gone with this process.
+/// Returns an error if the file was removed, because data written to it would be lost when the
+/// process ends.
 fn check_name(file: &File) -> io::Result<()> {
     #[cfg(unix)]
     if std::os::unix::fs::MetadataExt::nlink(&file.metadata()?) == 0 {
@@ -92,7 +93,7 @@ fn check_name(file: &File) -> io::Result<()> {
 }
 
 fn cut(mut file: &File, length: u64) {
-    // Readers understand a last piece that is cut off, if this fails.
+    // A failure is ignored, because readers accept a truncated last piece.
     let _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
 }
 

@@ -1,13 +1,13 @@
-//! Files that stay open while the program does as it likes.
+//! Files that stay open for a long time while the program may close their descriptors.
 
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 
-/// An open file of ours that is used, and closed, only while its descriptor still refers to it.
+/// An open file that is used and closed only while its descriptor still refers to it.
 ///
 /// Programs that become daemons close all descriptors, and the next file that they open gets the
-/// same number: writing to it, or closing it, would damage the program.
+/// same number. Writing to that descriptor or closing it would damage the program.
 #[derive(Debug)]
 pub(super) struct GuardedFile {
     file: ManuallyDrop<File>,
@@ -24,11 +24,11 @@ impl GuardedFile {
         })
     }
 
-    /// The file.
+    /// Returns the open file.
     ///
     /// # Errors
     ///
-    /// If the program has closed its descriptor.
+    /// Fails if the program has closed the file's descriptor.
     pub(super) fn get(&self) -> io::Result<&File> {
         if self.is_open() {
             return Ok(&self.file);
@@ -47,7 +47,7 @@ impl GuardedFile {
     }
 }
 
-/// The device and the number of the file that a descriptor refers to.
+/// Returns the device and inode numbers of the file that a descriptor refers to.
 #[cfg(unix)]
 fn identity(file: &File) -> io::Result<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
@@ -58,7 +58,7 @@ fn identity(file: &File) -> io::Result<(u64, u64)> {
 impl Drop for GuardedFile {
     fn drop(&mut self) {
         if self.is_open() {
-            // SAFETY: `file` is initialised, it is dropped only here, and nothing uses it
+            // SAFETY: `file` is initialised, only this line drops it, and it is not used
             // afterwards.
             unsafe { ManuallyDrop::drop(&mut self.file) };
         }
@@ -78,14 +78,14 @@ mod tests {
         let guarded = GuardedFile::new(create("ours")).expect("open");
         assert!(guarded.get().is_ok());
         let (theirs, number) = (create("theirs"), guarded.file.as_raw_fd());
-        // SAFETY: both descriptors are open; the first one stays that of `theirs`.
+        // SAFETY: both descriptors are open. `theirs` keeps its own descriptor.
         assert_eq!(unsafe { libc::dup2(theirs.as_raw_fd(), number) }, number);
         let error = guarded.get().expect_err("it is the program's").to_string();
         assert_eq!(error, "the program has closed the profiler's file");
         drop(guarded);
-        // SAFETY: asks for the flags of a descriptor.
+        // SAFETY: the call takes a number and only reads the flags of a descriptor.
         assert!(unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0, "it is still open");
-        // SAFETY: the number is that of the copy made above, which nobody else closes.
+        // SAFETY: the number is that of the copy made above, which is closed only here.
         unsafe { libc::close(number) };
     }
 }

@@ -1,4 +1,4 @@
-//! Removal of what killed processes have left in a folder.
+//! Removal of files and folders that killed processes left behind.
 
 use std::collections::HashSet;
 use std::fs::{self, File, FileType, Metadata, OpenOptions, TryLockError};
@@ -10,20 +10,21 @@ use std::time::{Duration, SystemTime};
 use super::listing::list;
 use super::temporary_name::{machine_of, this_machine};
 
-/// A file that is younger may not be locked yet.
+/// Minimum age of a leftover. A younger file may not be locked yet.
 const LOCKED_AFTER: Duration = Duration::from_secs(60);
-/// What nobody has written to for so long is left over, even where locks tell nothing: what another
-/// machine has begun, or this one before it was started again, or on file systems without locks.
+/// Age after which an unlocked entry counts as a leftover even if locks are inconclusive. That is
+/// the case for entries of another machine, entries from before a reboot, and file systems without
+/// locks.
 const LEFT_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Removes what killed processes of the effective user have left in `folder`, once per process and
-/// folder. `own` is the name of something that this process has just made there.
+/// Removes leftovers of the effective user's killed processes in `folder`, once per process and
+/// folder. `own` is the name of an entry that this process has just created there.
 ///
-/// This happens on the thread of a training, so it looks only at as much of a large folder as
+/// The function runs on a training thread, so it examines at most as much of a large folder as
 /// [`list`] does.
 pub(super) fn clear_leftovers(folder: &Path, own: &str) {
     static CLEARED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
-    // Whoever forks or clears meanwhile is not waited for: this is no duty.
+    // Clearing is optional, so it is skipped if another thread is clearing or forking.
     let Ok(mut cleared) = CLEARED.try_lock() else { return };
     let is_new = cleared.get_or_insert_default().insert(folder.to_owned());
     drop(cleared);
@@ -32,9 +33,10 @@ pub(super) fn clear_leftovers(folder: &Path, own: &str) {
     }
 }
 
-/// Removes what is left over. What goes wrong is no concern of who writes a report.
+/// Removes all leftovers in a folder. Errors are ignored, because they do not affect the report
+/// being written.
 fn clear(folder: &Path, own: &Path) {
-    // By the clock of the file system, which may be another machine's.
+    // Ages are measured by the clock of the file system, which may belong to another machine.
     let now = fs::symlink_metadata(own).and_then(|own| own.modified());
     let (Ok(now), Ok(listing)) = (now, list(folder)) else { return };
     for entry in listing.entries {
@@ -46,22 +48,24 @@ fn clear(folder: &Path, own: &Path) {
             let _ = match kind.is_dir() {
                 false => fs::remove_file(&path),
                 true if has_mark(&path) => fs::remove_dir_all(&path),
-                // Killed before it could make the mark.
+                // The owner was killed before it could create the mark.
                 true => fs::remove_dir(&path),
             };
         }
     }
 }
 
-/// Whether a folder was made as a temporary one: then a file of its own name is in it. Whoever may
-/// rename a folder of another user, which may hold anything, cannot put a file of that user there.
+/// Returns `true` if the folder was made as a temporary one, which contains a file with the
+/// folder's own name as a mark. A user who may rename a folder of another user, with arbitrary
+/// content, cannot create a file of that user in it.
 fn has_mark(folder: &Path) -> bool {
     let mark = folder.file_name().map(|name| folder.join(name));
     let mark = mark.and_then(|mark| fs::symlink_metadata(mark).ok());
     mark.is_some_and(|mark| mark.is_file() && is_of_own_user(&mark))
 }
 
-/// Whether it is for this process to remove: what another user has put there may be anything.
+/// Returns `true` if the effective user owns the entry. An entry of another user may hold anything
+/// and is never removed.
 fn is_of_own_user(there: &Metadata) -> bool {
     #[cfg(unix)]
     return std::os::unix::fs::MetadataExt::uid(there) == super::effective_user();
@@ -69,7 +73,7 @@ fn is_of_own_user(there: &Metadata) -> bool {
     return there.is_file() || there.is_dir();
 }
 
-/// Whether nobody is at work on it any more.
+/// Returns `true` if no process uses the entry any more.
 fn is_left(path: &Path, kind: FileType, machine: u32, now: SystemTime) -> bool {
     let Some(written) = last_written(path, kind) else { return false };
     let age = now.duration_since(written).unwrap_or_default();
@@ -82,7 +86,7 @@ fn is_left(path: &Path, kind: FileType, machine: u32, now: SystemTime) -> bool {
         Ok(()) => Ok(Some(there)),
     });
     match lock {
-        // Alive, wherever it is.
+        // The owner holds the lock, so it is alive, possibly on another machine.
         Ok(None) => false,
         Ok(Some(_)) if machine == this_machine() && machine != 0 => true,
         _ => age > LEFT_AFTER,
@@ -91,7 +95,7 @@ fn is_left(path: &Path, kind: FileType, machine: u32, now: SystemTime) -> bool {
 
 fn open_for_lock(path: &Path, kind: FileType) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // Some file systems lock only what may be written.
+    // Some file systems lock only files that are open for writing.
     options.read(true).write(!kind.is_dir());
     #[cfg(unix)]
     {
@@ -101,7 +105,7 @@ fn open_for_lock(path: &Path, kind: FileType) -> io::Result<File> {
     options.open(path)
 }
 
-/// When something was last written in it.
+/// Returns the time of the last write to a file or to anything in a folder.
 fn last_written(path: &Path, kind: FileType) -> Option<SystemTime> {
     let own = fs::symlink_metadata(path).and_then(|there| there.modified()).ok()?;
     if !kind.is_dir() {
@@ -117,7 +121,7 @@ mod tests {
     use super::super::temporary_name::with_number;
     use super::*;
 
-    /// What is left of whom, and after how long.
+    /// Checks which entries count as leftovers, by lock, machine and age.
     #[cfg(target_os = "linux")]
     #[test]
     fn what_is_left_over_is_told_by_locks_or_by_age() {
@@ -131,20 +135,21 @@ mod tests {
             file.set_modified(now - age).expect("set back");
             file
         };
-        // Nobody has a lock on these.
+        // These files are not locked.
         drop(file(1, own, minutes(2)));
         drop(file(2, own, minutes(0)));
         drop(file(3, other, minutes(2)));
         drop(file(4, other, 2 * LEFT_AFTER));
-        // On these somebody has.
+        // These files are locked.
         let alive = [file(5, own, 2 * LEFT_AFTER), file(6, other, 2 * LEFT_AFTER)];
         alive.iter().for_each(|file| file.lock().expect("locked"));
-        // A folder is as old as what was written in it last.
+        // A folder is as old as the last write to its content.
         let busy = place(7, other);
         fs::create_dir(&busy).expect("made");
         fs::write(busy.join("weights"), "w").expect("written");
         File::open(&busy).expect("open").set_modified(now - 2 * LEFT_AFTER).expect("set back");
-        // Another user has given the third one its name: it is not one that was made to be removed.
+        // The third folder looks as if another user had renamed it: it does not contain its mark
+        // and must not be removed.
         for (number, content) in [(8, "own name"), (10, "nothing"), (11, "results")] {
             let idle = place(number, own);
             fs::create_dir(&idle).expect("made");
@@ -159,7 +164,7 @@ mod tests {
             }
             File::open(&idle).expect("open").set_modified(now - minutes(2)).expect("set back");
         }
-        // Links are nobody's.
+        // Links are never removed.
         std::os::unix::fs::symlink("/nowhere", place(9, own)).expect("linked");
 
         let made = folder.path().join("made");

@@ -1,4 +1,4 @@
-//! Looking through folders that may have millions of entries.
+//! Listing of folders that may have millions of entries.
 
 use std::fs::{self, DirEntry};
 use std::io;
@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use crate::clock::Stopwatch;
 
-/// Entries that are looked at in one folder, at most.
+/// Maximum number of entries examined in one folder.
 const MOST_ENTRIES: usize = 20_000;
-/// Longest time that one look through a folder takes. A network file system needs milliseconds for
-/// each hundred entries.
+/// Maximum time to list a folder. A network file system needs milliseconds for each hundred
+/// entries.
 const LONGEST: Duration = Duration::from_millis(250);
-/// Entries between two looks at the clock.
+/// Number of entries between two readings of the clock.
 const PER_LOOK: usize = 64;
 
 /// Entries of a folder.
 #[derive(Debug)]
 pub struct Listing {
-    /// The entries, in no order.
+    /// The entries in arbitrary order.
     pub entries: Vec<DirEntry>,
-    /// Whether these are all entries of the folder.
+    /// `true` if `entries` contains all entries of the folder.
     pub is_complete: bool,
 }
 
@@ -28,7 +28,7 @@ pub struct Listing {
 ///
 /// # Errors
 ///
-/// If the folder cannot be opened.
+/// Fails if the folder cannot be opened.
 pub fn list(folder: &Path) -> io::Result<Listing> {
     list_within(folder, MOST_ENTRIES, LONGEST)
 }

@@ -1,4 +1,4 @@
-//! Files that were not there before.
+//! Creation of new files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -6,24 +6,24 @@ use std::path::Path;
 
 use super::bounded_write::write_all;
 
-/// Creates a file with `content` where nothing has been, not even a link. It is not flushed to the
-/// disk: this is for files that are made anew where they are missing.
+/// Creates a file with `content` if the path does not exist, not even as a link. The file is not
+/// flushed to the disk, because it can be created again if it is lost.
 ///
 /// # Errors
 ///
-/// Those of the file system, and if something is there.
+/// Returns errors of the file system. Also fails if the path exists.
 pub fn create_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).open(path)?;
     write_all(&file, content)
 }
 
-/// Creates a file for a secret, which nobody but its user may read, where nothing has been, not
-/// even a link.
+/// Creates a file for a secret that only its user may read. The path must not exist, not even as a
+/// link.
 ///
 /// # Errors
 ///
-/// Those of the file system, and if something is there. A file that could not be written is
-/// removed.
+/// Returns errors of the file system. Also fails if the path exists. A file that could not be
+/// written is removed.
 pub fn create_private(path: &Path, secret: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -32,18 +32,18 @@ pub fn create_private(path: &Path, secret: &[u8]) -> io::Result<()> {
     let file: File = options.open(path)?;
     let written = write_all(&file, secret);
     if written.is_err() {
-        // Only the first error matters.
+        // Only the first error is returned.
         let _ = fs::remove_file(path);
     }
     written
 }
 
-/// Makes `link` stand for the file or folder `original`: as a symbolic link, or as a copy of a file
-/// where the system has none. Nothing may be there.
+/// Creates `link` as a symbolic link to the file or folder `original`. On systems without symbolic
+/// links it creates a copy of a file. The path `link` must not exist.
 ///
 /// # Errors
 ///
-/// Those of the file system.
+/// Returns errors of the file system.
 pub fn link_or_copy(original: &Path, link: &Path) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::symlink(original, link);

@@ -1,14 +1,14 @@
-//! The permissions that a file hands on to the one that replaces it.
+//! Permissions that a new file takes over from the file it replaces.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// The `rwx` bits of the file at `target`, if it is a regular file of the effective user, or a link
-/// of that user to one.
+/// Returns the `rwx` bits of the file at `target`. It must be a regular file of the effective user,
+/// or a link of that user to one.
 ///
-/// Nothing else counts: a file of another user could be planted to make ours setuid or writable by
-/// all.
+/// Other files are ignored, because another user could plant a file to make ours setuid or writable
+/// by everyone.
 #[cfg(unix)]
 pub(super) fn kept_mode(target: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -21,9 +21,9 @@ pub(super) fn kept_mode(target: &Path) -> Option<u32> {
     there.is_file().then(|| there.mode() & 0o777)
 }
 
-/// Whether no other user can put something else in the place of a folder: it and those above it
-/// belong to the effective user or root, and others may not write to them, or only create files
-/// of their own (`/tmp`).
+/// Returns `true` if no other user can replace the folder. The folder and all its parents must
+/// belong to the effective user or root. Other users must not be able to write to them, except to
+/// create files of their own (`/tmp`).
 #[cfg(unix)]
 pub(super) fn is_private(folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -41,14 +41,14 @@ pub(super) fn is_private(_folder: &Path) -> bool {
     true
 }
 
-/// These systems have no such bits.
+/// Returns `None`, because these systems have no such bits.
 #[cfg(not(unix))]
 pub(super) fn kept_mode(_target: &Path) -> Option<u32> {
     None
 }
 
-/// Gives `file` the mode that [`kept_mode`] returned: `umask` has limited the one it was created
-/// with.
+/// Sets the mode of `file` to the value that [`kept_mode`] returned, because `umask` has restricted
+/// the mode at creation.
 pub(super) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     #[cfg(unix)]
     {

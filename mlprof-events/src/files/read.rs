@@ -1,20 +1,20 @@
-//! Reads that end: of regular files, up to a size.
+//! Reads of regular files with a size limit.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Whether `path` is a regular file, or a link to one.
+/// Returns `true` if `path` is a regular file or a link to one.
 pub fn is_regular(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| there.is_file())
 }
 
-/// Opens a regular file that another process may have put there. Links are followed.
+/// Opens a regular file that another process may have created. Links are followed.
 ///
 /// # Errors
 ///
-/// If it cannot be opened, or is not a regular file: a pipe would wait, and opening a device may
-/// have effects.
+/// Fails if the file cannot be opened or is not a regular file. Reading a pipe would wait, and
+/// opening a device may have side effects.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(not_regular());
@@ -27,15 +27,15 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags);
     }
     let file = options.open(path)?;
-    // Another file may have taken the path meanwhile.
+    // Another file may have taken the path since the first check.
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
 }
 
-/// Opens what a person has named on a command line, which may be a pipe to wait for.
+/// Opens a file that a user named on a command line. It may be a pipe, on which reads wait.
 ///
 /// # Errors
 ///
-/// If it cannot be opened.
+/// Fails if the file cannot be opened.
 pub fn open_input(path: &Path) -> io::Result<File> {
     File::open(path)
 }
@@ -44,7 +44,7 @@ pub fn open_input(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// Those of [`open_regular`], and if the file is longer or cannot be read.
+/// Returns the errors of [`open_regular`]. Also fails if the file is longer or cannot be read.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = open_regular(path)?;
     let length = file.metadata()?.len();
@@ -52,7 +52,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         return Err(too_long(most));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    // It may grow while it is read.
+    // The limit applies again, because the file may grow while it is read.
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(too_long(most)) } else { Ok(bytes) }
 }
@@ -61,7 +61,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// Those of [`read`], and if the file is not UTF-8.
+/// Returns the errors of [`read`]. Also fails if the file is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read(path, most)?)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error().to_string()))

@@ -1,17 +1,17 @@
 //! Writes that send no signal to the program.
 
-/// Calls `write` with `SIGXFSZ` and `SIGPIPE` blocked for this thread, and discards those that
-/// `write` caused: its system calls have failed with an error anyway. The process's own handlers
-/// and dispositions stay as they are.
+/// Runs `write` with `SIGXFSZ` and `SIGPIPE` blocked for this thread, and discards the signals that
+/// `write` caused. Its system calls fail with an error in that case. The process's own handlers and
+/// dispositions stay unchanged.
 ///
-/// Allocates nothing and only makes system calls, so a signal handler may call it.
+/// The function does not allocate and only makes system calls, so a signal handler may call it.
 #[cfg(unix)]
 pub fn without_signals<T>(write: impl FnOnce() -> T) -> T {
     let _blocked = unix::BlockedSignals::begin();
     write()
 }
 
-/// Calls `write`: these systems send no signals.
+/// Runs `write`. These systems do not send such signals.
 #[cfg(not(unix))]
 pub fn without_signals<T>(write: impl FnOnce() -> T) -> T {
     write()
@@ -26,17 +26,19 @@ mod unix {
 
     const SIGNALS: [c_int; 2] = [libc::SIGXFSZ, libc::SIGPIPE];
 
-    /// Blocks [`SIGNALS`] for this thread until it is dropped, and then discards the new ones.
+    /// Drop guard that blocks [`SIGNALS`] for this thread. On drop it discards the signals that
+    /// became pending meanwhile.
     pub(super) struct BlockedSignals {
         before: sigset_t,
-        /// Signals that were pending already, which the program has yet to receive.
+        /// For each signal, `true` if it was already pending. The program has yet to receive such a
+        /// signal, so it is not discarded.
         pending: [bool; 2],
     }
 
     fn set_of(signals: &[c_int]) -> sigset_t {
         let mut set = MaybeUninit::<sigset_t>::uninit();
         // SAFETY: the pointer refers to local memory for one `sigset_t`, which `sigemptyset`
-        // initialises before it is changed or read; the numbers are valid signals.
+        // initialises before the other calls use it. `SIGNALS` contains valid signal numbers.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             for signal in signals {
@@ -73,29 +75,29 @@ mod unix {
                     discard(*signal);
                 }
             }
-            // SAFETY: the pointer refers to the set that `pthread_sigmask` filled in `begin`; a
-            // null pointer as the third argument is allowed.
+            // SAFETY: the pointer refers to the set that `pthread_sigmask` filled in `begin`. The
+            // third argument may be null.
             unsafe {
                 libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, ptr::null_mut());
             }
         }
     }
 
-    /// Takes a pending signal of this thread.
+    /// Removes one pending signal of this thread.
     fn discard(signal: c_int) {
         let set = set_of(&[signal]);
         #[cfg(any(target_os = "linux", target_os = "android"))]
         {
             let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            // SAFETY: the pointers refer to an initialised local set and time; a null pointer for
-            // the signal's details is allowed.
+            // SAFETY: the pointers refer to an initialised local set and an initialised local
+            // `timespec`. The second argument may be null.
             unsafe { libc::sigtimedwait(&raw const set, ptr::null_mut(), &raw const at_once) };
         }
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
         {
             let mut taken = 0;
-            // SAFETY: the pointers refer to an initialised local set, whose signal is pending so
-            // that the call returns at once, and to a local number.
+            // SAFETY: the pointers refer to an initialised local set and a local number. The signal
+            // of the set is pending and blocked, so the call returns at once.
             unsafe { libc::sigwait(&raw const set, &raw mut taken) };
         }
     }

@@ -1,8 +1,8 @@
-//! Standard output and standard error.
+//! Printing to standard output and standard error.
 
 use std::io::{self, Write};
 
-/// One of the process's streams for text. Written to, it [prints](print) each piece.
+/// A standard stream of the process for text. Each write to it [prints](print) one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StandardStream {
     /// Standard output.
@@ -21,17 +21,17 @@ impl Write for StandardStream {
     }
 }
 
-/// Prints text, behind what the program itself has printed before. No signal reaches the program:
-/// not where nobody reads the stream any more, nor where it is a file that must not grow (`ulimit
-/// -f`).
+/// Prints text after the program's own earlier output. The program receives no signal, even if the
+/// stream is a pipe without a reader or a file at its size limit (`ulimit -f`).
 ///
-/// The text goes past the standard library's buffer. It would keep what could not be written, and
-/// write it again when the process ends, where nothing blocks the signal.
+/// The text bypasses the standard library's buffer. That buffer would keep text that could not be
+/// written and write it again at process exit, where the signal is not blocked.
 ///
 /// # Errors
 ///
-/// Those of the stream. A closed stream is none. A stream that is a file with a limit on its size takes
-/// text of at most half of what the limit leaves: otherwise the program's own next line would end it.
+/// Returns the errors of the stream. A closed stream is not an error. If the stream is a file with
+/// a size limit, the text may use at most half of the remaining space. Otherwise the program's own
+/// next line could end the program.
 pub fn print(stream: StandardStream, text: &[u8]) -> io::Result<()> {
     match stream {
         StandardStream::Output => {
@@ -49,30 +49,33 @@ fn write(stream: &mut impl std::os::fd::AsRawFd, text: &[u8]) -> io::Result<()> 
     use std::mem::ManuallyDrop;
     use std::os::fd::FromRawFd;
 
-    // SAFETY: the `File` is never dropped, so it does not close the stream's descriptor; it is used
-    // only while `stream` is borrowed.
+    // SAFETY: the descriptor is open while `stream` is borrowed, and `file` is used only during
+    // that time. `ManuallyDrop` keeps the `File` from closing the descriptor, which it does not
+    // own.
     let file = ManuallyDrop::new(unsafe { File::from_raw_fd(stream.as_raw_fd()) });
     if let Some(limit) = size_limit() {
         check_room(&file, text.len() as u64, limit)?;
     }
     match super::bounded_write::write_all(&file, text) {
-        // As the standard library has it: a program may run without its streams.
+        // A closed stream is ignored, as in the standard library, because a program may run without
+        // its streams.
         Err(error) if error.raw_os_error() == Some(libc::EBADF) => Ok(()),
         written => written,
     }
 }
 
-/// Returns the most bytes that a file may have (`ulimit -f`), if there is a limit.
+/// Returns the maximum size of a file in bytes (`ulimit -f`), if there is a limit.
 #[cfg(unix)]
 fn size_limit() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid `rlimit` that lives until the call returns.
+    // SAFETY: `limit` is a valid `rlimit` that outlives the call.
     let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
     #[allow(clippy::unnecessary_cast, reason = "FreeBSD's limits are signed")]
     (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as u64)
 }
 
-/// Refuses text that is longer than half of what `limit` leaves of a regular file.
+/// Returns an error if the text is longer than half of the space that `limit` leaves in a regular
+/// file.
 #[cfg(unix)]
 fn check_room(mut file: &std::fs::File, length: u64, limit: u64) -> io::Result<()> {
     use std::io::Seek;
@@ -80,10 +83,12 @@ fn check_room(mut file: &std::fs::File, length: u64, limit: u64) -> io::Result<(
 
     let found = match file.metadata() {
         Ok(found) if found.is_file() => found,
-        // Only files have such a limit; errors are those of the write.
+        // Only regular files have such a limit. An error here is ignored, because the write reports
+        // it.
         _ => return Ok(()),
     };
-    // SAFETY: `F_GETFL` takes no argument and changes nothing; the descriptor is borrowed from `file`.
+    // SAFETY: `F_GETFL` takes no argument and changes no state. The descriptor is borrowed from
+    // `file`.
     let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
     let appends = flags >= 0 && flags & libc::O_APPEND != 0;
     let end = if appends { found.len() } else { file.stream_position()? };
@@ -98,23 +103,25 @@ fn check_room(mut file: &std::fs::File, length: u64, limit: u64) -> io::Result<(
     Err(io::Error::new(io::ErrorKind::FileTooLarge, reason))
 }
 
-/// Opens `/dev/null` in the place of those of the descriptors 0, 1 and 2 that are closed, as Rust's
-/// runtime does before `main`. For functions that run earlier: a socket or a file that they opened
-/// would have one of these numbers, and the program would print into it.
+/// Opens `/dev/null` for each of the descriptors 0, 1 and 2 that is closed, as Rust's runtime does
+/// before `main`. Functions that run before `main` need this. Otherwise a socket or file that they
+/// open could get one of these numbers, and the program would print into it.
 #[cfg(unix)]
 pub fn occupy_standard_descriptors() {
     for number in 0..=2 {
-        // SAFETY: `fcntl` reads the flags of a descriptor that may be closed.
+        // SAFETY: `F_GETFD` takes a number, which may be that of a closed descriptor, and only
+        // reads its flags.
         let is_closed = unsafe { libc::fcntl(number, libc::F_GETFD) } < 0;
         if is_closed {
-            // SAFETY: a C string. The lowest number that is free, which is this one: the loop began
-            // at 0. Inherited on purpose, as the standard descriptors are.
+            // SAFETY: the path is a NUL-terminated C string. `open` returns the lowest free number,
+            // which is `number` because the loop starts at 0. The descriptor is inherited on
+            // purpose, like the standard descriptors.
             unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) };
         }
     }
 }
 
-/// These systems give no numbers to streams.
+/// Returns at once, because streams have no numbers on these systems.
 #[cfg(not(unix))]
 pub fn occupy_standard_descriptors() {}
 

@@ -1,4 +1,4 @@
-//! What is written in place, and whether it may be.
+//! Resolution of output paths, and the check that the process may write to them in place.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::bounded_write::BoundedFile;
 
-/// Links that are followed from one to the next, at most.
+/// Maximum number of links in a chain.
 #[cfg(unix)]
 const MOST_LINKS: usize = 16;
 
-/// What a path leads to.
+/// Type of the entry that a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Nothing,
@@ -23,20 +23,20 @@ enum Kind {
     Folder,
 }
 
-/// The end of a chain of trusted links.
+/// Entry at the end of a chain of trusted links.
 struct Target {
     path: PathBuf,
     kind: Kind,
-    /// Whether links led to it.
+    /// Set if the path was reached through links.
     #[cfg_attr(not(unix), expect(dead_code, reason = "links are not looked at"))]
     is_linked: bool,
 }
 
-/// Opens a file to append to it, and creates it if it is not there.
+/// Opens a file for appending and creates it if it does not exist.
 ///
 /// # Errors
 ///
-/// Those of the file system, and if a link or what it leads to belongs to another user.
+/// Returns errors of the file system. Also fails if a link or its target belongs to another user.
 pub(super) fn open_to_append(path: &Path) -> io::Result<BoundedFile> {
     let target = target_of(path)?;
     let mut options = OpenOptions::new();
@@ -47,14 +47,14 @@ pub(super) fn open_to_append(path: &Path) -> io::Result<BoundedFile> {
     target.open(&mut options)
 }
 
-/// Opens a pipe, a device or one of the process's own open files to write to it; `None` for
-/// everything that another file can take the place of.
+/// Opens a pipe, a device or one of the process's own open files for writing. Returns `None` for
+/// every path that can be replaced by another file.
 pub(super) fn open_in_place(path: &Path) -> io::Result<Option<BoundedFile>> {
     match target_of(path) {
         Ok(target) if matches!(target.kind, Kind::Special | Kind::OpenFile) => {
             target.open(OpenOptions::new().write(true)).map(Some)
         }
-        // A link that is not followed is replaced.
+        // A link that must not be followed is replaced.
         _ => Ok(None),
     }
 }
@@ -111,12 +111,12 @@ fn target_of(path: &Path) -> io::Result<Target> {
     Err(io::Error::other("too many symbolic links lead from one to the next"))
 }
 
-/// Refuses a path at which another user has put a symbolic link: to a folder of this user, say, in
-/// which mlprof would then replace and remove files.
+/// Rejects a path if it is a symbolic link that another user created. Such a link could lead to a
+/// folder of this user, in which mlprof would then replace and remove files.
 ///
 /// # Errors
 ///
-/// If there is such a link.
+/// Fails if the path is such a link.
 #[cfg(unix)]
 pub fn refuse_link_of_others(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
@@ -129,24 +129,25 @@ pub fn refuse_link_of_others(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Accepts every path: links have no owners on these systems.
+/// Accepts every path, because links have no owners on these systems.
 ///
 /// # Errors
 ///
-/// None.
+/// Never fails.
 #[cfg(not(unix))]
 pub fn refuse_link_of_others(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether links at this path are the kernel's own names of open files.
+/// Returns `true` if links at this path are the kernel's names for open files.
 #[cfg(unix)]
 fn is_of_open_files(path: &Path) -> bool {
     let climbs = path.components().any(|part| part == std::path::Component::ParentDir);
     !climbs && (path.starts_with("/dev") || path.starts_with("/proc"))
 }
 
-/// Whether a user can do this process no harm: its own, and root, who can do anything anyway.
+/// Returns `true` for users who cannot harm this process: its own user, and root, who has full
+/// rights anyway.
 #[cfg(unix)]
 pub(super) fn is_trusted(user: u32) -> bool {
     user == super::effective_user() || user == 0
@@ -169,13 +170,13 @@ impl Target {
         let flags = if is_open_file { 0 } else { libc::O_NOFOLLOW };
         let file = BoundedFile::open(options, flags, &self.path)?;
         if !is_open_file {
-            // Something else may have taken the path meanwhile.
+            // The check is repeated, because another file may have taken the path meanwhile.
             self.check(&file.file().metadata()?)?;
         }
         Ok(file)
     }
 
-    /// Refuses what another user may have put there to reach files of this one.
+    /// Rejects an entry that another user may have created to reach files of this user.
     fn check(&self, found: &Metadata) -> io::Result<()> {
         use std::os::unix::fs::MetadataExt;
 
@@ -195,7 +196,7 @@ impl Target {
     }
 }
 
-/// Whether nobody else can create links in a folder.
+/// Returns `true` if no other user can create links in the folder.
 #[cfg(unix)]
 fn is_own_folder(folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

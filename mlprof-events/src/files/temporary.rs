@@ -1,11 +1,11 @@
-//! What is in the making: files and folders with names that nobody else has or can guess, in the
-//! folder of what they are to become.
+//! Temporary files and folders with unique, unpredictable names, in the folder of the final file.
 //!
-//! Processes that share a folder may run in containers, where they have the same numbers, or on
-//! different machines. So a name is never taken for granted: the file system is asked to make what
-//! was not there, and follows no link for that. What is being made is locked for as long; so what a
-//! killed process has left can be told, and is cleared away by the next process that writes into
-//! the folder.
+//! Processes that share a folder may run on different machines, or in containers, where they may
+//! have equal process ids. So names are never assumed to be free. The file system is asked to
+//! create a new entry, without following a link.
+//!
+//! A temporary entry stays locked until it is complete. The lock shows which entries a killed
+//! process left behind. The next process that writes into the folder removes them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -19,17 +19,17 @@ use super::leftovers::clear_leftovers;
 use super::temporary_name::{this_machine, with_number};
 use super::{durability, folder_of, permissions};
 
-/// Names are tried until one is free; that many are never taken by chance.
+/// Number of names to try. Random names never collide this often by chance.
 const TRIES: usize = 16;
 
-/// A new file in the folder of the one that it is to become; gone when this is dropped.
+/// A new file in the folder of its final name. It is removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct TemporaryFile {
     pub(super) file: File,
     entry: Entry,
 }
 
-/// The name of a file that is removed when this is dropped, unless it was renamed.
+/// Name of a file that is removed on drop, unless it was renamed.
 #[derive(Debug)]
 struct Entry {
     folder: Arc<Directory>,
@@ -39,15 +39,15 @@ struct Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         if !self.name.is_empty() {
-            // Nothing can be done if that fails; the next process clears it away.
+            // A failure is ignored, because the next process removes the file.
             let _ = self.folder.remove(self.name.as_ref());
         }
     }
 }
 
 impl TemporaryFile {
-    /// A file in the folder of `target`: a rename works only within one file system. It keeps the
-    /// mode of the file that it will replace.
+    /// Creates a file in the folder of `target`, because a rename works only within one file
+    /// system. The file gets the mode of the file that it will replace.
     pub(super) fn beside(target: &Path) -> io::Result<Self> {
         let folder = Arc::new(Directory::open(folder_of(target))?);
         let made = Self::within(&folder, permissions::kept_mode(target))?;
@@ -55,12 +55,13 @@ impl TemporaryFile {
         Ok(made)
     }
 
-    /// A file in an open folder, which gets `mode`: that of the file that it will replace.
+    /// Creates a file in an open folder. It gets `mode`, which is the mode of the file that it will
+    /// replace.
     pub(super) fn within(folder: &Arc<Directory>, mode: Option<u32>) -> io::Result<Self> {
-        // Never more permissions than it will have, not even for a moment.
+        // The file must not have more permissions than its final mode, even for a moment.
         let create = |name: &str| folder.create_new(name.as_ref(), mode.unwrap_or(0o666));
         let (file, name) = with_new_name(create)?;
-        // Where locks do not work, age tells what is left over.
+        // If the file system does not support locks, the age of the file decides.
         let _ = file.try_lock();
         let made = Self { file, entry: Entry { folder: folder.clone(), name } };
         if let Some(mode) = mode {
@@ -69,13 +70,13 @@ impl TemporaryFile {
         Ok(made)
     }
 
-    /// Flushes the file to the disk and gives it the name of `target`, in place of an older file.
-    /// Returns the file, to be written on.
+    /// Flushes the file to the disk and renames it to `target`, replacing an older file. Returns
+    /// the file for further writes.
     pub(super) fn keep(self, target: &Path) -> io::Result<File> {
         let Self { file, mut entry } = self;
         durability::sync(&file)?;
         let name = target.file_name().unwrap_or(OsStr::new(""));
-        // Locked until then, except on systems that do not rename a file that is open.
+        // The file stays locked until then, except on systems that do not rename an open file.
         #[cfg(not(unix))]
         drop(file);
         entry.folder.rename(entry.name.as_ref(), &entry.folder, name)?;
@@ -86,40 +87,41 @@ impl TemporaryFile {
     }
 }
 
-/// The path of a file that is gone when this is dropped.
+/// Path of a file that is removed on drop.
 #[derive(Debug)]
 pub(super) struct RemovedPath(pub(super) PathBuf);
 
 impl Drop for RemovedPath {
     fn drop(&mut self) {
-        // Nothing can be done if that fails.
+        // A failure cannot be handled here.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// A new folder that nobody else knows; gone with all that is in it when this is dropped.
+/// A new folder with a unique name. The folder and its content are removed on drop.
 ///
-/// One that a killed process has left is cleared away when the next one is made in the same folder.
+/// A folder that a killed process left behind is removed when the next one is created in the same
+/// parent.
 #[derive(Debug)]
 pub struct TemporaryFolder {
-    /// Open, and locked, for as long as it is there.
+    /// Folder handle, open and locked as long as the folder exists.
     folder: Directory,
     own_path: PathBuf,
 }
 
 impl TemporaryFolder {
-    /// A new folder in `parent`, which is made if need be.
+    /// Creates a new folder in `parent`, which is created if it does not exist.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Returns errors of the file system.
     pub fn within(parent: &Path) -> io::Result<Self> {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         fs::create_dir_all(parent)?;
         Self::within_open(&Directory::open(parent)?)
     }
 
-    /// A new folder in an open one.
+    /// Creates a new folder in an open folder.
     pub(super) fn within_open(parent: &Directory) -> io::Result<Self> {
         let ((), name) = with_new_name(|name| parent.create_folder(name.as_ref()))?;
         let folder = parent.open_folder(name.as_ref())?;
@@ -130,40 +132,41 @@ impl TemporaryFolder {
         };
         let own_path = by_descriptor.unwrap_or_else(|| folder.path().to_owned());
         let made = Self { folder, own_path };
-        // By which it is known for one of ours when it is left over.
+        // This file marks the folder as one of ours, in case it is left behind.
         made.folder.create_new(name.as_ref(), 0o600)?;
         clear_leftovers(parent.path(), &name);
         Ok(made)
     }
 
-    /// The path of the folder, for other processes, too.
+    /// Returns the path of the folder, which other processes can also use.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The path by which this process writes into the folder. Where another user could put another
-    /// folder or a link in its place, it leads through the open folder (`/proc/self/fd/…`, Linux);
-    /// otherwise, and on other systems, it is [`path`](Self::path).
+    /// Returns the path by which this process writes into the folder. If another user could replace
+    /// the folder by another one or by a link, the path leads through the open folder
+    /// (`/proc/self/fd/…`, Linux). Otherwise, and on other systems, it is [`path`](Self::path).
     pub fn own_path(&self) -> &Path {
         &self.own_path
     }
 
-    /// Flushes the file of this name to the disk and moves it to the name `to` in `folder`, on the
-    /// same file system, in place of an older file, whose permissions it gets.
+    /// Flushes the file `name` to the disk and moves it to the name `to` in `folder`, which must be
+    /// on the same file system. It replaces an older file and takes over its permissions.
     ///
     /// # Errors
     ///
-    /// Those of the file system, and if `name` is not a regular file.
+    /// Returns errors of the file system. Also fails if `name` is not a regular file.
     pub fn move_out(&self, name: &OsStr, folder: &Directory, to: &OsStr) -> io::Result<()> {
         let file = self.folder.open_regular(name)?;
         let file = file.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        // Windows flushes only what is open for writing.
+        // Windows flushes only files that are open for writing.
         #[cfg(windows)]
         let file = {
             drop(file);
             fs::OpenOptions::new().write(true).open(self.path().join(name))?
         };
-        // What its writer did not report: files are often closed without a look at the outcome.
+        // This reports errors that the writer missed, because many programs close files without
+        // checking the result.
         durability::sync(&file)?;
         if let Some(mode) = permissions::kept_mode(&folder.path().join(to)) {
             permissions::set_mode(&file, mode)?;
@@ -175,20 +178,20 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // Another user may have moved it, and put a folder of this user in its place.
+        // Another user may have moved the folder and put a folder of this user in its place.
         if self.folder.is_at_its_path() {
-            // What cannot be removed now is tried again by others, when it is old.
+            // If the removal fails, another process removes the folder later.
             let _ = fs::remove_dir_all(self.path());
         }
     }
 }
 
-/// Makes something that was not there, under a name that is short: the name of what it becomes may
-/// be as long as names can be. Returns what `make` made, and its name.
+/// Creates something new with `make` under a random name, and returns the result and the name. The
+/// name is short, because the final name may have the maximum length.
 fn with_new_name<T>(make: impl Fn(&str) -> io::Result<T>) -> io::Result<(T, String)> {
     let mut tries = 0;
     loop {
-        // The system's own random numbers are behind it.
+        // The hasher is seeded with the system's random numbers.
         let random = RandomState::new().build_hasher().finish();
         let name = with_number(this_machine(), random);
         match make(&name) {

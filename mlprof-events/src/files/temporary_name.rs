@@ -1,4 +1,4 @@
-//! Names of temporary files, by which processes recognise each other's.
+//! Names of temporary files, by which processes recognise each other's files.
 
 use std::fs;
 use std::hash::Hasher;
@@ -9,13 +9,13 @@ use crate::forking::made_once;
 const PREFIX: &str = ".mlprof-";
 const ENDING: &str = ".tmp";
 
-/// The name of something temporary.
+/// Returns the name of a temporary entry.
 pub(super) fn with_number(machine: u32, number: u64) -> String {
     format!("{PREFIX}{machine:08x}-{number:016x}{ENDING}")
 }
 
-/// What tells this machine, since it was started, from others: whoever has the same sees the same
-/// locks. 0 where nothing does.
+/// Returns an id of this machine since its last boot. Processes with the same id see each other's
+/// locks. Returns 0 if the machine has no such id.
 pub(super) fn this_machine() -> u32 {
     static MACHINE: OnceLock<u32> = OnceLock::new();
     *made_once(&MACHINE, || {
@@ -26,7 +26,7 @@ pub(super) fn this_machine() -> u32 {
     })
 }
 
-/// The machine and the number in the name of something temporary.
+/// Parses the machine and the number from the name of a temporary entry.
 pub(super) fn machine_and_number_of(name: &str) -> Option<(u32, u64)> {
     let (machine, number) = name.strip_prefix(PREFIX)?.strip_suffix(ENDING)?.split_once('-')?;
     let are_numbers = machine.len() == 8 && number.len() == 16;
@@ -38,7 +38,7 @@ pub(super) fn machine_of(name: &str) -> Option<u32> {
     machine_and_number_of(name).map(|(machine, _)| machine)
 }
 
-/// Whether a file of this name is one in the making, or a name that is claimed, and no result.
+/// Returns `true` for the name of an unfinished file or of a claim, which is not a result.
 pub fn is_temporary(name: &str) -> bool {
     machine_of(name).is_some()
 }

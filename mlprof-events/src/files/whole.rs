@@ -1,4 +1,4 @@
-//! Files that get their names when they are complete.
+//! Files that get their final names when they are complete.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,24 +11,25 @@ use super::directory::Directory;
 use super::temporary::{TemporaryFile, TemporaryFolder};
 use super::{create_parent, durability, folder_of, target, without_signals};
 
-/// Has `write` write a file that has its name only when it is whole: until then a reader finds what
-/// was there before, also if this process is killed. Directories are made if need be. A file that
-/// is replaced hands its permissions on: `rwx` bits, and only if it belongs to the effective user.
+/// Writes a file with the function `write`. The file gets its final name when it is complete. Until
+/// then a reader finds the previous file, even if this process is killed. Missing directories are
+/// created. The new file keeps the `rwx` bits of the file it replaces, if that belongs to the
+/// effective user.
 ///
-/// Until then it has a name that no other process takes, also not one in another container or on
-/// another machine: `.mlprof-….tmp` in the same folder. What a killed process has left of that kind
-/// is removed by the next one that writes into the folder: after a minute, where the system knows
-/// that nobody is at work on it, else after a day.
+/// An unfinished file is named `.mlprof-….tmp` in the same folder. No other process uses that name,
+/// not even in another container or on another machine. The next process that writes into the
+/// folder removes such files of killed processes. It waits for a minute if locks show that no
+/// process uses the file, otherwise for a day.
 ///
-/// A device or a pipe is written as one goes. One that nobody reads from is an error: at once, or
-/// five seconds after its last reader has read. A limit on the size of files (`ulimit -f`) is an
-/// error, too, and not the end of the process. A symbolic link is replaced, unless it belongs to
-/// the effective user or root and leads to a device or a pipe.
+/// A device or a pipe is written directly, and one without a reader is an error. The error is
+/// returned at once, or five seconds after the reader's last read. Exceeding the file size limit
+/// (`ulimit -f`) is also an error and does not end the process. A symbolic link is replaced, unless
+/// it belongs to the effective user or root and leads to a device or a pipe.
 ///
 /// # Errors
 ///
-/// What `write` says, or if the file cannot be made or flushed to the disk; then nothing has
-/// changed.
+/// Returns the error of `write`. Also fails if the file cannot be created or flushed to the disk.
+/// After an error the previous file is unchanged.
 pub fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -38,22 +39,22 @@ pub fn write_file(
     file.finish()
 }
 
-/// Makes the file hold exactly `content`, as [`write_file`] does.
+/// Replaces the content of the file by exactly `content`, in the same way as [`write_file`].
 ///
 /// # Errors
 ///
-/// Those of [`write_file`].
+/// Returns the errors of [`write_file`].
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     write_file(path, |file| file.write_all(content))
 }
 
-/// Writes a whole file into an open folder, as [`write_file`] does, in place of the regular file of
-/// that name.
+/// Writes a complete file into an open folder, like [`write_file`], and replaces the regular file
+/// with that name.
 ///
 /// # Errors
 ///
-/// Those of [`write_file`], and if something else than a regular file of the effective user has the
-/// name, or `may_replace` returns an error for the file that has it.
+/// Returns the errors of [`write_file`]. Also fails if `may_replace` returns an error for the
+/// existing file, or if the name belongs to anything but a regular file of the effective user.
 pub fn write_file_in(
     directory: &Arc<Directory>,
     name: &OsStr,
@@ -71,7 +72,7 @@ pub fn write_file_in(
     file.finish()
 }
 
-/// The mode of a file of the effective user.
+/// Returns the mode of a file of the effective user.
 #[cfg(unix)]
 fn own_mode(file: &fs::File) -> io::Result<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -89,10 +90,11 @@ fn own_mode(_file: &fs::File) -> io::Result<u32> {
     Ok(0)
 }
 
-/// A file that has its name only when it is whole: until [`finish`](Self::finish) a reader finds
-/// what was there before, also if this process is killed. Dropped before, it was never there.
+/// A file that gets its name when it is complete. Until [`finish`](Self::finish) a reader finds the
+/// previous file, even if this process is killed. If it is dropped earlier, the unfinished file is
+/// removed.
 ///
-/// A device or a pipe has no such moment; it is written as one goes.
+/// A device or a pipe has no such moment and is written directly.
 #[derive(Debug)]
 pub struct WholeFile(Place);
 
@@ -103,11 +105,11 @@ enum Place {
 }
 
 impl WholeFile {
-    /// Begins a file; its directories are made if need be.
+    /// Begins a file and creates missing directories.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Returns errors of the file system.
     pub fn create(path: &Path) -> io::Result<Self> {
         create_parent(path)?;
         Ok(Self(match target::open_in_place(path)? {
@@ -119,11 +121,11 @@ impl WholeFile {
         }))
     }
 
-    /// Flushes the file to the disk and gives it its name, in place of an older one.
+    /// Flushes the file to the disk and gives it its name, replacing an older file.
     ///
     /// # Errors
     ///
-    /// Those of the file system; the older file is then what it was.
+    /// Returns errors of the file system. In that case the older file is unchanged.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         match self.0 {
@@ -149,15 +151,15 @@ impl Write for WholeFile {
     }
 }
 
-/// Has `write` write a file of its own to the path that it is given, which ends in the name that
-/// the file gets when it is whole. For those who cannot write to what is open; nothing else that
-/// they leave beside it is kept. Where other users could exchange folders of the path, it leads
-/// through an open folder (`/proc/self/fd/…`, Linux).
+/// Runs `write` with a path to which it writes a file of its own. The path ends in the final name
+/// of the file. This is for writers that cannot write to an open file. Only the file itself is
+/// kept. If other users could exchange folders of the path, it leads through an open folder
+/// (`/proc/self/fd/…`, Linux).
 ///
 /// # Errors
 ///
-/// Those of `write`, and if the file cannot get its name; there is then the one that was there
-/// before.
+/// Returns the errors of `write`. Also fails if the file cannot be renamed. In that case the
+/// previous file is unchanged.
 pub fn write_whole_at<E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&Path) -> Result<(), E>,
@@ -176,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// Names in a folder.
+    /// Returns the names of all entries in a folder.
     fn names(folder: &Path) -> Vec<String> {
         let names = fs::read_dir(folder).expect("a folder");
         let name = |entry: io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
@@ -187,7 +189,7 @@ mod tests {
     fn a_file_that_is_written_by_its_path_stays_in_the_folder_that_was_made_for_it() {
         let around = tempfile::tempdir().expect("a folder");
         let path = |name: &str| around.path().join(name);
-        // Of a group, say: each of its users may rename what is in there.
+        // A folder may be shared by a group, for example. Each of its users may rename its entries.
         fs::create_dir(path("shared")).expect("made");
         fs::set_permissions(path("shared"), PermissionsExt::from_mode(0o777)).expect("opened");
         for victim in ["home", "own"] {
@@ -200,7 +202,7 @@ mod tests {
             fs::rename(&made, path("moved"))?;
             symlink(path("home"), &made)?;
             fs::write(temporary, "new")?;
-            // By the end a folder of this user's own has its name.
+            // When `write` returns, a folder of this user has taken the name.
             fs::remove_file(&made)?;
             fs::rename(path("own"), &made)
         })

@@ -1,4 +1,4 @@
-//! Locks that no forked child finds taken.
+//! Locks that are never held in a forked child.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -6,27 +6,27 @@ use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
 use super::AtWork;
 
-/// The standard library's lock, whose holders are at work
-/// [apart from forks](super::apart_from_forks): the child of a fork finds it free, and what it guards
-/// whole.
+/// The standard library's mutex, held only [apart from forks](super::apart_from_forks). The child
+/// of a fork finds it unlocked, and the data it protects consistent.
 ///
-/// *Cost*: two atomic additions besides those of the lock.
+/// *Cost*: two atomic additions in addition to the lock itself.
 #[derive(Default)]
 pub struct Mutex<T>(std::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// Around a value.
+    /// Creates a mutex that protects `value`.
     pub const fn new(value: T) -> Self {
         Self(std::sync::Mutex::new(value))
     }
 
-    /// As the standard library's.
+    /// Acquires the lock, like the standard library's mutex.
     ///
     /// # Errors
     ///
-    /// If a thread panicked while it had the lock.
+    /// Fails if a thread panicked while it held the lock.
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        // Before the lock: a fork waits for who is at work, and who waits for the lock may go on.
+        // The work begins before the lock is taken. A fork waits for threads that are at work, and
+        // a thread that waits for the lock is released in time.
         let at_work = AtWork::begin();
         match self.0.lock() {
             Ok(guard) => Ok(MutexGuard { guard, _at_work: at_work }),
@@ -37,11 +37,11 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// As the standard library's.
+    /// Tries to acquire the lock, like the standard library's mutex.
     ///
     /// # Errors
     ///
-    /// If another thread has the lock, or panicked while it had it.
+    /// Fails if another thread holds the lock, or panicked while it held it.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         let at_work = AtWork::begin();
         match self.0.try_lock() {
@@ -61,9 +61,9 @@ impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// Gives the lock back, and then says that the work is done.
+/// RAII guard that releases the lock and then ends the work.
 pub struct MutexGuard<'lock, T> {
-    // Dropped first.
+    // The field order matters: the lock is released first.
     guard: std::sync::MutexGuard<'lock, T>,
     _at_work: AtWork,
 }

@@ -1,16 +1,17 @@
-//! Locks that no forked child finds taken for ever.
+//! Locks that no forked child finds held forever.
 //!
-//! A child has only the thread that forked. A lock that another thread held at that moment stays
-//! locked in the child, where the first use of an action would wait without end. So the short
-//! pieces of work that take locks while a program trains are done [`apart_from_forks`]: a fork
-//! waits until they are through, and they wait until a fork is.
+//! A child process has only the thread that forked. A lock that another thread held at that moment
+//! stays locked in the child. The first use of an action in the child would then wait forever. So
+//! short sections that take locks while a program trains run [`apart_from_forks`]. A fork waits
+//! until all of them have ended, and new ones wait until the fork is over.
 //!
-//! All locks of this crate are [`Mutex`]es of this module, or are taken only in such pieces of work; what
-//! is made once for the process is made in one.
+//! All locks of this crate are [`Mutex`]es of this module, or are taken only in such sections.
+//! Values that are created once per process are also created in such a section.
 //!
-//! Not covered are CUDA's driver and its tools, which no child may use anyway, and locks of others: of
-//! the standard streams while the program itself prints, of a framework. Where work takes longer than
-//! three seconds (a report to a pipe that nobody reads) the fork goes on without it.
+//! This does not cover CUDA's driver and tools, which a child must not use anyway. It also does not
+//! cover locks of other code, such as a framework or the standard streams while the program itself
+//! prints. If a section takes longer than three seconds (a report to a pipe without a reader), the
+//! fork proceeds without waiting.
 
 use std::sync::OnceLock;
 
@@ -20,8 +21,8 @@ pub use self::lock::{Mutex, MutexGuard};
 use crate::process_id;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Keeps work and forks apart: the number of the thread that forks (0: none) above the number of
-/// threads that are at work.
+/// Lock-free gate that keeps sections and forks apart. The upper 32 bits hold the number of the
+/// forking thread, or 0. The lower 32 bits hold the number of threads inside a section.
 #[cfg_attr(not(unix), expect(dead_code, reason = "only Unix forks"))]
 struct Gate(AtomicU64);
 
@@ -30,7 +31,8 @@ const FORKING: u32 = 32;
 
 #[cfg_attr(not(unix), expect(dead_code, reason = "as above"))]
 impl Gate {
-    /// Whether `thread` may work from here on, until it [`leave`](Self::leave)s.
+    /// Tries to enter a section. Returns `true` if `thread` may proceed until it calls
+    /// [`leave`](Self::leave).
     fn enter(&self, thread: u32) -> bool {
         let forking = self.0.fetch_add(1, Ordering::AcqRel) >> FORKING;
         let may_work = forking == 0 || forking == u64::from(thread);
@@ -44,13 +46,15 @@ impl Gate {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether no other thread forks: then none begins to work until [`open`](Self::open).
+    /// Closes the gate for a fork by `thread`. Returns `false` if another thread is forking. After
+    /// success no other thread enters a section until [`open`](Self::open).
     fn close(&self, thread: u32) -> bool {
         let closed = |state| (state >> FORKING == 0).then(|| state | u64::from(thread) << FORKING);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, closed).is_ok()
     }
 
-    /// Whether no more than `own` threads are left at work: the one that forks, or none.
+    /// Returns `true` if at most `own` threads are inside a section. `own` is 1 if the forking
+    /// thread is itself in a section, otherwise 0.
     fn is_quiet(&self, own: u32) -> bool {
         self.0.load(Ordering::Acquire) as u32 <= own
     }
@@ -60,8 +64,8 @@ impl Gate {
     }
 }
 
-/// Does what takes locks that a forked child may want. *Cost*: two atomic additions; outside of
-/// Unix nothing.
+/// Runs `work`, which takes locks that a forked child may need. *Cost*: two atomic additions, or
+/// none on systems other than Unix.
 pub fn apart_from_forks<T>(work: impl FnOnce() -> T) -> T {
     let _at_work = AtWork::begin();
     work()
@@ -70,7 +74,7 @@ pub fn apart_from_forks<T>(work: impl FnOnce() -> T) -> T {
 #[cfg(all(unix, not(loom)))]
 use self::process::AtWork;
 
-/// Nothing to keep apart.
+/// Empty guard, because this platform has no forks to wait for.
 #[cfg(not(all(unix, not(loom))))]
 struct AtWork;
 
@@ -81,18 +85,20 @@ impl AtWork {
     }
 }
 
-/// Whether the calling thread does such work now, and so may have a lock of ours: whoever interrupted
-/// it, a signal handler or the program's allocator, would wait for itself.
+/// Returns `true` if the calling thread is inside a section and may therefore hold one of our
+/// locks. A signal handler or allocator that interrupts the section would deadlock if it took such
+/// a lock.
 #[cfg(all(unix, not(loom)))]
 pub use self::process::is_at_work;
 
-/// As where forks are watched: but nothing is known here.
+/// Returns `false`, because sections are not tracked on this platform.
 #[cfg(not(all(unix, not(loom))))]
 pub fn is_at_work() -> bool {
     false
 }
 
-/// What is made once for the process: no child waits for a thread that was making it.
+/// Returns a value that is created once per process. A forked child never waits for a thread that
+/// was creating it.
 pub fn made_once<T>(once: &'static OnceLock<T>, make: impl FnOnce() -> T) -> &'static T {
     match once.get() {
         Some(made) => made,
@@ -100,17 +106,17 @@ pub fn made_once<T>(once: &'static OnceLock<T>, make: impl FnOnce() -> T) -> &'s
     }
 }
 
-/// A number for the calling process that none of its forked children shares, and never 0. The
-/// number of the process alone does not do: the first process of a container can fork the first
-/// process of another one, and both are number 1.
+/// Returns a number for the calling process that none of its forked children shares, and that is
+/// never 0. The process id alone is not sufficient. The first process of a container can fork the
+/// first process of another container, and both have the id 1.
 ///
-/// May be called in a signal handler. *Cost*: one system call.
+/// The function may be called in a signal handler. *Cost*: one system call.
 pub fn this_process() -> u64 {
     u64::from(forks()) << 32 | u64::from(process_id())
 }
 
-/// Forks that lie between the process that began to [watch](watch()) and this one. *Cost*: one
-/// relaxed load.
+/// Returns the number of forks between the process that began to [watch](watch()) and this one.
+/// *Cost*: one relaxed load.
 pub fn forks() -> u32 {
     #[cfg(all(unix, not(loom)))]
     let forks = process::forks();
@@ -119,8 +125,8 @@ pub fn forks() -> u32 {
     forks
 }
 
-/// Has the system tell of forks from here on: to be called before there are threads, as what is
-/// under way meanwhile is not told.
+/// Registers handlers for forks. It must be called before other threads exist, because sections
+/// that are already running are not tracked.
 pub fn watch() {
     #[cfg(all(unix, not(loom)))]
     process::watch();
@@ -134,20 +140,20 @@ mod process {
 
     use super::*;
 
-    /// A fork goes on without its peace after this long, and so does work: rather a child that may
-    /// hang than a program that does.
+    /// Time limit for a fork that waits for sections, and for a section that waits for a fork. Both
+    /// proceed afterwards: a child that may hang is better than a program that does hang.
     const PATIENCE: Duration = Duration::from_secs(3);
 
     static GATE: Gate = Gate(AtomicU64::new(0));
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 
-    /// Forks that lie between the process that began to watch and this one.
+    /// Number of forks between the process that began to watch and this one.
     static FORKS: AtomicU32 = AtomicU32::new(0);
 
     thread_local! {
-        /// Pieces of work of this thread that are inside each other.
+        /// Nesting depth of this thread's sections.
         static DEPTH: Cell<u32> = const { Cell::new(0) };
-        /// This thread has closed the gate.
+        /// Set while this thread has closed the gate.
         static HAS_CLOSED: Cell<bool> = const { Cell::new(false) };
     }
 
@@ -184,13 +190,14 @@ mod process {
     }
 
     pub(super) fn watch() {
-        // Miri knows no forks.
+        // Miri does not support forks.
         if !cfg!(miri)
             && !IS_WATCHED.load(Ordering::Relaxed)
             && !IS_WATCHED.swap(true, Ordering::Relaxed)
         {
-            // SAFETY: the handlers neither panic nor allocate. It fails only without memory: then
-            // forks are as they would be.
+            // SAFETY: the handlers have the expected signature and stay valid for the life of the
+            // process. They neither panic nor allocate. The call fails only for lack of memory, and
+            // then forks proceed without the handlers.
             unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
         }
     }
@@ -216,11 +223,12 @@ mod process {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
         HAS_CLOSED.set(false);
-        // Whoever else worked or forked does not exist here.
+        // The other threads do not exist in the child, so neither their sections nor their forks
+        // count.
         GATE.0.store(u64::from(own()), Ordering::Release);
     }
 
-    /// Whether `is_so` became true in time.
+    /// Waits until `is_so` returns `true`. Returns `false` after the time limit.
     fn waits_for(is_so: impl Fn() -> bool) -> bool {
         if is_so() {
             return true;
@@ -235,7 +243,7 @@ mod process {
         false
     }
 
-    /// A number that no other thread has; not 0.
+    /// Returns a unique number for this thread, never 0.
     fn this_thread() -> u32 {
         static LAST: AtomicU32 = AtomicU32::new(0);
         thread_local!(static NUMBER: Cell<u32> = const { Cell::new(0) });
@@ -249,7 +257,8 @@ mod process {
     mod tests {
         use super::*;
 
-        /// A thread is at work nearly all the time, and yet no child finds it so.
+        /// Checks that a child never finds another thread inside a section, although that thread is
+        /// in one nearly all the time.
         #[test]
         fn no_child_sees_others_at_work() {
             let is_over = AtomicBool::new(false);
@@ -259,22 +268,23 @@ mod process {
                     while !is_over.load(Ordering::Relaxed) {
                         apart_from_forks(|| {
                             let _working = working.lock();
-                            // Inside each other, too.
+                            // Sections may be nested.
                             apart_from_forks(|| std::hint::black_box([0_u8; 4096]));
                         });
                     }
                 });
                 for _ in 0..200 {
-                    // SAFETY: the child takes a lock and ends.
+                    // SAFETY: the child only tries to take a lock and then exits.
                     let child = unsafe { libc::fork() };
                     assert!(child >= 0);
                     if child == 0 {
                         let is_free = working.try_lock().is_ok();
-                        // SAFETY: ends the child without the parent's exit handlers.
+                        // SAFETY: `_exit` takes a number. It ends the child without running the
+                        // parent's exit handlers.
                         unsafe { libc::_exit(i32::from(!is_free)) }
                     }
                     let mut status = 0;
-                    // SAFETY: room for the status.
+                    // SAFETY: `status` is a valid place for the exit status.
                     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
                     assert_eq!(status, 0);
                 }
@@ -287,17 +297,18 @@ mod process {
             apart_from_forks(|| ()); // forks are watched from here on
             let parent = this_process();
             assert_eq!(parent, this_process());
-            // SAFETY: the child compares two numbers, and ends.
+            // SAFETY: the child only compares two numbers and exits.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                // The part above the number of the process differs, too: in a new container that
-                // number may be the same.
+                // The upper half must also differ, because a child in a new container may have the
+                // same process id.
                 let is_another = this_process() >> 32 != parent >> 32;
-                // SAFETY: ends the child without the parent's exit handlers.
+                // SAFETY: `_exit` takes a number. It ends the child without running the parent's
+                // exit handlers.
                 unsafe { libc::_exit(i32::from(!is_another)) }
             }
             let mut status = 1;
-            // SAFETY: room for the status.
+            // SAFETY: `status` is a valid place for the exit status.
             unsafe { libc::waitpid(child, &raw mut status, 0) };
             assert_eq!(status, 0);
         }
@@ -306,14 +317,15 @@ mod process {
         fn a_fork_inside_work_does_not_wait_for_it() {
             let start = Instant::now();
             let status = apart_from_forks(|| {
-                // SAFETY: the child ends at once.
+                // SAFETY: the child exits at once.
                 let child = unsafe { libc::fork() };
                 if child == 0 {
-                    // SAFETY: as above.
+                    // SAFETY: `_exit` takes a number. It ends the child without running the
+                    // parent's exit handlers.
                     unsafe { libc::_exit(0) }
                 }
                 let mut status = 1;
-                // SAFETY: room for the status.
+                // SAFETY: `status` is a valid place for the exit status.
                 unsafe { libc::waitpid(child, &raw mut status, 0) };
                 status
             });
@@ -330,7 +342,8 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// What loom watches for two users at a time stands for what locks guard.
+    /// Checks with loom that a section and a fork never overlap. A cell stands for the data that
+    /// locks protect, because loom reports two simultaneous accesses to it.
     #[test]
     fn work_and_a_fork_never_meet() {
         let orders = std::sync::Arc::new(AtomicUsize::new(0));

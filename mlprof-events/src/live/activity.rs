@@ -1,90 +1,92 @@
-//! What a process does in detail: its actions, its threads, its memory.
+//! Detailed activity of a process: its actions, threads and memory.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ActionKind;
 
-/// What threads do while somebody [follows](super::Request::Follow) them. In each list of actions what is around an action
-/// stands before it.
+/// Activity of all threads while a client [follows](super::Request::Follow) the process. In each
+/// list of actions, an enclosing action precedes the actions inside it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Activity {
-    /// So many of the last steps it is about: up to 144, fewer if the stage began, or somebody began to follow, later.
+    /// Number of recent steps that the data covers: up to 144, or fewer if the stage began, or the
+    /// first client connected, later.
     #[serde(default)]
     pub steps: u64,
-    /// Actions and modules, each at its place inside of others: 512 places at most.
+    /// Actions and modules, separately for each nesting path, with at most 512 paths.
     #[serde(default)]
     pub actions: Vec<ActionState>,
-    /// So many calls were of further places.
+    /// Number of calls with further paths, which are not listed.
     #[serde(default)]
     pub left_out: u64,
-    /// Threads that have called anything and live.
+    /// Living threads that have called at least one action.
     #[serde(default)]
     pub threads: Vec<ThreadState>,
-    /// What devices show now, where something asks them: a CUDA build, and NVIDIA's driver.
+    /// Current counters of the devices. They are available in a CUDA build with NVIDIA's driver.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<CounterState>,
 }
 
-/// What a device shows of one of its counters.
+/// Current value of one device counter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CounterState {
-    /// Which device, counted from 0.
+    /// Index of the device, counted from 0.
     pub device: u32,
-    /// [Which counter](crate::DeviceCounter::name): `utilization`, `memory used`, `power`, …
+    /// [Name of the counter](crate::DeviceCounter::name): `utilization`, `memory used`, `power`, …
     pub counter: String,
-    /// What it showed last.
+    /// Latest value.
     pub value: f64,
-    /// What that is counted in: `%`, `bytes`, `W`, `°C` or `MHz`.
+    /// Unit of the value: `%`, `bytes`, `W`, `°C` or `MHz`.
     pub unit: String,
 }
 
-/// An action, at one place inside of others. What goes on from step to step, such as an epoch, stands beside what is inside
-/// of it, and not around it.
+/// An action at one nesting path. An action that spans several steps, such as an epoch, is listed
+/// next to the actions inside it and does not enclose them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActionState {
-    /// Its name.
+    /// Name of the action.
     pub name: String,
-    /// An action or a module.
+    /// Kind of the action: an action or a module.
     pub kind: ActionKind,
-    /// What is around it, by its number in the list; none if nothing is.
+    /// Index of the enclosing action in the list, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub around: Option<usize>,
-    /// Calls that ended during the last steps, on all threads.
+    /// Number of calls that ended during the recent steps, on all threads.
     pub calls: u64,
-    /// How long they took together, in seconds.
+    /// Total duration of these calls in seconds.
     pub seconds: f64,
-    /// The same since the stage began, or since somebody followed if that was later.
+    /// Number of calls since the stage began, or since a client connected if that was later.
     pub stage_calls: u64,
-    /// How long those took together, in seconds.
+    /// Total duration of these calls in seconds.
     pub stage_seconds: f64,
-    /// The median of all calls since somebody followed, in seconds, at most a tenth too long.
+    /// Median duration of all calls since a client connected, in seconds. It is overestimated by at
+    /// most a tenth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_seconds: Option<f64>,
-    /// What 99 of 100 of them do not exceed, likewise.
+    /// 99th percentile of these durations, in seconds, with the same accuracy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_seconds: Option<f64>,
 }
 
-/// A thread.
+/// Current state of a thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadState {
-    /// Its name.
+    /// Name of the thread.
     pub thread: String,
-    /// So many actions are open, of those that began while somebody followed.
+    /// Number of open actions, among those that began after a client connected.
     pub open: u64,
-    /// The innermost one.
+    /// Name of the innermost open action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// Since that one's start, in seconds.
+    /// Time since the start of that action, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }
 
-/// The memory of a process, as Linux says it.
+/// Memory of a process as reported by Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryState {
-    /// What is in the machine's memory now, in bytes.
+    /// Current resident memory in bytes.
     pub resident_bytes: u64,
-    /// The most that ever was, in bytes.
+    /// Peak resident memory in bytes.
     pub peak_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! What a process that listens answers.
+//! Replies of a process with a live socket.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,80 +6,84 @@ use serde_json::Value;
 use super::{Activity, MemoryState, ThreadStack};
 use crate::Stage;
 
-/// Seconds of a century: a training that would take longer has no planned end.
+/// Seconds of a century. A training run that would take longer has no planned end.
 const LONGEST_TRAINING: f64 = 100.0 * 365.0 * 86_400.0;
 
-/// A line of an answer.
+/// One line of a reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Answer {
-    /// What the process does.
+    /// Current state of the process.
     State(ProcessState),
-    /// What its profilers have measured so far, each as the JSON of a report; none where nothing measures.
+    /// Results of the process's profilers so far.
     Report {
-        /// One for each profiler that has a report.
+        /// One report in JSON for each profiler that has one. Empty if no profiler is active.
         reports: Vec<Value>,
     },
     /// The recording has begun.
     Recording,
-    /// The recording is over; its trace follows.
+    /// The recording is over, and its trace follows.
     Recorded(Recorded),
-    /// What its threads are in.
+    /// Open actions and stacks of the process's threads.
     Dump(Dump),
-    /// The recording that was under way is cancelled.
+    /// The recording in progress was cancelled.
     Cancelled {
-        /// Who had requested it, and how long ago; `None` if no recording was under way.
+        /// Part of a sentence: the requester of the cancelled recording, and how long ago it was
+        /// requested. `None` if no recording was in progress.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         recording: Option<String>,
     },
-    /// What was asked cannot be done, and why.
+    /// The request cannot be fulfilled.
     Error {
-        /// One sentence.
+        /// Reason, in one sentence.
         message: String,
     },
 }
 
-/// A process that listens, and what it trains.
+/// State of a process with a live socket, and of its training runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessState {
-    /// Of the protocol.
+    /// Version of the protocol.
     pub version: u32,
-    /// The process's number, as it sees it itself.
+    /// Process id, as seen by the process itself.
     pub process: u32,
-    /// Inode of the PID namespace in which the numbers of the process and its parent hold, on
-    /// Linux.
+    /// Inode of the PID namespace to which the ids of the process and its parent belong, on Linux.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<u64>,
-    /// The file name of the program.
+    /// File name of the program.
     pub program: String,
-    /// What measures, by kind: `simple`, `advanced`, `tensor`; `other` for those of the program's own.
+    /// Kinds of the active profilers: `simple`, `advanced`, `tensor`, or `other` for profilers that
+    /// the program defines.
     pub profilers: Vec<String>,
-    /// Whether somebody has a recording made now.
+    /// Set while a recording requested over the socket is in progress.
     pub is_recording: bool,
-    /// What runs, one for each thread that trains; none between stages.
+    /// Running stages, one for each thread that trains; empty between stages.
     pub trainings: Vec<TrainingState>,
-    /// The process's memory, where the system says it.
+    /// Memory of the process, if the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryState>,
-    /// What its threads do; only for who [follows](super::Request::Follow) and has asked for it.
+    /// Activity of the threads, for clients that [follow](super::Request::Follow) the process and
+    /// requested it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Activity>,
-    /// The process that started it, on Unix.
+    /// Id of the parent process, on Unix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<u32>,
-    /// What its launcher has told all processes of one training alike: variables and their values, such as
-    /// `MASTER_ADDR=10.0.0.1 MASTER_PORT=29500`; none where it has told nothing.
+    /// Variables that the launcher set to the same values in all processes of one training run,
+    /// such as `MASTER_ADDR=10.0.0.1 MASTER_PORT=29500`. `None` if it set no such variables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<String>,
 }
 
 impl ProcessState {
-    /// Whether both take part in one training, as far as can be said from outside: they are the same program, and their
-    /// launcher has told them the same; where it has told neither anything, one process started both, or one of them the
-    /// other. Ranks and world sizes are not compared: between stages a process does not say them.
+    /// Returns `true` if both processes appear to belong to one training run.
+    ///
+    /// They must run the same program with the same launcher variables. If neither has launcher
+    /// variables, they must have the same parent, or one must be the parent of the other. Ranks and
+    /// world sizes are not compared, because a process does not report them between stages.
     pub fn is_launched_with(&self, other: &Self) -> bool {
-        // Numbers of different containers say nothing about each other.
+        // Process ids of different containers cannot be compared.
         let is_related = || {
             let is_started_by = |one: &Self, two: &Self| one.parent == Some(two.process);
             let is_of_one = self.parent.is_some() && self.parent == other.parent;
@@ -94,46 +98,48 @@ impl ProcessState {
     }
 }
 
-/// A training, or an evaluation, that runs.
+/// A training run or an evaluation in progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainingState {
-    /// The innermost stage; none where a loop tells steps but no stage.
+    /// Innermost stage; `None` if a loop reports steps but no stage.
     pub stage: Option<Stage>,
-    /// The process's rank among those that train together.
+    /// Rank of the process among those that train together.
     pub rank: u32,
-    /// How many those are.
+    /// Number of processes that train together.
     pub world_size: u32,
-    /// The epoch, counted from 0, if the trainer says it.
+    /// Current epoch, counted from 0, if the trainer reports it.
     pub epoch: Option<u64>,
-    /// How many epochs there will be, if the trainer says it.
+    /// Planned number of epochs, if the trainer reports it.
     pub epochs: Option<u64>,
-    /// How many steps of the stage are over.
+    /// Number of completed steps of the stage.
     pub steps: u64,
-    /// For how long the stage has run, in seconds.
+    /// Duration of the stage so far, in seconds.
     pub seconds: f64,
-    /// Whether a validation interrupts the steps now.
+    /// Set while a validation interrupts the steps.
     pub is_paused: bool,
-    /// How long the last steps took, in seconds, the last one last: 128 at most. Without what interrupted them.
+    /// Durations of the last steps in seconds, in chronological order: at most 128. Interruptions
+    /// are not included.
     pub last_steps: Vec<f64>,
-    /// How many steps of the epoch are over, if the trainer says epochs.
+    /// Number of completed steps of the epoch, if the trainer reports epochs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_step: Option<u64>,
-    /// How many steps an epoch has: as the trainer says, or as many as the last one had.
+    /// Number of steps in an epoch, as reported by the trainer or as counted in the previous epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_steps: Option<u64>,
-    /// How many samples per second the last steps worked on, if the trainer says how large batches are.
+    /// Number of samples per second over the last steps, if the trainer reports batch sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_per_second: Option<f64>,
-    /// The share of the last steps that waited for data; known while somebody
-    /// [follows actions](super::Request::Follow), over the steps since.
+    /// Share of the last steps' time that was spent waiting for data. It is known while a client
+    /// [follows actions](super::Request::Follow), for the steps since it connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for_data: Option<f64>,
-    /// The loss that the trainer read last, if it says so. In JSON one that is not finite is a text: `"NaN"`, `"inf"`, `"-inf"`.
+    /// Latest loss that the trainer read, if it reports the loss. In JSON a value that is not
+    /// finite is a string: `"NaN"`, `"inf"`, `"-inf"`.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "any_number")]
     pub loss: Option<f64>,
 }
 
-/// Numbers that JSON has, and as texts those that it has not.
+/// Serialises finite numbers as JSON numbers, and others as strings.
 mod any_number {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -162,15 +168,15 @@ mod any_number {
 }
 
 impl TrainingState {
-    /// Steps per second over the last ones; `None` before the second step.
+    /// Returns the steps per second over the last steps, or `None` if no duration is known yet.
     pub fn steps_per_second(&self) -> Option<f64> {
         let seconds: f64 = self.last_steps.iter().sum();
         (seconds > 0.0).then(|| self.last_steps.len() as f64 / seconds)
     }
 
-    /// In how many seconds all epochs will be over if it goes on as it did since the stage began,
-    /// what interrupts steps included; `None` where it is not known how many steps there will be,
-    /// or their number only means "until somebody stops it".
+    /// Returns the estimated number of seconds until all epochs are over. The estimate uses the
+    /// average duration of the stage's steps, including interruptions. Returns `None` if the number
+    /// of steps is unknown, or so large that it only means "until stopped".
     pub fn seconds_left(&self) -> Option<f64> {
         let epochs = self.epochs?.checked_sub(self.epoch?)?;
         let left = epochs.checked_mul(self.epoch_steps?)?.checked_sub(self.epoch_step?)?;
@@ -178,8 +184,8 @@ impl TrainingState {
         seconds.filter(|seconds| *seconds < LONGEST_TRAINING)
     }
 
-    /// The quantile of the last steps' times, in seconds: the smallest that at least this share of them do not
-    /// exceed.
+    /// Returns a quantile of the last steps' durations, in seconds. It is the smallest duration
+    /// that at least `share` of the steps do not exceed.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let mut sorted = self.last_steps.clone();
         sorted.sort_by(f64::total_cmp);
@@ -188,56 +194,57 @@ impl TrainingState {
     }
 }
 
-/// A recording that is over.
+/// A completed recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
-    /// How many bytes follow this line: a trace in Kineto's format, compressed by gzip.
+    /// Number of bytes that follow this line: a trace in Kineto's format, compressed with gzip.
     pub bytes: u64,
-    /// How many bytes follow those: the report of samples as JSON, where they were asked for.
+    /// Number of bytes that follow the trace: the sampling report as JSON, if it was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_bytes: Option<u64>,
-    /// How many whole steps are in it.
+    /// Number of complete steps in the recording.
     pub steps: u64,
-    /// The number of the first one, as the program counts them; none if there is none.
+    /// Number of the first recorded step, as the program counts steps; `None` if no step is
+    /// complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_step: Option<u64>,
-    /// How many events of threads are in it.
+    /// Number of recorded thread events.
     pub events: u64,
-    /// How many ops are among them.
+    /// Number of ops among the events.
     pub ops: u64,
-    /// How many events there was no room for.
+    /// Number of events that were dropped for lack of space.
     pub dropped: u64,
-    /// What its reader must know, such as that the stage ended before all steps were over.
+    /// Notes for the reader, for example that the stage ended before all steps were complete.
     pub notes: Vec<String>,
 }
 
-/// What threads are in.
+/// Open actions and stacks of all threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Dump {
-    /// Those that have something open.
+    /// Threads with open actions.
     pub threads: Vec<OpenThread>,
-    /// All of them, but for mlprof's own, and the functions that each is in; where that was asked for.
+    /// Stacks of all threads except mlprof's own, if they were requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<ThreadStack>,
-    /// What is missing, and why.
+    /// Notes about missing data and the reasons.
     pub notes: Vec<String>,
 }
 
-/// A thread that has something open.
+/// A thread with open actions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenThread {
-    /// Its name.
+    /// Name of the thread.
     pub thread: String,
-    /// What is open, outermost first.
+    /// Open actions, outermost first.
     pub open: Vec<OpenAction>,
 }
 
-/// Something that has begun and is not over.
+/// An action that has begun and not ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenAction {
-    /// Its name.
+    /// Name of the action.
     pub action: String,
-    /// Since its start, in seconds.
+    /// Time since the start of the action, in seconds.
     pub seconds: f64,
 }
 
@@ -299,7 +306,7 @@ mod tests {
         assert_eq!(state.seconds_left(), None);
         (state.epoch, state.epochs) = (Some(1), Some(3));
         (state.epoch_step, state.epoch_steps) = (Some(1), Some(3));
-        // Four steps took a second, and five are to come.
+        // Four steps took one second, and five are left.
         assert_eq!(state.seconds_left(), Some(1.25));
         for endless in [u64::MAX, u64::MAX / 4, 1 << 40] {
             state.epochs = Some(endless);

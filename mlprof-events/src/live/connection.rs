@@ -1,4 +1,4 @@
-//! Lines over a socket, and who is at its other end.
+//! Reading and writing lines over a socket, and identification of the peer process.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::AsRawFd;
@@ -6,12 +6,13 @@ use std::os::unix::net::UnixStream;
 
 use serde::Serialize;
 
-/// Reads a line of at most `longest` bytes, without its end; `None` where the other side has closed.
+/// Reads a line of at most `longest` bytes, without its line break. Returns `None` if the peer has
+/// closed the connection.
 ///
 /// # Errors
 ///
-/// [`InvalidData`](io::ErrorKind::InvalidData) for a longer one, which is not read to its end; and whatever the
-/// socket says.
+/// Returns [`InvalidData`](io::ErrorKind::InvalidData) if the line is longer; the rest of such a
+/// line is not read. Also returns errors of the socket.
 pub fn read_line(from: &mut impl BufRead, longest: u64) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     from.take(longest + 1).read_until(b'\n', &mut line)?;
@@ -30,21 +31,21 @@ pub fn read_line(from: &mut impl BufRead, longest: u64) -> io::Result<Option<Vec
 ///
 /// # Errors
 ///
-/// What the socket says.
+/// Returns errors of the socket.
 pub fn write_line(mut to: impl Write, value: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
     to.write_all(&line)
 }
 
-/// Process at the other end of a connection, as the system reports it.
+/// Process at the other end of a connection, as reported by the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// Number of its user. In a user namespace all users that are not mapped share one number, see
+    /// Id of the process's user. In a user namespace all unmapped users share one id, see
     /// [`is_own_user`](super::is_own_user).
     pub user: u32,
-    /// Number of the process, in the PID namespace of the calling process; `None` if it cannot be
-    /// seen from there, or the system does not report it.
+    /// Process id in the PID namespace of the calling process. `None` if the process is not visible
+    /// there, or the system does not report it.
     pub process: Option<u32>,
 }
 
@@ -52,12 +53,13 @@ pub struct Peer {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// Returns errors of the system.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     let mut peer = Credentials::default();
     let mut length = size_of::<Credentials>() as libc::socklen_t;
-    // SAFETY: both are good during the call, and `length` says how much there is.
+    // SAFETY: the descriptor is borrowed and open. `peer` and `length` are local and outlive the
+    // call. `length` holds the size of `peer`, which has the layout of the kernel's `ucred`.
     let result = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
@@ -73,7 +75,7 @@ pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     Ok(Peer { user: peer.user, process: u32::try_from(peer.process).ok().filter(|it| *it > 0) })
 }
 
-/// The kernel's `ucred`, which libc does not have for Android.
+/// The kernel's `ucred`, which `libc` does not define for Android.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 #[repr(C)]
 #[derive(Default)]
@@ -87,11 +89,12 @@ struct Credentials {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// Returns errors of the system.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     let (mut user, mut group) = (0, 0);
-    // SAFETY: both are good during the call.
+    // SAFETY: the descriptor is borrowed and open. Both pointers refer to local numbers that
+    // outlive the call.
     let result = unsafe { libc::getpeereid(stream.as_raw_fd(), &raw mut user, &raw mut group) };
     if result == 0 { Ok(Peer { user, process: None }) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,4 +1,4 @@
-//! The folders in which sockets can be: each may be entered by its user only.
+//! Folders for live sockets. Only their user may enter them.
 
 use crate::error_chain::Chain;
 use std::fs::{DirBuilder, Metadata};
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use super::user::{is_own_user, own_user};
 use crate::environment::variable;
 
-/// Why sockets cannot be in a folder.
+/// Reason why a folder cannot be used for sockets.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
-    /// It can neither be found nor made.
+    /// The folder does not exist and cannot be created, or is inaccessible.
     #[error("cannot use the folder {path}", path = .path.display())]
     Unusable {
         /// Path of the folder.
@@ -22,15 +22,15 @@ pub enum FolderError {
         #[source]
         error: io::Error,
     },
-    /// Others could put sockets there.
+    /// Other users could create sockets in the folder.
     #[error("cannot use the folder {path}: {reason}", path = .path.display())]
     NotOwn {
         /// Path of the folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason why the folder is not private.
         reason: String,
     },
-    /// None of the [folders] can be used.
+    /// No folder in the list of [folders] can be used.
     #[error(
         "cannot find a folder for sockets: {}; set XDG_RUNTIME_DIR to a folder that only you may enter",
         .0.iter().map(|reason| Chain(reason).to_string()).collect::<Vec<_>>().join("; ")
@@ -43,13 +43,13 @@ pub enum FolderError {
 
 crate::debug_as_display!(FolderError);
 
-/// Returns the folders in which sockets of this user's processes can be, in the order in which a
-/// process tries them: `$XDG_RUNTIME_DIR/mlprof`, `/run/user/{user}/mlprof` (Linux), and
-/// `mlprof-{user}` in the folder for temporary files and in `/tmp`. They need not exist.
+/// Returns the folders for sockets of this user's processes, in the order in which a process tries
+/// them. The order is `$XDG_RUNTIME_DIR/mlprof`, `/run/user/{user}/mlprof` (Linux), `mlprof-{user}`
+/// in the folder for temporary files, and the same name in `/tmp`. The folders need not exist.
 ///
-/// The environment of a job often names a folder that the machine does not have, and that of a
-/// login shell another one than that of a service. So a process takes the first one that it can
-/// use, and its clients look in all of them.
+/// The environment of a batch job often names a folder that does not exist on the machine. A login
+/// shell and a service often have different folders. So a process uses the first folder that works,
+/// and its clients search all of them.
 pub fn folders() -> Vec<PathBuf> {
     let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
     folders_of(runtime, std::env::temp_dir(), own_user())
@@ -69,12 +69,12 @@ fn folders_of(runtime: Option<PathBuf>, temporary: PathBuf, user: u32) -> Vec<Pa
     all
 }
 
-/// Calls `make` with one folder after the other until it succeeds in one of them, and returns its
-/// result. A folder that is missing is created for this user alone.
+/// Runs `make` with one folder after the other until it succeeds, and returns its result. A missing
+/// folder is created with access for this user only.
 ///
 /// # Errors
 ///
-/// [`FolderError::None`] with one reason per folder.
+/// Returns [`FolderError::None`] with one reason per folder.
 pub fn in_first_usable<T>(
     folders: &[PathBuf],
     mut make: impl FnMut(&Path) -> io::Result<T>,
@@ -90,12 +90,13 @@ pub fn in_first_usable<T>(
     Err(FolderError::None(reasons))
 }
 
-/// Returns whether `folder` exists, and makes sure that it is this user's own. With `makes` it is
-/// created if it is missing.
+/// Returns `true` if `folder` exists and is private to this user. With `makes`, a missing folder is
+/// created.
 ///
 /// # Errors
 ///
-/// If it cannot be created, is not a folder, belongs to another user, or others may enter it.
+/// Fails if the folder cannot be created, is not a folder, belongs to another user, or can be
+/// entered by other users.
 pub fn check(folder: &Path, makes: bool) -> Result<bool, FolderError> {
     let unusable = |error| FolderError::Unusable { path: folder.to_owned(), error };
     if makes {
@@ -106,13 +107,13 @@ pub fn check(folder: &Path, makes: bool) -> Result<bool, FolderError> {
             _ => {}
         }
     }
-    // Not through a link, which somebody else may have made.
+    // A link is not followed, because another user may have created it.
     match folder.symlink_metadata() {
         Ok(found) => match fault(&found, is_own_user) {
             None => Ok(true),
             Some(reason) => Err(FolderError::NotOwn { path: folder.to_owned(), reason }),
         },
-        // The folder above it may be missing, too, or belong to another user.
+        // The parent folder may also be missing, or may belong to another user.
         Err(error)
             if !makes
                 && matches!(
@@ -177,8 +178,8 @@ mod tests {
     fn the_first_folder_that_can_be_used_is_taken() {
         let around = tempfile::tempdir().expect("a folder");
         let folder = |name: &str| around.path().join(name);
-        // As on a compute node that has not the login node's folder, and a folder that others may
-        // enter.
+        // One folder is missing, as on a compute node without the folder of the login node. Another
+        // is open to all users.
         std::fs::create_dir(folder("open")).expect("made");
         std::fs::set_permissions(folder("open"), Permissions::from_mode(0o777)).expect("opened");
         let all = [folder("missing/mlprof"), folder("open"), folder("full"), folder("last")];

@@ -1,41 +1,41 @@
-//! Identity of a process that listens: its number, the PID namespace of that number, and its start
+//! Identity of a process with a live socket: its id, the PID namespace of that id, and its start
 //! time.
 
 use std::ffi::OsStr;
 
 use crate::run::process_record;
 
-/// Identifies a process across PID namespaces and across reuse of its number.
+/// Identifies a process across PID namespaces and across reuse of its id.
 ///
-/// Containers that share a folder of sockets have the same process numbers, and a process that was
-/// killed leaves its files to the next one of that number. The names of sockets and tokens
-/// therefore hold all three parts.
+/// Processes in containers that share a folder of sockets may have equal ids. A killed process
+/// leaves its files to the next process with the same id. The file names of sockets and tokens
+/// therefore contain all three parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessIdentity {
-    /// Process number, as the process itself sees it.
+    /// Process id, as seen by the process itself.
     pub process: u32,
-    /// Inode of the PID namespace in which the number holds; `None` where the system has no such
+    /// Inode of the PID namespace that the id belongs to; `None` if the system does not have such
     /// namespaces.
     pub namespace: Option<u64>,
-    /// Start time of the process in clock ticks since the machine started; `None` where the system
+    /// Start time of the process in clock ticks since the machine started; `None` if the system
     /// does not report it.
     pub start: Option<u64>,
 }
 
 impl ProcessIdentity {
-    /// Returns the identity of this process. A forked child has one of its own.
+    /// Returns the identity of this process. A forked child has its own.
     pub fn own() -> Self {
         Self::of(std::process::id())
     }
 
-    /// Returns the identity of a process of the caller's PID namespace.
+    /// Returns the identity of a process in the caller's PID namespace.
     pub fn of(process: u32) -> Self {
         let start = stat(&process.to_string()).map(|stat| stat.start);
         Self { process, namespace: own_namespace(), start }
     }
 
-    /// Returns the name of a file of this process: `4711-4026531836-123456.sock`. Without a
-    /// namespace and a start time it is `4711.sock`.
+    /// Returns the name of a file of this process: `4711-4026531836-123456.sock`, or `4711.sock`
+    /// without a namespace and a start time.
     pub fn file_name(&self, ending: &str) -> String {
         let process = self.process;
         match (self.namespace, self.start) {
@@ -44,8 +44,8 @@ impl ProcessIdentity {
         }
     }
 
-    /// Parses the name of a file; `None` if it is not one that [`file_name`](Self::file_name)
-    /// returns.
+    /// Parses the name of a file. Returns `None` if [`file_name`](Self::file_name) cannot have
+    /// produced it.
     pub fn of_file_name(name: &OsStr, ending: &str) -> Option<Self> {
         let stem = name.to_str()?.strip_suffix(ending)?.strip_suffix('.')?;
         let mut parts = stem.split('-');
@@ -62,12 +62,12 @@ impl ProcessIdentity {
         Some(identity)
     }
 
-    /// Returns whether its number is one of the PID namespace of the calling process.
+    /// Returns `true` if the process id belongs to the PID namespace of the calling process.
     pub fn is_of_own_namespace(&self) -> bool {
         self.namespace.is_none() || self.namespace == own_namespace()
     }
 
-    /// Returns whether the process has ended; `None` if that cannot be seen from here, as in
+    /// Returns `true` if the process has ended, or `None` if that is not visible from here, as in
     /// another container.
     pub fn has_ended(&self) -> Option<bool> {
         if !self.is_of_own_namespace() {
@@ -77,7 +77,7 @@ impl ProcessIdentity {
         if number == 0 {
             return Some(true);
         }
-        // SAFETY: `kill` takes two integers; signal 0 is not delivered and only checks that the
+        // SAFETY: `kill` takes two integers. Signal 0 is not delivered and only checks that the
         // process exists.
         let answer = unsafe { libc::kill(number, 0) };
         if answer != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH) {
@@ -85,19 +85,19 @@ impl ProcessIdentity {
         }
         match (self.start, stat(&self.process.to_string())) {
             (Some(start), Some(found)) => Some(found.start != start || found.is_zombie),
-            // Hidden by the mount options of `/proc`, or a system without it.
+            // The mount options of `/proc` hide the process, or the system does not have `/proc`.
             _ => Some(false),
         }
     }
 }
 
-/// Returns the inode of the PID namespace of this process.
+/// Returns the inode of this process's PID namespace.
 pub fn own_namespace() -> Option<u64> {
     process_record::own_namespace()
 }
 
 struct Stat {
-    /// In clock ticks since the machine started.
+    /// Start time in clock ticks since the machine started.
     start: u64,
     is_zombie: bool,
 }
@@ -112,7 +112,7 @@ fn parse_stat(stat: &[u8]) -> Option<Stat> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace();
     let is_zombie = matches!(fields.next()?, "Z" | "X");
-    // The state is field 3 and the start time field 22 of the line.
+    // The state is field 3 of the line, and the start time is field 22.
     Some(Stat { start: fields.nth(18)?.parse().ok()?, is_zombie })
 }
 
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(elsewhere.has_ended(), None);
         let mut child = std::process::Command::new("true").spawn().expect("it starts");
         let number = child.id();
-        // Not reaped yet: a zombie has no sockets.
+        // The child has not been reaped yet. A zombie has no sockets, so it counts as ended.
         let ended = || {
             let start = stat(&number.to_string()).map(|it| it.start);
             ProcessIdentity { process: number, start, ..own }.has_ended()

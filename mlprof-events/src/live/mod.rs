@@ -1,12 +1,13 @@
-//! What a training that listens and those who ask it tell each other, by a Unix socket: lines of JSON.
+//! Protocol between a running training process and its clients: lines of JSON over a Unix socket.
 //!
-//! A process that listens has a socket in one of several [folders](folders()) that only its user
-//! may enter. Its name holds the process's whole [identity](ProcessIdentity),
-//! `{process}-{namespace}-{start}.sock`, as containers may share such a folder. Whoever connects
-//! writes a [`Question`] as one line, of at most [`LONGEST_REQUEST`] bytes, and reads lines, each
-//! an [`Answer`]. After [`Answer::Recorded`] come as many bytes as it says; then further requests
-//! may follow on the same connection. What cannot be understood is answered by [`Answer::Error`],
-//! and the connection stays.
+//! The process creates a socket in one of several [folders](folders()) that only its user may
+//! enter. The file name contains the process's whole [identity](ProcessIdentity),
+//! `{process}-{namespace}-{start}.sock`, because containers may share such a folder.
+//!
+//! A client writes a [`Question`] as one line of at most [`LONGEST_REQUEST`] bytes. It reads lines,
+//! each of which is an [`Answer`]. [`Answer::Recorded`] is followed by the number of bytes that it
+//! states; further requests may follow on the same connection. The process replies to an invalid
+//! request with [`Answer::Error`] and keeps the connection open.
 
 mod activity;
 mod answer;
@@ -40,12 +41,12 @@ pub use stacks::{StackFrame, ThreadStack};
 #[cfg(unix)]
 pub use user::{is_own_user, own_user};
 
-/// The version of the protocol, which every request says. Raised when a field changes its meaning or goes away; a
-/// new one does not raise it.
+/// Version of the protocol, which every request contains. It is raised when a field changes its
+/// meaning or is removed, but not when a field is added.
 pub const VERSION: u32 = 1;
 
-/// What a request may have, in bytes.
+/// Maximum length of a request in bytes.
 pub const LONGEST_REQUEST: u64 = 64 << 10;
 
-/// What a line of an answer may have, in bytes: reports may be long.
+/// Maximum length of a line of a reply in bytes. Reports may be long.
 pub const LONGEST_ANSWER: u64 = 256 << 20;

@@ -1,119 +1,128 @@
-//! What a process that listens can be asked.
+//! Requests to a process with a live socket.
 
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-/// So many steps can be recorded by one request.
+/// Maximum number of steps in one recording.
 pub const MOST_STEPS: u64 = 10_000;
 
-/// So long a time can be recorded by one request, in milliseconds.
+/// Maximum duration of one recording, in milliseconds.
 pub const LONGEST_RECORDING: u64 = 600_000;
 
-/// A recording of a time can begin so much later than it is asked for, in milliseconds: ten
-/// minutes. While it waits nothing else can be recorded.
+/// Maximum delay before a timed recording begins, in milliseconds: ten minutes. While it waits,
+/// other recordings are refused.
 pub const LATEST_START: u64 = 600_000;
 
-/// Longest time from one answer to the next for a client that [follows](Request::Follow), in
+/// Maximum interval between replies to a client that [follows](Request::Follow) the process, in
 /// milliseconds.
 pub const LONGEST_INTERVAL: u64 = 60_000;
 
-/// A request, as it is written: `{"version": 1, "request": "state"}`.
+/// A request with its version: `{"version": 1, "request": "state"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// Of the protocol: [`VERSION`](super::VERSION).
+    /// Version of the protocol: [`VERSION`](super::VERSION).
     pub version: u32,
-    /// What is asked.
+    /// The request itself.
     #[serde(flatten)]
     pub request: Request,
 }
 
 impl Question {
-    /// In this version.
+    /// Creates a question for the current version of the protocol.
     pub fn new(request: Request) -> Self {
         Self { version: super::VERSION, request }
     }
 }
 
-/// What is asked.
+/// Type of request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Request {
-    /// What the process does now: one [`State`](super::Answer::State).
+    /// Requests the current state of the process, as one [`State`](super::Answer::State).
     State,
-    /// The same again and again, until the connection is closed.
+    /// Requests the state repeatedly until the connection is closed.
     Follow {
-        /// From one answer to the next, in milliseconds; at least 50 and at most
-        /// [`LONGEST_INTERVAL`] are waited.
+        /// Interval between replies in milliseconds, limited to values from 50 to
+        /// [`LONGEST_INTERVAL`].
         interval_milliseconds: u64,
-        /// Also what threads do meanwhile: [`ProcessState::activity`](super::ProcessState::activity). As long as
-        /// somebody follows so, the process's actions and modules are measured.
+        /// Enables the activity of threads:
+        /// [`ProcessState::activity`](super::ProcessState::activity). The process measures its
+        /// actions and modules as long as at least one client uses this option.
         #[serde(default)]
         actions: bool,
     },
-    /// The reports so far.
+    /// Requests the current reports.
     Report,
-    /// A few steps, or a while, of what runs.
+    /// Requests a recording of some steps, or of a duration.
     Record(RecordRequest),
-    /// Cancels the recording that is under way or has yet to begin, whoever requested it. For some
-    /// seconds afterwards only this user's requests over the socket are recorded.
+    /// Cancels the recording that is in progress or waiting to begin, regardless of its requester.
+    /// For some seconds afterwards only requests of this user over the socket can start a
+    /// recording.
     Cancel,
-    /// What every thread is in.
+    /// Requests the open actions of all threads.
     Dump {
-        /// Also where each is in all code, for which it is interrupted: [`Dump::stacks`](super::Dump::stacks).
+        /// Enables the stacks of all threads, which are interrupted for that:
+        /// [`Dump::stacks`](super::Dump::stacks).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stacks: bool,
     },
 }
 
-/// What is to be recorded: either so many steps or so long.
+/// Options of a recording. Either `steps` or `milliseconds` must be set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RecordRequest {
-    /// So many whole steps, at most [`MOST_STEPS`].
+    /// Number of complete steps, at most [`MOST_STEPS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
-    /// Whole steps for so long, at most [`LONGEST_RECORDING`].
+    /// Duration in which complete steps are recorded, in milliseconds: at most
+    /// [`LONGEST_RECORDING`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub milliseconds: Option<u64>,
-    /// Tensor ops and what devices do, beside actions, modules and functions.
+    /// Enables tensor ops and device events, in addition to actions, modules and functions.
     #[serde(default)]
     pub ops: bool,
-    /// The shapes of ops' inputs; with ops.
+    /// Enables the shapes of op inputs. Requires `ops`.
     #[serde(default)]
     pub shapes: bool,
-    /// Allocations and frees.
+    /// Enables allocations and deallocations.
     #[serde(default)]
     pub memory: bool,
-    /// So many times a second every thread is looked at, from the warm-up on: its stacks come beside the trace. On Linux, and
-    /// where the program is built with the feature `sampling`, as all plugins are by default.
+    /// Sampling rate in samples per second and thread. Sampling runs from the warm-up on, and its
+    /// report follows the trace. It requires Linux and the feature `sampling`, which all plugins
+    /// enable by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<u32>,
-    /// With steps: the number of the first one that is recorded; the next one that can be, if that one is over.
+    /// Number of the first recorded step. If that step is over, recording begins at the next
+    /// possible step. Requires `steps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_step: Option<u64>,
-    /// With a first step: if that one is over, or can no longer warm up, nothing is recorded, and that is said.
+    /// Fails the request if `first_step` is over or has no time left for its warm-up. Requires
+    /// `first_step`.
     #[serde(default)]
     pub exactly: bool,
-    /// With steps: where the first one's number is over or not named, it begins with one that this divides, so that
-    /// processes that train together record the same ones.
+    /// Divisor of the first step's number, so that processes that train together record the same
+    /// steps. It applies if `first_step` is unset or already over. Requires `steps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multiple_of: Option<u64>,
-    /// With steps: so many before the first one are recorded and thrown away, as they pay for hooks that are turned
-    /// on; one if this says fewer, at most [`MOST_STEPS`].
+    /// Number of steps before the first one that are recorded and discarded, because they include
+    /// the cost of enabling hooks. It is at least 1 and at most [`MOST_STEPS`]. Requires `steps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<u64>,
-    /// With a time: when it begins, in milliseconds since 1970, at most [`LATEST_START`] ahead; else at once.
+    /// Start time in milliseconds since 1970, at most [`LATEST_START`] ahead; the recording begins
+    /// at once if it is `None`. Requires `milliseconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_milliseconds: Option<u64>,
 }
 
 impl RecordRequest {
-    /// What is wrong with it, in words.
+    /// Checks that the options are consistent and within the limits.
     ///
     /// # Errors
     ///
-    /// If it names neither steps nor a time, both, or more than is allowed.
+    /// Returns a message if neither or both of `steps` and `milliseconds` are set, if options
+    /// contradict each other, or if a limit is exceeded.
     pub fn check(&self) -> Result<(), String> {
         match (self.steps, self.milliseconds) {
             (Some(1..=MOST_STEPS), None) => self.check_steps(),
@@ -152,7 +161,7 @@ impl RecordRequest {
         }
     }
 
-    /// How long it is until it begins; nothing if that is over, or not said.
+    /// Returns the time until the recording begins, or zero if the start time is over or unset.
     pub fn until_start(&self) -> Duration {
         let start = Duration::from_millis(self.start_milliseconds.unwrap_or_default());
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Sockets in a folder, whose path may be longer than the address of a socket.
+//! Unix sockets in a folder. The folder's path may be longer than a socket address allows.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -11,27 +11,27 @@ use std::time::{Duration, Instant, SystemTime};
 use super::ProcessIdentity;
 
 const SOCKET: &str = "sock";
-/// Ending of the files with the tokens for metrics, which lie beside the sockets.
+/// File extension of the tokens for metrics, which are stored next to the sockets.
 pub const TOKEN: &str = "token";
 
-/// How often a connection is tried again whose process has a full queue.
+/// Interval between attempts to connect to a process whose connection queue is full.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// What another namespace's processes have left is removed after this time: whether they have ended
-/// cannot be seen.
+/// Age after which files of another namespace's processes are removed. From here it is not visible
+/// if those processes have ended.
 const LEFTOVER_AGE: Duration = Duration::from_secs(86_400);
 
-/// Returns the path of the socket of a process.
+/// Returns the path of a process's socket.
 pub fn socket_of(folder: &Path, identity: &ProcessIdentity) -> PathBuf {
     folder.join(identity.file_name(SOCKET))
 }
 
-/// Returns the processes that have a socket in a folder, in the order of their numbers. What ended
-/// ones have left, sockets and tokens, is removed.
+/// Returns the processes that have a socket in a folder, sorted by process id. Sockets and tokens
+/// of processes that have ended are removed.
 ///
 /// # Errors
 ///
-/// If the folder cannot be read.
+/// Fails if the folder cannot be read.
 pub fn listening(folder: &Path) -> io::Result<Vec<ProcessIdentity>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -40,9 +40,9 @@ pub fn listening(folder: &Path) -> io::Result<Vec<ProcessIdentity>> {
         if let Some(identity) = ProcessIdentity::of_file_name(&name, SOCKET) {
             match is_leftover(folder, &identity) {
                 true => {
-                    // If one cannot be removed, another process has removed it. The token of a
-                    // process of another namespace goes with its socket: by itself it does not
-                    // show whether the process has ended.
+                    // A failed removal is ignored, because another process may have removed the
+                    // file. The token of a process in another namespace is removed with its socket.
+                    // The token alone does not show that the process has ended.
                     let _ = std::fs::remove_file(entry.path());
                     let _ = std::fs::remove_file(folder.join(identity.file_name(TOKEN)));
                 }
@@ -59,8 +59,8 @@ pub fn listening(folder: &Path) -> io::Result<Vec<ProcessIdentity>> {
     Ok(found)
 }
 
-/// Whether the process of a socket has ended, so that nobody makes a new socket of this name
-/// meanwhile.
+/// Returns `true` if the process of a socket has ended. In that case no process creates a new
+/// socket with this name meanwhile.
 fn is_leftover(folder: &Path, identity: &ProcessIdentity) -> bool {
     let refuses = || {
         let refused = connect(folder, identity, Instant::now());
@@ -77,13 +77,14 @@ fn is_leftover(folder: &Path, identity: &ProcessIdentity) -> bool {
     }
 }
 
-/// Makes the socket of this process and listens there. A socket of the same identity is replaced if
-/// nobody listens there: the program that this process was before `exec` has left it.
+/// Creates the socket of this process and listens on it. An old socket with the same identity is
+/// replaced if it refuses connections. Such a socket remains after `exec`, which keeps the identity
+/// of the process.
 ///
 /// # Errors
 ///
-/// [`AddrInUse`](ErrorKind::AddrInUse) if this process listens there already, and what the system
-/// says.
+/// Returns [`AddrInUse`](ErrorKind::AddrInUse) if this process already listens on the socket, and
+/// errors of the system.
 pub fn listen(folder: &Path, identity: &ProcessIdentity) -> io::Result<UnixListener> {
     let address = Address::new(folder, identity)?;
     let path = address.path();
@@ -102,14 +103,16 @@ pub fn listen(folder: &Path, identity: &ProcessIdentity) -> io::Result<UnixListe
     Ok(listener)
 }
 
-/// Connects to a process, at the latest at `until`: a process that does not run does not take
-/// connections either, once its queue is full. At least one try is made.
+/// Connects to a process and retries until `until` while its queue is full. A stopped process does
+/// not accept connections, so its queue may stay full. At least one attempt is made.
 ///
 /// # Errors
 ///
-/// [`ConnectionRefused`](ErrorKind::ConnectionRefused) and [`NotFound`](ErrorKind::NotFound) where
-/// nobody listens, [`WouldBlock`](ErrorKind::WouldBlock) if the queue stays full, and what the
-/// system says.
+/// Returns errors of the system, among them:
+///
+/// - [`ConnectionRefused`](ErrorKind::ConnectionRefused) or [`NotFound`](ErrorKind::NotFound) if no
+///   process listens on the socket
+/// - [`WouldBlock`](ErrorKind::WouldBlock) if the queue stays full
 pub fn connect(
     folder: &Path,
     identity: &ProcessIdentity,
@@ -120,8 +123,8 @@ pub fn connect(
     let (name, length) = socket_address(&path)?;
     loop {
         let stream = nonblocking_socket()?;
-        // SAFETY: `name` is an initialised address of at least `length` bytes, and the descriptor
-        // is open.
+        // SAFETY: `name` is an initialised address of at least `length` bytes that outlives the
+        // call, and the descriptor is open.
         let result = unsafe {
             libc::connect(stream.as_raw_fd(), (&raw const name).cast::<libc::sockaddr>(), length)
         };
@@ -139,14 +142,14 @@ pub fn connect(
 }
 
 fn nonblocking_socket() -> io::Result<UnixStream> {
-    // SAFETY: `socket` takes three integers.
+    // SAFETY: `socket` takes three integers and accesses no memory of the program.
     let number = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) };
     if number < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `socket` has just returned this descriptor, and nothing else owns it.
+    // SAFETY: `socket` has just returned this open descriptor, and it has no other owner.
     let stream = UnixStream::from(unsafe { OwnedFd::from_raw_fd(number) });
-    // SAFETY: `fcntl` sets one flag of an open descriptor.
+    // SAFETY: `F_SETFD` takes an integer and sets one flag of an open descriptor.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -155,7 +158,7 @@ fn nonblocking_socket() -> io::Result<UnixStream> {
 }
 
 fn socket_address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
-    // SAFETY: a plain structure, for which all-zero is valid.
+    // SAFETY: `sockaddr_un` is a plain C structure of integers, for which all-zero bytes are valid.
     let mut name: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     name.sun_family = libc::AF_UNIX as libc::sa_family_t;
     let bytes = path.as_os_str().as_bytes();
@@ -173,12 +176,12 @@ fn socket_address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t
 struct Address {
     folder: PathBuf,
     name: String,
-    /// The open folder, where its path is too long for an address.
+    /// The open folder, if its path is too long for an address.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no /proc"))]
     open: Option<OwnedFd>,
 }
 
-/// Bytes of a path that every system takes as an address, with the NUL at its end.
+/// Maximum length of a socket path that every system accepts, in bytes, including the final NUL.
 const LONGEST_ADDRESS: usize = 104;
 
 impl Address {
@@ -190,7 +193,8 @@ impl Address {
         Ok(Self { folder: folder.to_owned(), name, open })
     }
 
-    /// A path that fits: through the open folder, if the folder's own is too long.
+    /// Returns a path that fits in an address. It leads through the open folder if the folder's own
+    /// path is too long.
     fn path(&self) -> PathBuf {
         #[cfg(target_os = "linux")]
         if let Some(folder) = &self.open {
@@ -209,12 +213,12 @@ fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
 
     let path = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: `path` is a C string that lives until the call returns.
+    // SAFETY: `path` is a C string that outlives the call.
     let number = unsafe { libc::open(path.as_ptr(), flags) };
     if number < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `open` has just returned this descriptor, and nothing else owns it.
+    // SAFETY: `open` has just returned this open descriptor, and it has no other owner.
     let open = unsafe { OwnedFd::from_raw_fd(number) };
     let there = PathBuf::from(format!("/proc/self/fd/{number}/."));
     match there.metadata() {
@@ -273,7 +277,8 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
         connect(folder, &own, soon()).expect("the first one still listens");
         drop(first);
-        // A child that another test has just forked has the listener open for a moment.
+        // A child process that another test has just forked may keep the listener open for a
+        // moment.
         let deadline = soon();
         let again = loop {
             match listen(folder, &own) {
@@ -295,7 +300,7 @@ mod tests {
         let ended = ProcessIdentity { start: own.start.map(|start| start + 1), ..own };
         let elsewhere = ProcessIdentity { namespace: own.namespace.map(|it| it + 1), ..own };
         for identity in [own, ended, elsewhere] {
-            // Its file stays when the listener is dropped.
+            // The socket file remains after the listener is dropped.
             drop(listen(folder, &identity).expect("bound"));
             std::fs::write(folder.join(identity.file_name(TOKEN)), "secret").expect("written");
         }
@@ -311,7 +316,8 @@ mod tests {
             expected.iter().flat_map(|it| [it.file_name(SOCKET), it.file_name(TOKEN)]).collect();
         files.sort_unstable();
         assert_eq!(left, files, "neither this process's own nor another container's");
-        // Whether those live cannot be seen: only time tells.
+        // The processes of these sockets are not visible from here, so only the age of the files
+        // counts.
         let long_ago = SystemTime::now() - 2 * LEFTOVER_AGE;
         let times = std::process::Command::new("touch")
             .args([
@@ -337,7 +343,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (folder, own) = (folder.path(), ProcessIdentity::own());
         let listener = listen(folder, &own).expect("bound");
-        // SAFETY: `listen` sets the length of the queue of an open socket.
+        // SAFETY: `listen` takes two integers and sets the queue length of an open socket.
         assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
         let first = connect(folder, &own, soon()).expect("there is room for one");
         let error = connect(folder, &own, Instant::now() + 5 * RETRY).expect_err("it is full");

@@ -1,30 +1,31 @@
-//! Where threads are, in all code.
+//! Stacks of threads, covering all code.
 
 use serde::{Deserialize, Serialize};
 
-/// A thread, and what it executed when it was looked at.
+/// A thread and its stack at the moment it was sampled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadStack {
-    /// Its name, as the system keeps it: 15 bytes.
+    /// Name of the thread as the system keeps it, at most 15 bytes.
     pub thread: String,
-    /// The system's number of it.
+    /// Operating system's id of the thread.
     pub number: u32,
-    /// The functions that it was in, the innermost first; none if it could not be interrupted, as in the middle of
-    /// reading from a disk.
+    /// Functions on the stack, innermost first. Empty if the thread could not be interrupted, for
+    /// example while it read from a disk.
     pub frames: Vec<StackFrame>,
 }
 
-/// A function that called the one before it, or that one is inlined into.
+/// One function on a stack: a caller of the previous function, or a function that the previous one
+/// is inlined into.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackFrame {
-    /// Its name, or where it is in its library if that has no names.
+    /// Name of the function, or its offset in the library if the library has no symbol names.
     pub function: String,
-    /// The program or library that it is in.
+    /// Program or library that contains the function.
     pub library: String,
-    /// Its source file, where debug information says it.
+    /// Source file, if debug information is available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The line that it was at.
+    /// Line number in the source file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
 }

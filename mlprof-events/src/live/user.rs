@@ -1,29 +1,29 @@
-//! Users: who owns folders and processes.
+//! User ids of processes and owners of folders.
 
-/// Returns the number of the user that this process acts for.
+/// Returns the id of the effective user of this process.
 pub fn own_user() -> u32 {
-    // SAFETY: `geteuid` takes no arguments, changes nothing and cannot fail.
+    // SAFETY: `geteuid` takes no arguments, changes no state and cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// Returns whether `user` is the user that this process acts for.
+/// Returns `true` if `user` is the effective user of this process.
 ///
-/// A user namespace shows every user that it does not map by one number, 65534. A process that
-/// itself runs as that user there cannot tell its own files and peers from those of others, and
-/// trusts nobody.
+/// A user namespace shows all unmapped users with one id, 65534. A process that runs as that user
+/// cannot distinguish its own files and peers from those of others. The function then returns
+/// `false` for every user.
 pub fn is_own_user(user: u32) -> bool {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     user == own_user()
         && !is_shared(user, &read("/proc/self/uid_map"), &read("/proc/sys/kernel/overflowuid"))
 }
 
-/// Whether this number stands for several users, by the namespace's map and the system's number for
-/// unmapped users.
+/// Returns `true` if this id stands for several users, according to the namespace's map and the
+/// system's id for unmapped users.
 fn is_shared(user: u32, map: &str, unmapped: &str) -> bool {
     let unmapped = unmapped.trim().parse().unwrap_or(65534);
     let maps_all =
         map.lines().any(|line| line.split_ascii_whitespace().eq(["0", "0", "4294967295"]));
-    // Systems without the file have no user namespaces.
+    // Systems without the file do not have user namespaces.
     user == unmapped && !map.is_empty() && !maps_all
 }
 

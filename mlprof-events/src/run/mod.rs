@@ -1,5 +1,5 @@
-//! What `mlprof run` and the processes that it starts tell each other, by files: what is asked of a process,
-//! and what a process leaves behind.
+//! Files through which `mlprof run` and its processes communicate: the settings for a process, and
+//! the record that a process leaves.
 
 #[doc(hidden)]
 pub mod process_record;

@@ -1,8 +1,9 @@
-//! What a process leaves for `mlprof run`, so that none ends without a word.
+//! Records that processes leave for `mlprof run`, so that it notices each process that ended
+//! without results.
 //!
-//! A file per process: a line when a program begins to be measured, and one when its results are
-//! written. Whoever dies in between leaves the first without the second. Each line is one `write`,
-//! which a signal handler may do, too.
+//! Each process has a file. It contains a line for the start of each measured program, and one for
+//! its written results. If a process dies in between, only the first line is present. Each line is
+//! a single `write`, which a signal handler may also perform.
 
 #[cfg(unix)]
 use std::ffi::CStr;
@@ -15,8 +16,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::OrderExt;
 use crate::{files, process_id};
 
-/// Bytes of a record that are read, at most: a line per program that the process has been, and a
-/// few more.
+/// Maximum number of bytes read from a record, which has a few lines per program.
 const LONGEST: u64 = 16 << 20;
 const BEGAN: &str = "began ";
 const WRITES: &str = "writes ";
@@ -24,36 +24,38 @@ const SIGNAL: &str = "signal ";
 const REPORTED: &str = "reported";
 const LEFT: &str = "left";
 
-/// What is known of a process of `mlprof run`.
+/// Record of a process started by `mlprof run`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessRecord {
-    /// The number of the process, as it sees it itself.
+    /// Process id, as seen by the process itself.
     pub process: u32,
-    /// What tells the numbers of its container from those of others, where that is known.
+    /// Inode of the process's PID namespace, which distinguishes its id from ids in other
+    /// containers; `None` if unknown.
     pub container: Option<u64>,
-    /// The programs that it was, one after the other: `exec` makes another one of it.
+    /// Programs that the process ran, in chronological order. `exec` replaces the program of a
+    /// process.
     pub programs: Vec<ProgramRecord>,
 }
 
-/// A program that was measured.
+/// A measured program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramRecord {
-    /// Its file.
+    /// Path of the executable.
     pub program: PathBuf,
-    /// What the names of its results begin with, behind their stage.
+    /// Prefix of the names of its result files, after the stage.
     pub results: Option<String>,
-    /// The signal that was ending it, if it was one that can be handled.
+    /// Signal that terminated the program, if it was one that can be handled.
     pub signal: Option<i32>,
-    /// Whether its results were written.
+    /// Set if the program's results were written.
     pub has_reported: bool,
 }
 
 impl ProcessRecord {
-    /// Reads the records of a folder.
+    /// Reads all records in a folder.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Returns errors of the file system.
     pub fn read_all(folder: &Path) -> io::Result<Vec<Self>> {
         let mut records = Vec::new();
         for entry in std::fs::read_dir(folder)? {
@@ -68,7 +70,8 @@ impl ProcessRecord {
         Ok(records)
     }
 
-    /// Whether its number is one of those that this process is told of its children.
+    /// Returns `true` if the record's process id belongs to the PID namespace of the calling
+    /// process.
     pub fn is_of_this_container(&self) -> bool {
         self.container == own_namespace()
     }
@@ -98,14 +101,15 @@ impl ProcessRecord {
     }
 }
 
-/// What this process's record is called. Its number alone would not do: another container has it, too.
+/// Returns the file name of this process's record. The process id alone is not sufficient, because
+/// processes of other containers may have the same id.
 fn name() -> String {
     let process = process_id();
     own_namespace()
         .map_or_else(|| process.to_string(), |container| format!("{process}-{container}"))
 }
 
-/// The process and its container by the name of a record.
+/// Parses the process id and the PID namespace from the name of a record.
 fn named(name: &str) -> Option<(u32, Option<u64>)> {
     match name.split_once('-') {
         Some((process, container)) => Some((process.parse().ok()?, Some(container.parse().ok()?))),
@@ -113,18 +117,18 @@ fn named(name: &str) -> Option<(u32, Option<u64>)> {
     }
 }
 
-/// Returns the inode of the PID namespace of this process. It stays the same when the process becomes
-/// another program.
+/// Returns the inode of this process's PID namespace. It stays the same across `exec`.
 pub(crate) fn own_namespace() -> Option<u64> {
     let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
     link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// The file of this process; null: nobody wants to know. Never freed. It is opened anew for each
-/// line: a descriptor that is kept may be somebody else's by then, in programs that close all.
+/// Path of this process's record as a C string that is never freed; null if there is no record. The
+/// file is opened again for each line. If the program closes all descriptors, a descriptor kept
+/// open might refer to a file of the program later.
 static FILE: AtomicPtr<std::ffi::c_char> = AtomicPtr::new(ptr::null_mut());
 
-/// This process begins to be measured.
+/// Starts the record of this process and writes a line for the current program.
 pub fn begin(folder: &Path) {
     let path = folder.join(name());
     let Ok(path) = CString::new(path.into_os_string().into_encoded_bytes()) else { return };
@@ -133,23 +137,23 @@ pub fn begin(folder: &Path) {
     write(format!("{BEGAN}{}\n", program.display()).as_bytes());
 }
 
-/// What the names of its results begin with.
+/// Records the prefix of the program's result file names.
 pub fn writes(name: &str) {
     write(format!("{WRITES}{name}\n").as_bytes());
 }
 
-/// Its results are written.
+/// Records that the results are written.
 pub fn reported() {
     write(format!("{REPORTED}\n").as_bytes());
 }
 
-/// Another copy of this crate measures it.
+/// Records that another copy of this crate measures the program, and stops recording.
 pub fn leave() {
     write(format!("{LEFT}\n").as_bytes());
     FILE.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// A signal is ending it. May be called in a signal handler.
+/// Records the signal that is terminating the process. It may be called in a signal handler.
 pub fn ends_by(signal: i32) {
     let mut line = *b"signal 00\n";
     line[7] = b'0' + (signal / 10 % 10) as u8;
@@ -160,14 +164,15 @@ pub fn ends_by(signal: i32) {
 #[cfg(not(unix))]
 fn write(_line: &[u8]) {}
 
-/// Nothing but system calls.
+/// Writes a line to the record with system calls only.
 #[cfg(unix)]
 fn write(line: &[u8]) {
     let path = FILE.load(Ordering::Acquire);
     if path.is_null() {
         return;
     }
-    // SAFETY: `begin` stored the pointer of a C string, which is never freed.
+    // SAFETY: the pointer is not null, so `begin` stored it from a `CString`. That string is
+    // NUL-terminated and never freed or changed.
     let path = unsafe { CStr::from_ptr(path) };
     files::append_in_handler(path, line);
 }

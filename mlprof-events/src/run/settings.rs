@@ -1,4 +1,4 @@
-//! What `mlprof run` asks of a process.
+//! Settings that `mlprof run` passes to a process.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,117 +9,121 @@ use serde::{Deserialize, Serialize};
 
 use crate::{GroupBy, Schedule, files};
 
-/// Bytes of a file of settings, at most.
+/// Maximum size of a settings file in bytes.
 const LONGEST: u64 = 64 << 20;
 
-/// Names a file of [`RunSettings`].
+/// Environment variable with the path of a [`RunSettings`] file.
 pub const RUN_VARIABLE: &str = "MLPROF_RUN";
 
-/// What is measured in a process, and where results go. A file of JSON; a field that is missing is
-/// off.
+/// Measurements to make in a process, and the output directory, stored in a JSON file. A missing
+/// field is off.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunSettings {
-    /// Results go here, in files named after the program and its process number. Made if need be.
+    /// Output directory. Files are named after the program and its process id. The directory is
+    /// created if it does not exist.
     pub directory: PathBuf,
-    /// Whether tables are printed when the process ends, besides being written.
+    /// Enables printing tables when the process ends, in addition to writing files.
     pub prints: bool,
-    /// Each process leaves its [record](super::ProcessRecord) here; nobody does if it is missing.
+    /// Folder in which each process leaves its [record](super::ProcessRecord). If it is `None`,
+    /// processes leave no records.
     pub processes: Option<PathBuf>,
-    /// Frameworks whose ops have hooks, as rule files call them.
+    /// Frameworks whose op hooks are enabled, by their names in rule files.
     pub frameworks: Vec<String>,
-    /// The Tensor profiler.
+    /// Settings of the Tensor profiler.
     pub tensor: Option<TensorSettings>,
-    /// The numerics profiler, with outputs of ops. Not written where it is off, so that programs understand it that have a
-    /// library from before.
+    /// Settings of the numerics profiler, which includes the outputs of ops. The field is omitted
+    /// if it is off, so that programs with an older version of the library can read the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numerics: Option<NumericsSettings>,
-    /// The Advanced profiler.
+    /// Settings of the Advanced profiler.
     pub advanced: Option<AdvancedSettings>,
-    /// Lines of functions.
+    /// Settings of the line profiler.
     pub lines: Option<LinesSettings>,
-    /// Allocations of actions and functions.
+    /// Enables allocation counts of actions and functions.
     pub allocations: bool,
-    /// Samples of stacks.
+    /// Settings of the stack sampler.
     pub samples: Option<SamplesSettings>,
-    /// Whether processes listen to `mlprof ps` and its like. Not written where it is off, so that programs understand it that
-    /// have a library from before.
+    /// Enables the live socket for `mlprof ps` and similar commands. The field is omitted if it is
+    /// off, so that programs with an older version of the library can read the file.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
-    /// Whether the hooks tell when a training step ends. As above.
+    /// Set if the hooks report the end of each training step. The field is omitted if it is off, so
+    /// that programs with an older version of the library can read the file.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_steps: bool,
-    /// Variables of the environment as they were before `mlprof run` set them for the build; `None`
-    /// for one that was not there. The process gets them back.
+    /// Environment variables as they were before `mlprof run` set them for the build; `None` for an
+    /// unset variable. The process restores them.
     #[cfg_attr(not(any(unix, windows)), serde(skip))]
     pub environment: BTreeMap<String, Option<OsString>>,
 }
 
-/// Of lines.
+/// Settings of the line profiler.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LinesSettings {
-    /// Whether hits and times are printed.
+    /// Enables printing of hits and times.
     pub time: bool,
-    /// Whether memory is measured and printed.
+    /// Enables measuring and printing of memory.
     pub memory: bool,
-    /// What times are printed in, in seconds; microseconds if nothing is said.
+    /// Unit of printed times, in seconds. `None` selects microseconds.
     pub unit_seconds: Option<f64>,
-    /// Whether functions and lines that never ran are left out of the printed table.
+    /// Hides functions and lines that never ran in the printed table.
     pub skip_zero: bool,
-    /// How often the report is written while the program runs, in seconds.
+    /// Interval in seconds at which the report is written while the program runs.
     pub output_interval_seconds: Option<f64>,
 }
 
-/// Of samples.
+/// Settings of the stack sampler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SamplesSettings {
-    /// Samples per second of each thread.
+    /// Sampling rate in samples per second and thread.
     pub hz: u32,
-    /// Whether everything was compiled with frame pointers.
+    /// Set if all code was compiled with frame pointers.
     pub frame_pointers: bool,
 }
 
-/// Of the Tensor profiler.
+/// Settings of the Tensor profiler.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TensorSettings {
-    /// Which steps are recorded. Without one the default schedule, or everything if the program never
-    /// ends a step.
+    /// Schedule of the recorded steps. `None` selects the default schedule, or records everything
+    /// if the program never ends a step.
     pub schedule: Option<Schedule>,
-    /// Whether allocations are recorded.
+    /// Enables recording of allocations.
     pub memory: bool,
-    /// Whether flame graphs are written.
+    /// Enables writing of flame graphs.
     pub flame: bool,
-    /// Rows of the printed table.
+    /// Maximum number of rows in the printed table.
     pub row_limit: Option<usize>,
-    /// What the rows of the table are told apart by.
+    /// Criteria that group the rows of the table.
     pub group_by: GroupBy,
-    /// Whether traces say what ops compute. Not written where it is off, so that programs understand it that
-    /// have a library from before.
+    /// Enables FLOP counts of ops in traces. The field is omitted if it is off, so that programs
+    /// with an older version of the library can read the file.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub with_flops: bool,
-    /// Whether traces say what was open around ops. As above.
+    /// Enables the enclosing actions of ops in traces. The field is omitted if it is off, so that
+    /// programs with an older version of the library can read the file.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub with_stack: bool,
 }
 
-/// Of the Advanced profiler.
+/// Settings of the Advanced profiler.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdvancedSettings {
-    /// Lines of the printed tables.
+    /// Maximum number of lines in the printed tables.
     pub line_count: Option<usize>,
-    /// Whether `.prof` files are written.
+    /// Enables writing of `.prof` files.
     pub dump_stats: bool,
 }
 
-/// Of the numerics profiler.
+/// Settings of the numerics profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NumericsSettings {
-    /// Of every so many steps one is recorded.
+    /// Recording interval in steps: one of every `every` steps is recorded.
     pub every: u64,
 }
 
@@ -129,24 +133,24 @@ impl Default for NumericsSettings {
     }
 }
 
-/// Why a process runs without being measured.
+/// Reason why a process runs without measurements.
 #[derive(thiserror::Error)]
 pub enum SettingsError {
-    /// The file cannot be read.
+    /// The settings file cannot be read.
     #[error("cannot read the settings of `mlprof run` in {path}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the file system.
         #[source]
         error: io::Error,
     },
-    /// The file was written by another version, or by hand.
+    /// The settings file was written by another version or by hand.
     #[error("cannot understand the settings of `mlprof run` in {path}")]
     Parse {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What and where.
+        /// Error with its position in the file.
         #[source]
         error: serde_json::Error,
     },
@@ -155,18 +159,18 @@ pub enum SettingsError {
 crate::debug_as_display!(SettingsError);
 
 impl RunSettings {
-    /// Whether the program's allocator has to tell of what it does.
+    /// Returns `true` if the program's allocator must report its allocations.
     pub fn measures_memory(&self) -> bool {
         self.allocations
             || self.lines.as_ref().is_some_and(|lines| lines.memory)
             || self.tensor.as_ref().is_some_and(|tensor| tensor.memory)
     }
 
-    /// Reads settings.
+    /// Reads settings from a file.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`].
+    /// Returns a [`SettingsError`].
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
         let text = files::read_text(path, LONGEST)
             .map_err(|error| SettingsError::Read { path: path.to_owned(), error })?;
@@ -174,11 +178,11 @@ impl RunSettings {
             .map_err(|error| SettingsError::Parse { path: path.to_owned(), error })
     }
 
-    /// Writes settings.
+    /// Writes the settings to a file.
     ///
     /// # Errors
     ///
-    /// That of the file.
+    /// Returns the error of the file.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         files::replace(path, &serde_json::to_vec_pretty(self)?)
     }
@@ -206,7 +210,7 @@ mod tests {
         };
         settings.write(&path).expect("written");
         assert_eq!(RunSettings::read(&path).expect("read"), settings);
-        // Programs with a library from before do not know these.
+        // Programs with an older version of the library do not know these fields.
         let text = std::fs::read_to_string(&path).expect("written");
         for newer in ["with_flops", "with_stack", "live", "has_steps", "numerics"] {
             assert!(!text.contains(newer), "{newer}: {text}");

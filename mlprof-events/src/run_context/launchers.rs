@@ -1,8 +1,8 @@
-//! The variables by which launchers tell a process which one of many it is.
+//! Environment variables by which launchers assign ranks to processes.
 
 use super::RunContext;
 
-/// The names of one launcher's variables.
+/// Names of one launcher's variables.
 struct Launcher {
     rank: &'static str,
     local_rank: &'static str,
@@ -19,7 +19,8 @@ const LAUNCHERS: [Launcher; 3] = [
     Launcher { rank: "PMI_RANK", local_rank: "MPI_LOCALRANKID", world_size: "PMI_SIZE" },
 ];
 
-/// What the variables say, and what is wrong with them in one sentence, if anything is.
+/// Returns the context given by the variables, and a sentence about a problem with them, if there
+/// is one.
 pub(super) fn read(lookup: impl Fn(&str) -> Option<String>) -> (RunContext, Option<String>) {
     let get = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
     let slurm = slurm(&get);
@@ -43,7 +44,7 @@ pub(super) fn read(lookup: impl Fn(&str) -> Option<String>) -> (RunContext, Opti
     (RunContext::default(), incomplete.map(|problem| single_process(&problem)))
 }
 
-/// SLURM's names, if this process is one of those that `srun` has started; see
+/// Returns SLURM's variable names if `srun` started this process; see
 /// [`RunContext::from_environment`].
 fn slurm(get: &impl Fn(&str) -> Option<String>) -> Option<Launcher> {
     let is_interactive = matches!(get("SLURM_JOB_NAME").as_deref(), Some("bash" | "interactive"));
@@ -100,7 +101,7 @@ fn single_process(problem: &str) -> String {
     )
 }
 
-/// A lookup for tests.
+/// Returns a look-up function over the given variables, for tests.
 pub(super) fn lookup_in(variables: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
     let variables: std::collections::HashMap<_, _> =
         variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -111,7 +112,7 @@ pub(super) fn lookup_in(variables: &[(&str, &str)]) -> impl Fn(&str) -> Option<S
 mod tests {
     use super::*;
 
-    /// Rank, local rank, world size, and whether something was wrong.
+    /// Returns rank, local rank, world size, and `true` if there was a problem.
     fn of(variables: &[(&str, &str)]) -> (u32, u32, u32, bool) {
         let (run, problem) = read(lookup_in(variables));
         (run.rank, run.local_rank, run.world_size, problem.is_some())

@@ -1,27 +1,27 @@
-//! The error of a schedule.
+//! Errors of schedules.
 
-/// The error of a schedule that cannot be followed, or of a text that is no schedule.
+/// Error for an invalid schedule, or for a text that cannot be parsed as a schedule.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
     /// The schedule would never record a step.
     #[error("a schedule with active = 0 would never record a step: use 1 or more active steps")]
     NothingActive,
-    /// A cycle has more steps than can be counted.
+    /// The number of steps in a cycle overflows.
     #[error("wait + warmup + active is more than can be counted: use smaller numbers of steps")]
     TooLong,
-    /// A word of the text names no field.
+    /// A word of the text is not the name of a field.
     #[error(
         "{0:?} is no part of a schedule: use skip_first, skip_first_wait, wait, warmup, active or \
          repeat, each as name=number, with commas between them"
     )]
     UnknownField(String),
-    /// The value of a field is no whole number.
+    /// The value of a field is not a whole number.
     #[error("{name}={value} in a schedule: expected a whole number such as {name}=1")]
     NotANumber {
-        /// The name of the field.
+        /// Name of the field.
         name: String,
-        /// The text after the `=`.
+        /// Text after the `=`.
         value: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Which steps are recorded.
+//! Schedules that select the steps to record.
 
 mod error;
 mod parse;
@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 
 pub use error::ScheduleError;
 
-/// Which steps of a run are recorded, with the meaning that `torch.profiler.schedule` gives to the
-/// same words: `skip_first` steps are left out once; then cycles follow, each of `wait` steps that
-/// are not recorded, `warmup` steps that are recorded and thrown away, and `active` steps that are
-/// kept. After `repeat` cycles nothing more is recorded; 0 is for ever.
+/// Schedule of the recorded steps of a run. The words have the same meaning as in
+/// `torch.profiler.schedule`:
+///
+/// - `skip_first` steps are skipped once at the beginning.
+/// - Then cycles follow. Each consists of `wait` steps that are not recorded, `warmup` steps that
+///   are recorded and discarded, and `active` steps that are kept.
+/// - Recording ends after `repeat` cycles; 0 means that cycles repeat forever.
 ///
 /// ```
 /// use mlprof_core::tensor::{Schedule, StepPhase};
@@ -22,91 +25,91 @@ pub use error::ScheduleError;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
-    /// Steps at the very beginning that are not recorded.
+    /// Number of steps at the very beginning that are not recorded.
     pub skip_first: u64,
-    /// Whether the first cycle leaves out its `wait` steps, which `skip_first` may stand for: 0 is
-    /// no, anything else yes.
+    /// Value other than 0 if the first cycle omits its `wait` steps, for example because
+    /// `skip_first` replaces them.
     pub skip_first_wait: u64,
-    /// Steps of each cycle that are not recorded.
+    /// Number of steps of each cycle that are not recorded.
     pub wait: u64,
-    /// Steps of each cycle that are recorded and thrown away, so that what recording costs at its
-    /// beginning is not in the numbers.
+    /// Number of steps of each cycle that are recorded and discarded. They keep the initial cost of
+    /// recording out of the results.
     pub warmup: u64,
-    /// Steps of each cycle that are kept; at least 1.
+    /// Number of steps of each cycle that are kept, at least 1.
     pub active: u64,
-    /// How many cycles; 0 is for ever.
+    /// Number of cycles; 0 repeats forever.
     pub repeat: u64,
 }
 
-/// What is done with a step.
+/// Phase of a step in the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepPhase {
-    /// It is not recorded.
+    /// The step is not recorded.
     Skip,
-    /// It is recorded and thrown away.
+    /// The step is recorded and discarded.
     Warmup,
-    /// It is kept.
+    /// The step is kept.
     Record,
-    /// It is kept, and the last one of its cycle.
+    /// The step is kept and is the last of its cycle.
     RecordAndSave,
 }
 
 impl Default for Schedule {
-    /// As Lightning's `PyTorchProfiler`: one step of waiting, one of warm-up, three active ones; one
-    /// cycle.
+    /// Returns the schedule of Lightning's `PyTorchProfiler`: one cycle with one wait step, one
+    /// warm-up step and three active steps.
     fn default() -> Self {
         Self { skip_first: 0, skip_first_wait: 0, wait: 1, warmup: 1, active: 3, repeat: 1 }
     }
 }
 
 impl Schedule {
-    /// The [default](Self::default).
+    /// Returns the [default](Self::default) schedule.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets how many steps are left out at the very beginning.
+    /// Sets the number of steps that are skipped at the very beginning.
     #[must_use]
     pub const fn skip_first(self, skip_first: u64) -> Self {
         Self { skip_first, ..self }
     }
 
-    /// Sets whether the first cycle leaves out its `wait` steps.
+    /// Omits the `wait` steps of the first cycle if `skips` is `true`.
     #[must_use]
     pub const fn skip_first_wait(self, skips: bool) -> Self {
         Self { skip_first_wait: skips as u64, ..self }
     }
 
-    /// Sets how many steps of each cycle are not recorded.
+    /// Sets the number of steps of each cycle that are not recorded.
     #[must_use]
     pub const fn wait(self, wait: u64) -> Self {
         Self { wait, ..self }
     }
 
-    /// Sets how many steps of each cycle are recorded and thrown away.
+    /// Sets the number of steps of each cycle that are recorded and discarded.
     #[must_use]
     pub const fn warmup(self, warmup: u64) -> Self {
         Self { warmup, ..self }
     }
 
-    /// Sets how many steps of each cycle are kept.
+    /// Sets the number of steps of each cycle that are kept.
     #[must_use]
     pub const fn active(self, active: u64) -> Self {
         Self { active, ..self }
     }
 
-    /// Sets how many cycles there are; 0 is for ever.
+    /// Sets the number of cycles; 0 repeats forever.
     #[must_use]
     pub const fn repeat(self, repeat: u64) -> Self {
         Self { repeat, ..self }
     }
 
-    /// Says why the schedule makes no sense, if it does not.
+    /// Checks that the schedule is valid.
     ///
     /// # Errors
     ///
-    /// [`ScheduleError`].
+    /// Returns a [`ScheduleError`] with the reason why the schedule is invalid.
     pub const fn check(&self) -> Result<(), ScheduleError> {
         if self.active == 0 {
             return Err(ScheduleError::NothingActive);
@@ -124,7 +127,7 @@ impl Schedule {
         }
     }
 
-    /// What is done with step `step`, counted from 0. A schedule that makes no sense skips all.
+    /// Returns the phase of step `step`, counted from 0. An invalid schedule skips all steps.
     pub const fn phase(&self, step: u64) -> StepPhase {
         let Some(length) = self.cycle_length() else { return StepPhase::Skip };
         if step < self.skip_first || self.active == 0 {
@@ -132,7 +135,7 @@ impl Schedule {
         }
         let mut step = step - self.skip_first;
         if self.skip_first_wait != 0 {
-            // The first cycle begins after its wait.
+            // The first cycle begins after its wait steps.
             let Some(moved) = step.checked_add(self.wait) else { return StepPhase::Skip };
             step = moved;
         }
@@ -151,7 +154,7 @@ impl Schedule {
         }
     }
 
-    /// The first step that is kept, counted from 0.
+    /// Returns the first step that is kept, counted from 0.
     pub const fn first_active(&self) -> u64 {
         let wait = if self.skip_first_wait != 0 { 0 } else { self.wait };
         self.skip_first.saturating_add(wait).saturating_add(self.warmup)

@@ -18,7 +18,7 @@ use crate::ScheduleError;
 impl FromStr for Schedule {
     type Err = ScheduleError;
 
-    /// Parts that are not said are those of the default schedule.
+    /// Parses a schedule. Fields that the text omits have their default values.
     fn from_str(text: &str) -> Result<Self, ScheduleError> {
         let mut schedule = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -43,7 +43,7 @@ impl FromStr for Schedule {
     }
 }
 
-/// As it is parsed, all parts of it.
+/// Prints all fields in the format that is parsed.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { skip_first, skip_first_wait, wait, warmup, active, repeat } = self;

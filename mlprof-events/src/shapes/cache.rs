@@ -1,35 +1,37 @@
-//! A thread's own short cut to lists of shapes.
+//! Thread-local cache of interned shape lists.
 
 use std::hint::cold_path;
 
 use super::{ShapeList, stored};
 
-/// A thread's own short cut to the lists that it used last.
+/// Cache of the shape lists that a thread used recently.
 #[derive(Debug)]
 pub struct ShapeCache {
-    /// A list is in the group that its hash says.
+    /// Groups of lists. The hash of a list selects its group.
     groups: Box<[Group]>,
 }
 
-/// Some lists, the latest first.
+/// A few lists, most recent first.
 #[derive(Debug, Clone, Copy)]
 struct Group {
-    /// What else is known of their hashes: a look at the words themselves is nearly always the last.
+    /// Further bits of the lists' hashes. They find the right list in almost all cases, so that
+    /// words are compared only once.
     marks: [u32; LISTS_OF_A_GROUP],
-    /// 0 stands for no list.
+    /// Numbers of the lists; 0 for an empty place.
     numbers: [u32; LISTS_OF_A_GROUP],
     words: [&'static [i64]; LISTS_OF_A_GROUP],
 }
 
-/// A training has some hundred lists: so hardly one of them displaces another that is still in use.
+/// Number of groups. A training run has some hundred lists, so a list rarely displaces one that is
+/// still in use.
 const GROUPS: usize = 512;
 const LISTS_OF_A_GROUP: usize = 4;
 
 impl Group {
-    /// Where a list with this mark is, if it is not the first.
+    /// Returns the place of a list with this mark, if it is not the first.
     #[inline(always)]
     fn further(&self, mark: u32) -> usize {
-        // Without a way out in the middle, which nobody could foresee.
+        // The loop has no early exit, which would be an unpredictable branch.
         let mut found = 0;
         for place in (1..LISTS_OF_A_GROUP).rev() {
             found = if self.marks[place] == mark { place } else { found };
@@ -37,7 +39,7 @@ impl Group {
         found
     }
 
-    /// The list at a place, if it is of these words.
+    /// Returns the list at a place if it consists of these words.
     #[inline(always)]
     fn list(&self, place: usize, words: &[i64]) -> Option<ShapeList> {
         let number = self.numbers[place];
@@ -52,23 +54,25 @@ impl Default for ShapeCache {
 }
 
 impl ShapeCache {
-    /// With nothing in it.
+    /// Creates an empty cache.
     pub fn new() -> Self {
         const EMPTY: Group = Group {
             marks: [0; LISTS_OF_A_GROUP],
             numbers: [0; LISTS_OF_A_GROUP],
             words: [&[]; LISTS_OF_A_GROUP],
         };
-        // Not on a thread's stack on the way.
+        // The groups are allocated directly on the heap, so that they do not pass through the
+        // thread's stack.
         Self { groups: vec![EMPTY; GROUPS].into_boxed_slice() }
     }
 
-    /// The list of these words, if it is one of the latest.
+    /// Returns the list of these words if it is cached.
     #[inline(always)]
     pub fn known(&self, words: &[i64]) -> Option<ShapeList> {
         let (group, mark) = place(words);
         let group = self.groups.get(group)?;
-        // Nearly every list is the only one of its group: a processor that foresees that need not wait for the marks.
+        // Nearly every list is the only one of its group. Branch prediction then saves the
+        // comparison of the other marks.
         if group.marks[0] == mark {
             return group.list(0, words);
         }
@@ -76,7 +80,7 @@ impl ShapeCache {
         group.list(group.further(mark), words)
     }
 
-    /// The list of these words.
+    /// Returns the list of these words and caches it.
     pub fn intern(&mut self, words: &[i64]) -> ShapeList {
         if let Some(known) = self.known(words) {
             return known;
@@ -84,7 +88,7 @@ impl ShapeCache {
         let Some((stored, number)) = stored(words) else { return ShapeList::NONE };
         let (group, mark) = place(words);
         let group = &mut self.groups[group];
-        // The one goes that has been there for longest.
+        // The oldest list is evicted.
         group.marks.rotate_right(1);
         group.numbers.rotate_right(1);
         group.words.rotate_right(1);
@@ -93,19 +97,20 @@ impl ShapeCache {
     }
 }
 
-/// Whether two lists are the same. Word by word: the one that is looked for has just been written so, and a processor that
-/// reads two words at once, which are still on their way to its cache, waits until they are there.
+/// Returns `true` if two lists are equal. The comparison reads one word at a time. The list to find
+/// has just been written word by word, and a wider read would stall until these writes reach the
+/// cache.
 #[inline(always)]
 fn is_same(one: &[i64], other: &[i64]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one == other)
 }
 
-/// What the words of a list are multiplied with, each by its place: with the same factor for all of them the same sizes in
-/// another order would have the same sum.
+/// Odd factors by which the words of a list are multiplied, one for each position. With equal
+/// factors, lists with the same sizes in another order would have the same sum.
 const FACTORS: [u64; 32] = {
     let (mut factors, mut number, mut state) = ([0; 32], 0, 0_u64);
     while number < factors.len() {
-        // SplitMix64.
+        // These are the constants of SplitMix64.
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -115,20 +120,21 @@ const FACTORS: [u64; 32] = {
     factors
 };
 
-/// The group of a list and its mark: a sum of products, none of which has to wait for another.
+/// Returns the group of a list and its mark. The hash is a sum of products that the processor can
+/// compute independently.
 #[inline(always)]
 fn place(words: &[i64]) -> (usize, u32) {
-    // Lists of what are no tensors, which are zeros, differ in this alone.
+    // The length distinguishes lists of non-tensor inputs, whose words are all zero.
     let mut hash = (words.len() as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     hash = add_products(hash, words, 0);
     if let Some(rest) = words.get(FACTORS.len()..) {
         hash = add_further_products(hash, rest);
     }
-    // The upper bits depend on all words, and on all of each word.
+    // The upper bits depend on all bits of all words.
     ((hash >> (u64::BITS - GROUPS.ilog2())) as usize, (hash >> 16) as u32)
 }
 
-/// Those of as many words as there are factors, which are rotated so far.
+/// Adds the products of up to 32 words with the factors, which are rotated by `rotation` bits.
 #[inline(always)]
 fn add_products(mut hash: u64, words: &[i64], rotation: u32) -> u64 {
     for (word, factor) in words.iter().zip(FACTORS) {
@@ -138,7 +144,7 @@ fn add_products(mut hash: u64, words: &[i64], rotation: u32) -> u64 {
     hash
 }
 
-/// Those of the words beyond as many as there are factors: lists of tensors have so many.
+/// Adds the products of the words after the first 32. Only lists of tensors have that many.
 #[cold]
 #[inline(never)]
 fn add_further_products(hash: u64, words: &[i64]) -> u64 {
@@ -151,7 +157,7 @@ mod tests {
     use super::*;
     use crate::{DType, InputsBuilder};
 
-    /// Inputs as a training of many small layers has them, each unlike all others.
+    /// Returns distinct inputs, like those of a training run with many small layers.
     fn lists() -> Vec<Vec<i64>> {
         let mut inputs = InputsBuilder::new();
         let widths = [1, 3, 8, 16, 32, 64, 128, 256, 512, 1024];
@@ -167,7 +173,7 @@ mod tests {
                 lists.push(inputs.words().to_vec());
             }
         }
-        // Ops that make tensors have inputs that are none.
+        // Ops that create tensors have inputs that are not tensors.
         for count in 0..12 {
             inputs.clear();
             (0..count).for_each(|_| inputs.not_a_tensor());
@@ -189,7 +195,7 @@ mod tests {
         }
     }
 
-    /// As an op has them that joins many tensors: one size is all that they differ in.
+    /// Checks lists of an op that joins many tensors, which differ in only one size.
     #[test]
     fn long_lists_are_told_apart_by_each_of_their_words() {
         let words = 3 * FACTORS.len();
@@ -206,7 +212,7 @@ mod tests {
         assert!(missing <= words / 50, "{missing} of {words} are gone");
     }
 
-    /// Those of one group, which is full: each is found wherever it is.
+    /// Checks that each list of a full group is found at any place.
     #[test]
     fn all_lists_of_a_group_are_found() {
         let of_one_group = || (0..).map(|size| [size, -size]).filter(|list| place(list).0 == 7);

@@ -1,40 +1,41 @@
-//! What an op was given beside the shapes and types of its inputs: strides, numbers, and which overload
-//! of its name it is.
+//! Details of an op's inputs in addition to their shapes and types: strides, numbers, and the
+//! overload of the op's name.
 //!
-//! It stands before the inputs of a list of shapes, as one word that says how many words it has
-//! (`(0xfd << 32) | count`) and these:
+//! Details precede the inputs of a shape list. They begin with one word that contains their number
+//! of words (`(0xfd << 32) | count`), followed by:
 //!
-//! * the length of the overload's name in bytes, and the name, eight letters to a word;
-//! * for each input, `(kind << 32) | count` and as many words: kind 1 the strides of a tensor, 2 a whole
-//!   number, 3 a switch, 4 a floating-point number, 5 a complex one (two words), 0 anything else; 254 for a
-//!   list of numbers and 255 for one of tensors, as many of which follow.
+//! * the length of the overload's name in bytes, and the name, eight bytes per word;
+//! * for each input, `(kind << 32) | count` and `count` words. Kind 1 is the strides of a tensor, 2
+//!   an integer, 3 a boolean, 4 a floating-point number, 5 a complex number (two words), 0 anything
+//!   else. For kinds 254 (a list of numbers) and 255 (a list of tensors), `count` inputs follow
+//!   instead.
 
-/// What an op was given: see `InputsBuilder::set_words`.
+/// Details of an op's inputs: see `InputsBuilder::set_words`.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct InputDetails {
-    /// Which overload of its name the op is, such as `Tensor`; empty for the one without a name.
+    /// Overload of the op's name, such as `Tensor`; empty for the unnamed overload.
     pub overload: String,
-    /// For each input.
+    /// Details of each input.
     pub inputs: Vec<InputDetail>,
 }
 
-/// What is known of an input beside its shape.
+/// Details of an input in addition to its shape.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InputDetail {
-    /// Of a tensor: by how many elements a step along each dimension moves.
+    /// Strides of a tensor, in elements.
     Strides(Vec<i64>),
-    /// Of a list of tensors, one by one.
+    /// Details of each tensor in a list.
     Tensors(Vec<InputDetail>),
-    /// A number or a switch.
+    /// A number or a boolean.
     Number(Number),
-    /// A list of those.
+    /// A list of numbers or booleans.
     Numbers(Vec<Number>),
-    /// Nothing.
+    /// An input without details.
     Unknown,
 }
 
-/// A number that an op was given.
+/// A number that was passed to an op.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Number {
@@ -53,7 +54,7 @@ const COMPLEX: i64 = 5;
 const NUMBERS: i64 = 0xfe;
 const TENSORS: i64 = 0xff;
 
-/// The words of the details, if there are any, and those of the inputs.
+/// Splits the words into those of the details, if there are any, and those of the inputs.
 #[inline]
 pub(super) fn split(words: &[i64]) -> (Option<&[i64]>, &[i64]) {
     match words.split_first() {
@@ -66,7 +67,7 @@ pub(super) fn split(words: &[i64]) -> (Option<&[i64]>, &[i64]) {
     }
 }
 
-/// Reads the words of details; what makes no sense is cut off.
+/// Decodes the words of the details. Invalid words at the end are ignored.
 pub(super) fn decode(words: &[i64]) -> InputDetails {
     let mut rest = words;
     let length = take(&mut rest, 1).first().map_or(0, |length| *length as usize);
@@ -131,7 +132,7 @@ mod tests {
         details.extend([head(TENSORS, 2), head(STRIDES, 0), 0, 0]);
         let mut words = vec![head(DETAILS, details.len() as i64)];
         words.extend(details);
-        // The inputs themselves: a matrix, and things that are none.
+        // The inputs are a matrix and several non-tensors.
         words.extend([head(DType::Float32 as i64, 2), 2, 3, 0, 0, 0, 0, 0]);
         words
     }

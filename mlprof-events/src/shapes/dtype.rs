@@ -1,8 +1,8 @@
-//! The types of tensors' elements.
+//! Element types of tensors.
 
 use serde::{Deserialize, Serialize};
 
-/// The type of a tensor's elements.
+/// Element type of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -25,7 +25,7 @@ pub enum DType {
     Complex64,
     Complex128,
     Quantized,
-    /// Any other one.
+    /// Any other type.
     Other,
 }
 
@@ -51,13 +51,13 @@ impl DType {
         Self::Other,
     ];
 
-    /// The type of this number: that of the enum.
+    /// Returns the type with this discriminant, or [`Other`](Self::Other) for an unknown one.
     pub fn from_code(code: i64) -> Self {
         let index = usize::try_from(code - 1).unwrap_or(usize::MAX);
         Self::ALL.get(index).copied().unwrap_or(Self::Other)
     }
 
-    /// The name in Rust, such as `f32` and `bf16`.
+    /// Returns the name in Rust, such as `f32` and `bf16`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Float64 => "f64",
@@ -81,7 +81,7 @@ impl DType {
         }
     }
 
-    /// The name in C++, which traces of PyTorch have as `Input type`.
+    /// Returns the name in C++, which PyTorch's traces use for `Input type`.
     pub const fn cpp_name(self) -> &'static str {
         match self {
             Self::Float64 => "double",

@@ -1,7 +1,6 @@
-//! The shapes and types of an op's inputs.
+//! Shapes and types of an op's inputs.
 //!
-//! A list of shapes is stored once, however many ops have it: an event carries a 4-byte
-//! [`ShapeList`].
+//! Each distinct list of shapes is stored once, and an event contains a 4-byte [`ShapeList`].
 
 mod cache;
 mod details;
@@ -23,39 +22,39 @@ use crate::forking::apart_from_forks;
 /// Shape and type of one input.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TensorShape {
-    /// A tensor with these dimensions; none for a scalar.
+    /// A tensor with these dimensions, which are empty for a scalar.
     Tensor(DType, Vec<i64>),
-    /// A list of tensors, one by one.
+    /// A list of tensors.
     List(Vec<TensorShape>),
-    /// Whole numbers that an op's work depends on, such as a convolution's stride.
+    /// Integers that determine an op's work, such as a convolution's stride.
     Integers(Vec<i64>),
-    /// Something that is no tensor.
+    /// An input that is not a tensor.
     NotATensor,
 }
 
-/// One word per input, (code << 32) | rank, then its dimensions. Code 0 is no tensor; code
-/// [`LIST`] is a list, whose rank is how many of the inputs that follow belong to it; code
-/// [`INTEGERS`] whole numbers, whose rank is how many words follow.
+/// Code for a list in encoded inputs. Each input is one word `(code << 32) | rank`, followed by its
+/// dimensions. Code 0 stands for a non-tensor. The rank of a list is the number of following inputs
+/// that belong to it. For [`INTEGERS`], the rank is the number of words that follow.
 const LIST: i64 = 0xff;
 const INTEGERS: i64 = 0xfe;
 
-/// Collects the shapes and types of one op's inputs. Reuse it: then it allocates only for lists
-/// longer than any before.
+/// Collects the shapes and types of one op's inputs. If it is reused, it allocates only for lists
+/// that are longer than any before.
 #[derive(Debug, Default)]
 pub struct InputsBuilder {
-    /// Borrowed only in [`with_words`](Self::with_words).
+    /// Encoded inputs. They are borrowed only in [`with_words`](Self::with_words).
     words: Cow<'static, [i64]>,
 }
 
 impl Clone for InputsBuilder {
-    /// With words of its own.
+    /// Returns a builder that owns its words.
     fn clone(&self) -> Self {
         Self { words: Cow::Owned(self.words().to_vec()) }
     }
 }
 
 impl InputsBuilder {
-    /// No inputs yet.
+    /// Creates a builder without inputs.
     pub const fn new() -> Self {
         Self { words: Cow::Owned(Vec::new()) }
     }
@@ -64,26 +63,26 @@ impl InputsBuilder {
         self.words.to_mut()
     }
 
-    /// Forgets the inputs.
+    /// Removes all inputs.
     #[inline]
     pub fn clear(&mut self) {
         self.own_words().clear();
     }
 
-    /// The next input is a tensor.
+    /// Adds a tensor as the next input.
     #[inline]
     pub fn tensor(&mut self, dtype: DType, dimensions: &[i64]) {
         self.own_words().push(((dtype as i64) << 32) | dimensions.len() as i64);
         self.own_words().extend_from_slice(dimensions);
     }
 
-    /// The next input is no tensor: a number, an option that is not given, …
+    /// Adds an input that is not a tensor, such as a number or an absent option.
     #[inline]
     pub fn not_a_tensor(&mut self) {
         self.own_words().push(0);
     }
 
-    /// The next input is one or more whole numbers. Only for ops whose number of operations depends
+    /// Adds an input of one or more integers. It is only for ops whose number of operations depends
     /// on them.
     #[inline]
     pub fn integers(&mut self, values: &[i64]) {
@@ -91,36 +90,42 @@ impl InputsBuilder {
         self.own_words().extend_from_slice(values);
     }
 
-    /// The next input is a list: so many of the inputs that follow belong to it.
+    /// Begins a list of `length` tensors, which consists of the inputs that follow.
     #[inline]
     pub fn list(&mut self, length: usize) {
         self.own_words().push((LIST << 32) | length as i64);
     }
 
-    /// Takes inputs in the form that this type keeps them in, from a foreign language: for each one
-    /// word `(code << 32) | rank`, then its dimensions. The codes are those of [`DType`], 0 for
-    /// what is no tensor, 255 for a list, whose rank is its length, 254 for whole numbers. Before all of them
-    /// may stand what else is known of the inputs, if the profiler wants it
-    /// ([`Interest::INPUTS`](crate::Interest::INPUTS)): see the source of [`InputDetails`].
+    /// Replaces the inputs by encoded ones, for code in other languages. Each input is one word
+    /// `(code << 32) | rank`, followed by its dimensions. The code is that of [`DType`], or one of
+    /// these:
+    ///
+    /// - 0 for a non-tensor
+    /// - 255 for a list; its rank is the length of the list
+    /// - 254 for integers
+    ///
+    /// If the profiler requests them ([`Interest::INPUTS`](crate::Interest::INPUTS)), further
+    /// details may precede the inputs: see the source of [`InputDetails`].
     #[inline]
     pub fn set_words(&mut self, words: &[i64]) {
         self.own_words().clear();
         self.own_words().extend_from_slice(words);
     }
 
-    /// Lends inputs in that form to `work`, without a copy of them: to read what has just been copied, in
-    /// words of another width, costs more than to copy it.
+    /// Runs `work` with a builder that borrows the encoded inputs. It avoids a copy: reading words
+    /// that were just copied with another word width costs more than the copy itself.
     #[doc(hidden)]
     #[inline(always)]
     pub fn with_words<T>(words: &[i64], work: impl FnOnce(&Self) -> T) -> T {
-        // SAFETY: `words` are there while `work` has the builder, which hands them out for as long as it
-        // is borrowed itself, and whose copies have words of their own.
+        // SAFETY: the pointer and length come from a valid slice, which outlives the call of
+        // `work`. The `'static` lifetime does not escape: `work` receives the builder only by
+        // reference, `words` ties its result to that reference, and a clone owns its words.
         let words: &'static [i64] =
             unsafe { std::slice::from_raw_parts(words.as_ptr(), words.len()) };
         work(&Self { words: Cow::Borrowed(words) })
     }
 
-    /// The inputs in that form.
+    /// Returns the encoded inputs.
     #[inline(always)]
     pub fn words(&self) -> &[i64] {
         &self.words
@@ -131,37 +136,37 @@ impl InputsBuilder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShapeList(u32);
 
-/// Past this many different lists further ones are not told apart, so that shapes that never
-/// repeat cannot fill the memory.
+/// Maximum number of distinct lists. Further ones have no handle of their own, so that shapes that
+/// never repeat cannot fill the memory.
 const MOST_LISTS: usize = 1 << 20;
 
-/// Of so many of them the details may differ: numbers that an op is given seldom repeat for ever. Past it
-/// lists are stored without their details.
+/// Maximum number of lists with details, because the numbers passed to an op may never repeat.
+/// Further lists are stored without their details.
 const MOST_DETAILED: usize = 1 << 18;
 
 #[derive(Default)]
 struct Lists {
     entries: Vec<&'static [i64]>,
     numbers: HashMap<&'static [i64], u32>,
-    /// The numbers of those with details, and of the same ones without.
+    /// Map from the number of a list with details to the number of the same list without them.
     without_details: HashMap<u32, u32>,
 }
 
-/// Whether any list has details; else nobody need look.
+/// Set if any list has details. Otherwise a look-up is unnecessary.
 static ARE_ANY_DETAILED: AtomicBool = AtomicBool::new(false);
 
 static LISTS: LazyLock<RwLock<Lists>> = LazyLock::new(RwLock::default);
 
 impl ShapeList {
-    /// No shapes are known.
+    /// Handle for unknown shapes.
     pub const NONE: Self = Self(0);
 
-    /// The list of these inputs. *Cost*: a hash look-up under a read lock.
+    /// Returns the list of these inputs. *Cost*: a hash look-up under a read lock.
     pub fn intern(inputs: &InputsBuilder) -> Self {
         intern(inputs.words())
     }
 
-    /// The inputs; `None` if shapes were not recorded.
+    /// Returns the inputs, or `None` if shapes were not recorded.
     pub fn inputs(self) -> Option<Vec<TensorShape>> {
         let mut rest = details::split(self.words()?).1;
         let mut inputs = Vec::new();
@@ -171,12 +176,12 @@ impl ShapeList {
         Some(inputs)
     }
 
-    /// What else is known of the inputs; `None` if it was not recorded.
+    /// Returns the details of the inputs, or `None` if they were not recorded.
     pub fn details(self) -> Option<InputDetails> {
         details::split(self.words()?).0.map(details::decode)
     }
 
-    /// The list of the same inputs, of which nothing else is known.
+    /// Returns the list of the same inputs without their details.
     pub fn without_details(self) -> Self {
         if !ARE_ANY_DETAILED.load(Ordering::Relaxed) {
             return self;
@@ -185,12 +190,14 @@ impl ShapeList {
         lists.without_details.get(&self.0).map_or(self, |number| Self(*number))
     }
 
-    /// Whether there were so many lists that further ones are [`NONE`](Self::NONE).
+    /// Returns `true` if the maximum number of lists is reached, so that further ones are
+    /// [`NONE`](Self::NONE).
     pub fn are_full() -> bool {
         LISTS.read().unwrap_or_else(PoisonError::into_inner).entries.len() >= MOST_LISTS
     }
 
-    /// Whether there were so many lists that further ones are without their details.
+    /// Returns `true` if all lists have their details. Returns `false` after the limit for lists
+    /// with details is reached.
     pub fn have_all_details() -> bool {
         let lists = LISTS.read().unwrap_or_else(PoisonError::into_inner);
         lists.without_details.len() < MOST_DETAILED
@@ -201,13 +208,13 @@ impl ShapeList {
         LISTS.read().unwrap_or_else(PoisonError::into_inner).entries.get(index).copied()
     }
 
-    /// The handle as a number; 0 for [`NONE`](Self::NONE).
+    /// Returns the handle as a number, which is 0 for [`NONE`](Self::NONE).
     #[inline(always)]
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// What has this [`number`](Self::number).
+    /// Returns the handle with this [`number`](Self::number).
     pub const fn from_number(number: u32) -> Self {
         Self(number)
     }
@@ -235,7 +242,7 @@ fn intern(words: &[i64]) -> ShapeList {
     stored(words).map_or(ShapeList::NONE, |(_, number)| ShapeList(number))
 }
 
-/// The list of these words as it is stored, and its number; `None` if there are too many.
+/// Returns the stored list with these words and its number, or `None` if there are too many lists.
 fn stored(words: &[i64]) -> Option<(&'static [i64], u32)> {
     apart_from_forks(|| stored_now(words))
 }
@@ -263,13 +270,13 @@ fn stored_now(words: &[i64]) -> Option<(&'static [i64], u32)> {
     Some(detailed)
 }
 
-/// A list that is stored, and its number.
+/// Returns a stored list and its number.
 fn find_of(lists: &Lists, words: &[i64]) -> Option<(&'static [i64], u32)> {
     lists.numbers.get_key_value(words).map(|(words, number)| (*words, *number))
 }
 
 impl Lists {
-    /// Stores a list that is not there yet.
+    /// Stores a new list.
     fn add(&mut self, words: &[i64]) -> Option<(&'static [i64], u32)> {
         if self.entries.len() >= MOST_LISTS {
             return None;

@@ -1,4 +1,4 @@
-//! What Linux knows of the start of a process.
+//! Start time of the process on Linux.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use super::ProcessStartup;
 
-/// When [`note_loaded`] ran, in nanoseconds since the machine started; 0: not yet.
+/// Time at which [`note_loaded`] ran, in nanoseconds since the machine started; 0 before that.
 static LOADED: AtomicU64 = AtomicU64::new(0);
 
-/// Runs before `main`, after the initialisers of the shared libraries that the program is linked
-/// to.
+/// Records the load time. It runs before `main`, after the initialisers of the shared libraries
+/// that the program is linked to.
 fn note_loaded() {
     LOADED.store(nanoseconds_since_boot().unwrap_or(0), Ordering::Relaxed);
 }
 
-// SAFETY: it makes one call of libc, which needs no preparation, stores one number, and cannot panic.
+// SAFETY: the function makes one libc call that needs no preparation, stores one number, and cannot
+// panic.
 crate::before_main!(unsafe note_loaded);
 
 pub(super) fn measure() -> Option<ProcessStartup> {
@@ -28,69 +29,70 @@ pub(super) fn measure() -> Option<ProcessStartup> {
     between(process_start()?, loaded, now)
 }
 
-/// Start-up of a process that started, was loaded, and started its first action at these times;
-/// none if it cannot have been so.
+/// Returns the start-up of a process that started, was loaded, and started its first action at
+/// these times. Returns `None` if the times are not in this order.
 fn between(started: u64, loaded: u64, now: u64) -> Option<ProcessStartup> {
     let total = Duration::from_nanos(now.checked_sub(started)?);
     let before_main = match loaded {
         0 => None,
-        // Loaded before it started: forked, or restored.
+        // The load time precedes the start if the process was forked or restored from a checkpoint.
         loaded => Some(Duration::from_nanos(loaded.checked_sub(started)?)),
     };
     Some(ProcessStartup { total, before_main })
 }
 
-/// The clock by which the kernel gives the start of processes.
+/// Reads the clock in which the kernel reports the start times of processes.
 fn nanoseconds_since_boot() -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writing.
+    // SAFETY: `time` is a valid local `timespec` that outlives the call.
     let answer = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
     let nanoseconds = u64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000_000)?;
     (answer == 0).then_some(nanoseconds + u64::try_from(time.tv_nsec).ok()?)
 }
 
-/// When this process started, in nanoseconds since the machine started.
+/// Returns the start time of this process, in nanoseconds since the machine started.
 fn process_start() -> Option<u64> {
     let ticks = start_ticks(&fs::read_to_string("/proc/self/stat").ok()?)?;
-    // SAFETY: `sysconf` only reads.
+    // SAFETY: `sysconf` takes an integer and changes no state.
     let per_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
     ticks.checked_mul(1_000_000_000)?.checked_div(per_second)
 }
 
-/// Field 22 of `/proc/self/stat`. The second one, the program's name in parentheses, may have
-/// spaces and parentheses in it; no later one has.
+/// Parses field 22 of `/proc/self/stat`. Only the second field, the program's name in parentheses,
+/// may contain spaces and parentheses.
 fn start_ticks(stat: &str) -> Option<u64> {
     const FIRST_AFTER_NAME: usize = 3;
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_ascii_whitespace().nth(22 - FIRST_AFTER_NAME)?.parse().ok()
 }
 
-/// Whether `cargo run` turned into this process: it has cargo's variables, and not from the process
-/// that started it.
+/// Returns `true` if `cargo run` replaced itself with this process by `exec`. The process then has
+/// cargo's variables but did not inherit them from its parent.
 fn is_cargo_itself() -> bool {
     let environment = |process: &str| fs::read(format!("/proc/{process}/environ"));
     let Ok(own) = environment("self") else { return false };
     let Some(package) = cargo_package(&own) else { return false };
     let parent = std::os::unix::process::parent_id().to_string();
-    // A parent that may not be asked may as well have been cargo's.
+    // A parent whose environment is unreadable counts as one without cargo's variables.
     environment(&parent).map_or(true, |parent| cargo_package(&parent) != Some(package))
 }
 
-/// The variable that cargo sets for programs it runs, in a list that is separated by zeros.
+/// Returns the variable that cargo sets for programs it runs, from a list separated by zero bytes.
 fn cargo_package(environment: &[u8]) -> Option<&[u8]> {
     let mut variables = environment.split(|byte| *byte == 0);
     variables.find_map(|variable| variable.strip_prefix(b"CARGO_MANIFEST_DIR="))
 }
 
 pub(super) fn is_main_thread() -> bool {
-    // SAFETY: both only read, and cannot fail.
+    // SAFETY: both functions take no arguments, change no state and cannot fail.
     unsafe { libc::gettid() == libc::getpid() }
 }
 
-/// What the system calls the calling thread, if it was given a name: a thread that Rust's standard
-/// library (or this copy of it, in a shared library) did not start. At most 15 bytes.
+/// Returns the system's name of the calling thread, if it was given one. This is for threads that
+/// another runtime started, or another copy of the standard library in a shared library. The name
+/// has at most 15 bytes.
 pub fn name_of_system_thread() -> Option<String> {
-    // Miri, which looks for undefined behaviour, does not know how to ask.
+    // Miri does not support this call.
     if cfg!(miri) {
         return None;
     }
@@ -98,11 +100,11 @@ pub fn name_of_system_thread() -> Option<String> {
         return Some("main".to_owned());
     }
     let mut buffer = [0_u8; 16];
-    // SAFETY: writes at most 16 bytes, the last of them a zero.
+    // SAFETY: `PR_GET_NAME` writes at most 16 bytes, including the final zero, and `buffer` has 16
+    // bytes.
     let answer = unsafe { libc::prctl(libc::PR_GET_NAME, buffer.as_mut_ptr()) };
     let name = std::ffi::CStr::from_bytes_until_nul(&buffer).ok()?.to_string_lossy();
-    // A thread without a name of its own has that of the thread that started it: in the end, of the
-    // program.
+    // An unnamed thread inherits the name of its creator and so, indirectly, of the program.
     let program = fs::read_to_string("/proc/self/comm").unwrap_or_default();
     let is_own = answer == 0 && !name.is_empty() && name != program.trim_end_matches('\n');
     is_own.then(|| name.into_owned())
@@ -112,7 +114,8 @@ pub fn name_of_system_thread() -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Tests run on threads of their own, so none of them is the main one.
+    /// Checks the name of a thread. Tests run on their own threads, so none of them is the main
+    /// thread.
     #[test]
     fn a_thread_has_the_name_that_the_system_knows() {
         let named = std::thread::Builder::new().name("a-loader".to_owned());

@@ -1,36 +1,38 @@
-//! Start-up: from the start of the process to its first action, and how much of that was before
-//! `main`, where shared libraries such as libtorch are loaded.
+//! Start-up time: from the start of the process to its first action. It includes the part before
+//! `main`, in which shared libraries such as libtorch are loaded.
 //!
-//! On Linux the first report of a process says it in the rows [`PROCESS_STARTUP`] and
-//! [`PROCESS_STARTUP_BEFORE_MAIN`] and in its header's `startup`.
-//! Other systems have no such rows.
+//! On Linux the first report of a process shows it in the rows [`PROCESS_STARTUP`] and
+//! [`PROCESS_STARTUP_BEFORE_MAIN`] and in its header's `startup`. Other systems do not have these
+//! rows.
 //!
-//! *What is measured*: wall time, on a clock that goes on while the machine sleeps. It ends when
-//! any thread starts an action with one of our profilers for the first time. It is not part of any
-//! stage's wall time. A program that runs for an hour before its first action has a start-up of an
-//! hour.
+//! *Measured quantity*: wall time, on a clock that also runs while the machine is suspended.
+//! Start-up ends when any thread starts the first action with one of our profilers. It is not part
+//! of any stage's wall time. If a program runs for an hour before its first action, its start-up
+//! takes an hour.
 //!
-//! *How exactly*: the kernel gives the start of a process in steps of its clock tick, 10 ms as a
-//! rule, rounded down: both durations may be that much too long.
+//! *Precision*: the kernel reports the start of a process in clock ticks, usually 10 ms, rounded
+//! down. Both durations may be too long by that much.
 //!
 //! *Before `main`* means until the initialisers of all shared libraries that the program is linked
-//! to have run. Where this crate is part of a shared library that is loaded later, until then.
+//! to have run. If this crate is part of a shared library that is loaded later, it means until that
+//! library is loaded.
 //!
-//! *`cargo run`* does not start the program, it turns into it (`exec`), and Linux keeps the start
-//! of the process that cargo was. So under `cargo run` start-up is counted from `main`, and the
-//! part before is not known; start `target/release/…` itself to see it. Another program that works
-//! for long before it turns into the measured one cannot be told from it, and is counted.
+//! *`cargo run`* does not start the program but replaces itself with it (`exec`), and Linux keeps
+//! the start time of the cargo process. Under `cargo run` start-up is therefore counted from
+//! `main`, and the part before is unknown. Start `target/release/…` directly to measure it. Any
+//! other program that runs for a long time before such an `exec` cannot be detected, and its time
+//! is counted.
 //!
-//! A process whose start is not known has no rows: a forked child of a program that had reached
-//! `main`, a restored checkpoint, a system without `/proc`.
+//! The rows are missing if the start time of the process is unknown. Examples are a forked child of
+//! a program that had reached `main`, a restored checkpoint, or a system without `/proc`.
 //!
-//! *Which report*: that of the stage in which the process's **main thread** starts its first
-//! action, or the report without a stage if that comes before any. Later stages and other
-//! profilers do not have it; a program whose main thread starts no action asks
-//! [`process_startup`]. So tests, which do not run on the main thread, see the same rows whichever
-//! of them runs first.
+//! *Report*: the rows are in the report of the stage in which the **main thread** of the process
+//! starts its first action. If that happens before any stage, they are in the report without a
+//! stage. Later stages and other profilers do not show them. If the main thread starts no action,
+//! the program can call [`process_startup`]. Tests do not run on the main thread, so their rows do
+//! not depend on their order.
 //!
-//! *Cost*: one reading of a clock before `main`; some 50 µs once per process, before the first
+//! *Cost*: one clock reading before `main`, and about 50 µs once per process, before the first
 //! action.
 
 #[cfg(target_os = "linux")]
@@ -43,19 +45,20 @@ use std::time::Duration;
 use crate::forking::apart_from_forks;
 use crate::process_id;
 
-/// The row of the whole start-up. Its self time is what came after [the part before
+/// Name of the row for the whole start-up. Its self time is the part after [the one before
 /// `main`](PROCESS_STARTUP_BEFORE_MAIN).
 pub const PROCESS_STARTUP: &str = "process_startup";
-/// The row of the part before `main`.
+/// Name of the row for the part before `main`.
 pub const PROCESS_STARTUP_BEFORE_MAIN: &str = "process_startup_before_main";
 
-/// How long the process took to its first action; see the [module](self) for what counts.
+/// Duration from the start of the process to its first action; see the [module](self) for the exact
+/// definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessStartup {
-    /// From the start of the process to the first action; from `main` where `before_main` is
-    /// `None`.
+    /// Duration from the start of the process to the first action, or from `main` if `before_main`
+    /// is `None`.
     pub total: Duration,
-    /// The part of `total` before `main`; `None` where it is not known.
+    /// Part of `total` before `main`; `None` if unknown.
     pub before_main: Option<Duration>,
 }
 
@@ -66,8 +69,8 @@ struct Noted {
 
 static FIRST_ACTION: OnceLock<Noted> = OnceLock::new();
 
-/// How long start-up took. `None` before the first action, where it is not known, and on other
-/// systems than Linux. *Cost*: a load and a system call.
+/// Returns the start-up time. Returns `None` before the first action, if it is unknown, and on
+/// systems other than Linux. *Cost*: a load and a system call.
 ///
 /// ```
 /// use mlprof_core::startup::process_startup;
@@ -81,12 +84,12 @@ static FIRST_ACTION: OnceLock<Noted> = OnceLock::new();
 /// ```
 pub fn process_startup() -> Option<ProcessStartup> {
     let noted = FIRST_ACTION.get()?;
-    // A forked child has its parent's memory, but not its parent's start.
+    // A forked child has a copy of its parent's memory, but a different start time.
     noted.startup.filter(|_| noted.process == process_id())
 }
 
-/// Ends start-up now, if no action has ended it before. For profilers of your own, at their first
-/// `start`; ours do it themselves. *Cost*: some 50 µs the first time, then a load.
+/// Ends start-up now, if no action has ended it before. Custom profilers call it at their first
+/// `start`; mlprof's own do it themselves. *Cost*: about 50 µs the first time, then a load.
 pub fn note_first_action() {
     if FIRST_ACTION.get().is_some() {
         return;
@@ -96,11 +99,12 @@ pub fn note_first_action() {
     });
 }
 
-/// The start-up for the one report of the process that shows it. For the calling thread's session,
-/// in which it has just started its first action.
+/// Returns the start-up time for the one report of the process that shows it, to the first caller
+/// on the main thread. The session of the calling thread calls it after the thread has started its
+/// first action.
 pub fn claim() -> Option<ProcessStartup> {
     static IS_CLAIMED: AtomicBool = AtomicBool::new(false);
-    // Unit tests are many in one process, and some people run them on the main thread.
+    // Unit tests share one process and may run on the main thread.
     if cfg!(test) || !is_main_thread() || IS_CLAIMED.swap(true, Ordering::Relaxed) {
         return None;
     }
@@ -122,7 +126,7 @@ fn is_main_thread() -> bool {
     false
 }
 
-/// What the system calls the calling thread: not known here.
+/// Returns `None`, because the name is not available on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn name_of_system_thread() -> Option<String> {
     None

@@ -1,4 +1,4 @@
-//! For the plugins' tests: a program that has a plugin as its only dependency.
+//! Helpers for the plugins' tests: a program with a plugin as its only dependency.
 
 #![allow(dead_code, reason = "not every plugin needs all of it")]
 
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// The program with the name of a plugin in it.
+/// Returns the program with the name of a plugin inserted.
 pub fn program(plugin: &str) -> String {
     include_str!("program.rs").replace("PLUGIN", plugin)
 }
 
-/// Has the compiler check the program, which may name the plugin's library and none else.
+/// Checks the program with the compiler. Only the plugin's library is available to it.
 pub fn compiles(plugin: &str) {
     compile(plugin, "metadata", tempfile::tempdir().expect("a folder").path());
 }
 
-/// Has the compiler make that program, and runs it: what it says.
+/// Compiles and runs the program, and returns its output.
 pub fn runs(plugin: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     compile(plugin, "link", folder.path());
@@ -34,7 +34,8 @@ fn compile(plugin: &str, emit: &str, scratch: &Path) {
     let source = scratch.join("main.rs");
     std::fs::write(&source, program(plugin)).expect("written");
     let mut said = Vec::new();
-    // Those of other sets of features may be of an earlier build, which goes with no other library.
+    // Libraries with other sets of features may be left over from an earlier build, in which case
+    // they do not match the other libraries.
     for library in libraries(folder, plugin) {
         let mut named = plugin.to_owned();
         named.push('=');
@@ -65,7 +66,7 @@ fn dependencies(folder: &Path) -> std::ffi::OsString {
     search
 }
 
-/// The newest first.
+/// Returns the libraries, newest first.
 fn libraries(folder: &Path, name: &str) -> Vec<PathBuf> {
     let beginning = format!("lib{name}-");
     let entries = std::fs::read_dir(folder).expect("the folder").flatten();

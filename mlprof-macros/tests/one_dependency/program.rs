@@ -1,5 +1,5 @@
-//! A program that depends on a plugin, and on nothing else of mlprof. The plugins' tests put their names
-//! here and compile it.
+//! A program with a plugin as its only mlprof dependency. The plugins' tests insert their names and
+//! compile it.
 
 use PLUGIN::prelude::*;
 use PLUGIN::profile as measure;

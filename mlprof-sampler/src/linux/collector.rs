@@ -1,4 +1,4 @@
-//! Gives timers to threads, and gathers what their handlers note.
+//! The collector, which creates timers for threads and collects the samples of their handlers.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -19,8 +19,8 @@ use crate::{SamplerError, SamplerSettings};
 use mlprof_events::open_scopes;
 use mlprof_events::own_thread::NAME_PREFIX;
 
-/// A thread that has used no more processor time than this since it became idle still waits: that
-/// much goes to the end of the handler and to waiting again.
+/// Maximum processor time in nanoseconds that a thread may use while it counts as idle. This much
+/// is spent at the end of the handler and to resume the wait.
 const STILL_IDLE_NANOSECONDS: u64 = 50_000;
 
 pub(super) struct Collector {
@@ -28,16 +28,16 @@ pub(super) struct Collector {
     signal: Option<Signal>,
     slots: Slots,
     members: HashMap<i32, Member>,
-    /// Threads whose lease has ended, and in whose handler somebody may still be.
+    /// Threads whose lease has ended and whose handler may still be running.
     leaving: Vec<Member>,
     refusals: Refusals,
-    /// How many rounds there were.
+    /// Number of completed rounds.
     rounds: u64,
-    /// Threads that are not to be sampled: ours, the collector's own among them.
+    /// Threads that are not sampled: mlprof's own, including the collector's.
     left_out: HashSet<i32>,
     libraries: Libraries,
     retired: RetiredSnapshots,
-    /// The session that a recorder is in.
+    /// Session of the active recorder.
     running: u64,
     totals: Totals,
     ended: EndedThreads,
@@ -77,7 +77,8 @@ impl Collector {
         Ok(collector)
     }
 
-    /// Enough for the deepest samples of two rounds at 1,000 Hz.
+    /// Returns the ring size in words. It is enough for the deepest samples of two rounds at 1,000
+    /// Hz.
     fn ring_words(&self) -> usize {
         (self.settings.hz as usize * 8).next_power_of_two().clamp(4096, 1 << 16)
     }
@@ -86,11 +87,11 @@ impl Collector {
         self.drain();
         self.running = running;
         self.totals.tree.retain_sessions(alive);
-        // Places have new numbers.
+        // Nodes of the tree have new ids now.
         self.members.values_mut().for_each(|member| member.place = None);
     }
 
-    /// Looks for new threads and ended ones, takes what was sampled, and looks after idle threads.
+    /// Finds new and ended threads, takes samples from the rings, and checks idle threads.
     pub(super) fn round(&mut self) {
         self.rounds += 1;
         self.find_threads();
@@ -109,13 +110,15 @@ impl Collector {
 
     fn retire(&mut self, snapshot: *mut UnwindSnapshot) {
         if !snapshot.is_null() {
-            // SAFETY: from `Box::into_raw`, above, and no longer in `SNAPSHOT`.
+            // SAFETY: `publish_world` created the pointer with `Box::into_raw`, and the caller has
+            // swapped it out of `SNAPSHOT`. Only handlers that were inside a slot at that moment
+            // may have it.
             unsafe { self.retired.add(snapshot, self.slots.all()) };
         }
     }
 
     fn find_threads(&mut self) {
-        // Without a file descriptor to spare nobody is known to have come or gone.
+        // If no file descriptor is available, the set of threads is unknown and stays unchanged.
         let Some(threads) = threads() else { return };
         self.members.values_mut().for_each(|member| member.is_present = false);
         self.left_out.retain(|thread| threads.contains(thread));
@@ -136,7 +139,8 @@ impl Collector {
         for thread in new {
             has_new |= self.adopt(thread);
         }
-        // Before the timers of new threads run: handlers look for their stacks in it.
+        // The snapshot must be published before the timers of new threads run, because handlers
+        // find their stacks in it.
         if self.libraries.have_changed() {
             self.libraries.update();
             self.publish_world();
@@ -146,8 +150,8 @@ impl Collector {
         self.hand_out_scopes();
     }
 
-    /// Threads name themselves, most of them when they begin, which may be after they were seen first:
-    /// they are asked again after 1, 2, 4, … rounds.
+    /// Refreshes the names of threads after 1, 2, 4, … rounds. Most threads set their name when
+    /// they begin, which may be after they were first seen.
     fn refresh_names(&mut self) {
         for member in self.members.values_mut() {
             member.rounds += 1;
@@ -159,13 +163,14 @@ impl Collector {
         let ours: Vec<i32> =
             self.members.values().filter(is_ours).map(|member| member.thread).collect();
         for thread in ours {
-            // It keeps signals from itself, so that there is no sample.
+            // The thread blocks all signals, so it has no samples.
             self.let_go(thread);
             self.left_out.insert(thread);
         }
     }
 
-    /// Gives a thread a slot and a timer, which does not run yet; whether it got them.
+    /// Assigns a slot and a timer to a thread, and returns `true` on success. The timer does not
+    /// run yet.
     fn adopt(&mut self, thread: i32) -> bool {
         let name = name_of(thread);
         if name.starts_with(NAME_PREFIX) {
@@ -181,7 +186,7 @@ impl Collector {
         if !is_made {
             slot.lease.end(); // without a timer no handler has come
             self.slots.give_back(slot);
-            // A thread that has ended meanwhile is none that the system refused a timer.
+            // A thread that has ended meanwhile does not count as refused.
             if timer::processor_time_of(thread).is_some() {
                 self.refusals.add(thread, self.rounds);
             }
@@ -204,7 +209,8 @@ impl Collector {
         true
     }
 
-    /// Tells handlers where the open actions are, and starts the timers of new threads.
+    /// Publishes the open scopes of all threads to their handlers, and starts the timers of new
+    /// threads.
     fn hand_out_scopes(&mut self) {
         open_scopes::with_addresses(|addresses| {
             for member in self.members.values() {
@@ -214,14 +220,15 @@ impl Collector {
         });
         let period = self.settings.period();
         for member in self.members.values().filter(|member| !member.has_begun()) {
-            // Timers that expire at the same moment would get into each other's way.
+            // The timers start at different offsets, because timers that expire at the same moment
+            // would disturb each other.
             self.last_offset = self.last_offset.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
             timer::run(member.timer(), (self.last_offset >> 33) % period, period);
             member.slot.has_begun.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Of a thread that has ended, or is to be left alone from here on.
+    /// Stops sampling a thread that has ended or is to be left out from now on.
     fn let_go(&mut self, thread: i32) {
         let Some(member) = self.members.remove(&thread) else { return };
         member.slot.lease.end();
@@ -229,8 +236,8 @@ impl Collector {
         self.take_leave();
     }
 
-    /// Deletes the timers of threads that were let go, and takes their slots back, once no handler
-    /// uses them.
+    /// Deletes the timers of threads that are no longer sampled, and takes their slots back once no
+    /// handler is inside.
     fn take_leave(&mut self) {
         let is_at_rest = |member: &mut Member| member.slot.lease.is_at_rest();
         let left: Vec<Member> = self.leaving.extract_if(.., is_at_rest).collect();
@@ -242,7 +249,7 @@ impl Collector {
         }
     }
 
-    /// Takes what was sampled.
+    /// Takes all samples out of the rings.
     fn drain(&mut self) {
         let mut members = std::mem::take(&mut self.members);
         members.values_mut().for_each(|member| self.take_samples(member));
@@ -292,13 +299,13 @@ impl Collector {
         }
     }
 
-    /// Whether every thread that is known has been sampled.
+    /// Returns `true` if every known thread has been sampled.
     pub(super) fn has_seen_all(&mut self) -> bool {
         self.drain();
         self.members.values().all(|member| member.place.is_some())
     }
 
-    /// Where each thread was when it was sampled last.
+    /// Returns the place of each thread at its last sample.
     pub(super) fn last_places(&mut self) -> LastPlaces {
         self.drain();
         let place = |member: &Member| (member.thread, member.name.clone(), member.place);
@@ -309,7 +316,7 @@ impl Collector {
         }
     }
 
-    /// Ends all timers and gives the signal back. What was found stays.
+    /// Ends all timers and gives the signal back. The collected samples are kept.
     pub(super) fn stop(&mut self) {
         self.drain();
         self.look_after_idle_threads();
@@ -328,8 +335,8 @@ impl Collector {
         self.slots.free_spare();
     }
 
-    /// Whether nothing of a stopped collector is in use any more. Gives the signal back after the
-    /// last timer.
+    /// Returns `true` if no handler uses a resource of the stopped collector any more. Gives the
+    /// signal back after the last timer is deleted.
     pub(super) fn is_at_rest(&mut self) -> bool {
         self.take_leave();
         self.retired.free_unused();
@@ -341,12 +348,12 @@ impl Collector {
         self.leaving.is_empty() && self.retired.is_empty()
     }
 
-    /// The signal that interrupts threads, while there is one.
+    /// Returns the number of the signal that interrupts threads, if there is one.
     pub(super) fn signal(&self) -> Option<libc::c_int> {
         self.signal.as_ref().map(|signal| signal.number)
     }
 
-    /// All that a report is made of, as it is now.
+    /// Returns all data for a report, as of now.
     pub(super) fn found(&mut self) -> Found {
         self.drain();
         self.totals.refused = self.refusals.count();
@@ -361,7 +368,8 @@ impl Collector {
         }
     }
 
-    /// How long was sampled, in nanoseconds, and how much processor time the process used.
+    /// Returns how long sampling has run, in nanoseconds, and the processor time that the process
+    /// used meanwhile.
     fn spans(&self) -> (u64, u64) {
         let totals = &self.totals;
         let (now, used) = match totals.stopped {

@@ -1,7 +1,7 @@
-//! The signal handler: one sample of the thread that it interrupts.
+//! The signal handler, which takes one sample of the thread that it interrupts.
 //!
-//! Nothing here allocates, takes a lock or touches a thread-local of ours. It may interrupt the
-//! thread anywhere, in `malloc` or in the loader as well.
+//! The handler never allocates, takes a lock, or accesses a thread-local of this crate. It may
+//! interrupt the thread anywhere, including in `malloc` or in the dynamic loader.
 
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -16,44 +16,51 @@ use super::slot::{Slot, UnwindCache};
 use super::timer;
 use mlprof_events::clock::counter;
 
-/// What handlers work with; null: they do nothing.
+/// Current snapshot for handlers. If it is null, handlers take no samples.
 ///
-/// *Invariant*: a handler reads it after it has entered its slot. A snapshot that is taken out is
-/// freed only after every slot has been seen at rest.
+/// *Invariant*: a handler loads the pointer after it has entered its slot. The collector swaps a
+/// snapshot out first. It frees the snapshot only after it has seen every slot without a handler
+/// inside.
 pub(super) static SNAPSHOT: AtomicPtr<UnwindSnapshot> = AtomicPtr::new(ptr::null_mut());
 
-/// The innermost so many frames are kept.
+/// Maximum number of frames to keep, counted from the innermost.
 const MOST_FRAMES: u64 = 128;
 
-/// Less of a stack than this below the handler is not enough to unwind on.
+/// Minimum stack space below the handler's frame for unwinding, in bytes.
 const ROOM_TO_UNWIND: usize = 64 << 10;
 
-/// Less of an alternate stack than this below the handler is not enough to note even the current
-/// function on.
+/// Minimum space on an alternate stack below the handler's frame for recording even the current
+/// function, in bytes.
 const ROOM_TO_NOTE: usize = 2 << 10;
 
-/// A sample's first words: lengths and flags; ticks that were in time and cost; ticks that were
-/// late; session.
+/// Number of header words of a sample. They contain:
+///
+/// - lengths and flags
+/// - ticks that were in time, and the cost of the sample
+/// - ticks that were late
+/// - session
 pub(super) const HEAD: usize = 4;
-/// The thread waited.
+/// Flag of a sample whose thread waited.
 pub(super) const WAITS: u64 = 1 << 48;
-/// There were more frames than are kept, or the way out was not found.
+/// Flag of a sample with an incomplete stack: it has more frames than are kept, or unwinding
+/// failed.
 pub(super) const CUT: u64 = 1 << 49;
-/// Nothing but the current function was noted.
+/// Flag of a sample that contains only the current function.
 pub(super) const NO_STACK: u64 = 1 << 50;
 
-/// What a sample stands for.
+/// Timer ticks that a sample represents.
 #[derive(Clone, Copy)]
 struct Ticks {
     in_time: u64,
-    /// The thread could not be interrupted when they came.
+    /// Ticks that expired while the thread could not be interrupted.
     late: u64,
 }
 
 impl Ticks {
-    /// A tick that came a good while ago, though no other has come since, is late, too.
+    /// Counts all ticks as late if the last one expired too long ago. `nanoseconds` is the time
+    /// since that expiry.
     fn or_late(self, nanoseconds: u64, period: u64) -> Self {
-        /// Longer than an interrupt takes to become a signal.
+        /// Maximum delay of a tick that is in time. An interrupt becomes a signal in less time.
         const IN_TIME: u64 = 20_000;
         match nanoseconds > IN_TIME.max(period / 8) {
             true => Self { in_time: 0, late: self.late + self.in_time },
@@ -62,7 +69,7 @@ impl Ticks {
     }
 }
 
-/// What the system tells of an expired timer. The first members of `siginfo_t`.
+/// Signal information for an expired timer: the first members of `siginfo_t`.
 #[repr(C)]
 struct TimerSignal {
     number: libc::c_int,
@@ -74,19 +81,23 @@ struct TimerSignal {
     value: u64,
 }
 
-/// The handler. `information` and `context` are what the system passes with `SA_SIGINFO`.
+/// Handles the signal. `information` and `context` are the arguments that the system passes with
+/// `SA_SIGINFO`.
 pub(super) unsafe extern "C" fn on_signal(
     _number: libc::c_int,
     information: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
     let started = counter();
-    // SAFETY: every thread has an `errno`.
+    // SAFETY: the function has no preconditions and is async-signal-safe.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: the pointer refers to this thread's `errno`, which is valid, aligned and initialised
+    // for the life of the thread.
     let error = unsafe { *errno };
-    // SAFETY: the system passes both, good for as long as the handler runs; for a timer's signal the
-    // information has the members of `TimerSignal`, which is smaller than `siginfo_t`.
+    // SAFETY: the handler is registered with `SA_SIGINFO`, so the system passes valid pointers to a
+    // `siginfo_t` and a `ucontext_t`. Both stay unchanged while the handler runs. `TimerSignal` has
+    // the layout of the first members of `siginfo_t` and is not larger. Its members are integers,
+    // for which all bytes are valid.
     let (signal, context) = unsafe {
         (&*information.cast::<TimerSignal>(), &*context.cast_const().cast::<libc::ucontext_t>())
     };
@@ -96,12 +107,12 @@ pub(super) unsafe extern "C" fn on_signal(
     {
         let missed = u64::from(signal.overrun.max(0).unsigned_abs());
         if leaves_time_to_work(slot, started) && has_room_to_note(context) {
-            // Had the thread been running when the first of several ticks came, it would have
-            // been interrupted there: all of them came while it had no processor.
+            // If the thread had been running at the first of several ticks, that tick would have
+            // interrupted it. So all of these ticks expired while the thread had no processor.
             let late = if missed == 0 { 0 } else { 1 + missed };
             let ticks = Ticks { in_time: u64::from(missed == 0), late };
-            // SAFETY: the slot was entered with the right generation, so this is the handler of
-            // the slot's thread, and the snapshot that is read now stays.
+            // SAFETY: the slot was entered with the right generation. This handler therefore runs
+            // on the slot's thread and stays inside until `_entered` is dropped.
             unsafe { sample(slot, ticks, &Registers::of(context), started) };
             let finished = counter();
             slot.finished.store(finished, Ordering::Relaxed);
@@ -110,13 +121,14 @@ pub(super) unsafe extern "C" fn on_signal(
             slot.passed_over.fetch_add(1 + missed, Ordering::Relaxed);
         }
     }
-    // SAFETY: as above.
+    // SAFETY: the pointer still refers to this thread's `errno`, because the handler runs on one
+    // thread.
     unsafe { *errno = error };
 }
 
-/// Whether the handler has the stack that a sample takes. A handler of the program's own may be at
-/// work on an alternate stack that is hardly larger than one frame of a signal, and this handler
-/// then runs on the rest of it.
+/// Returns `true` if enough stack is left for a sample. A handler of the program may be running on
+/// an alternate stack that is barely larger than one signal frame. This handler then runs on the
+/// rest of that stack.
 fn has_room_to_note(context: &libc::ucontext_t) -> bool {
     let (stack, mark) = (&context.uc_stack, 0_u8);
     let (low, here) = (stack.ss_sp as usize, &raw const mark as usize);
@@ -125,41 +137,47 @@ fn has_room_to_note(context: &libc::ucontext_t) -> bool {
     !is_alternate || here - low >= ROOM_TO_NOTE
 }
 
-/// Whether the thread had half as long for itself as a sample takes: at a high rate and with a slow
-/// processor it would otherwise come to nothing else.
+/// Returns `true` if the thread has run for at least half the duration of a sample since the last
+/// sample. Otherwise a high rate on a slow processor would leave the thread no time for its own
+/// work.
 fn leaves_time_to_work(slot: &Slot, now: u64) -> bool {
     let rest = now.wrapping_sub(slot.finished.load(Ordering::Relaxed));
     2 * rest >= slot.cost.load(Ordering::Relaxed)
 }
 
-/// Follows slowly what gets longer: mostly that is a handler that lost its processor for a while.
+/// Updates the known cost of a sample. An increase is limited, because a very long sample is
+/// usually one whose thread was preempted inside the handler.
 fn note_cost(slot: &Slot, measured: u64) {
     let known = slot.cost.load(Ordering::Relaxed);
     slot.cost.store(measured.min(known + known / 8 + 1000), Ordering::Relaxed);
 }
 
-/// In a function of its own: a handler that only passes over a tick needs little stack.
+/// Takes a sample. It is a separate function, so that a handler that only skips a tick needs little
+/// stack.
 ///
 /// # Safety
 ///
-/// Only in the handler of the slot's thread, which has entered the slot.
+/// The caller must be the handler of the slot's thread and must have entered the slot.
 #[inline(never)]
 unsafe fn sample(slot: &Slot, ticks: Ticks, registers: &Registers, started: u64) {
-    // SAFETY: snapshots are freed only when no handler is inside any slot.
+    // SAFETY: the pointer is null or from `Box::into_raw`. The caller is inside a slot, so by the
+    // invariant of `SNAPSHOT` the snapshot is not freed before the caller leaves. Snapshots do not
+    // change.
     let Some(snapshot) = (unsafe { SNAPSHOT.load(Ordering::SeqCst).as_ref() }) else { return };
     let waits = is_interrupted_wait(registers, snapshot);
     let remaining = timer::remaining(slot.timer.load(Ordering::Relaxed)).min(snapshot.period);
     let mut ticks = ticks.or_late(snapshot.period - remaining, snapshot.period);
     ticks.in_time += slot.passed_over.swap(0, Ordering::Relaxed);
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller has entered the slot and stays inside for the whole function.
     let work = unsafe { slot.work() };
     let mut writing = work.ring.begin();
     for _ in 0..HEAD {
         writing.push(0);
     }
-    // SAFETY: the scopes are those of the slot's thread, which is this one.
+    // SAFETY: this code runs on the slot's thread, as the contract of `sample` requires.
     let (session, scopes) = unsafe { write_scopes(slot, &mut writing) };
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller is the handler of the slot's thread and has entered the slot. `work.cache`
+    // is the cache of that slot.
     let flags = unsafe { write_stack(slot, &work.cache, snapshot, registers, &mut writing) };
     let length = writing.length();
     writing.set(0, length | scopes << 16 | flags | if waits { WAITS } else { 0 });
@@ -175,13 +193,14 @@ unsafe fn sample(slot: &Slot, ticks: Ticks, registers: &Registers, started: u64)
     }
 }
 
-/// Whether the signal ended a wait in a system call: the call is about to be made again, or says
-/// that it was interrupted.
+/// Returns `true` if the signal interrupted a wait in a system call. The call is then about to be
+/// restarted, or it returns `EINTR`.
 fn is_interrupted_wait(registers: &Registers, snapshot: &UnwindSnapshot) -> bool {
     let at = registers.instruction;
     let is_call = |start: usize| {
         let bytes = start..start.wrapping_add(SYSTEM_CALL.len());
-        // SAFETY: code of a library that is kept in memory and may be read.
+        // SAFETY: `is_code` checked that the bytes lie in a readable code segment of a library. The
+        // library stays loaded while the snapshot is in use, and its code does not change.
         snapshot.is_code(bytes.clone())
             && unsafe {
                 std::slice::from_raw_parts(bytes.start as *const u8, bytes.len()) == SYSTEM_CALL
@@ -191,7 +210,8 @@ fn is_interrupted_wait(registers: &Registers, snapshot: &UnwindSnapshot) -> bool
     is_call(at) || is_interrupted && is_call(at.wrapping_sub(SYSTEM_CALL.len()))
 }
 
-/// Stops the timer of a thread that only waits, and says so: until it runs again it is where it was.
+/// Counts consecutive samples of waiting and stops the timer of a thread that only waits. Returns
+/// `true` if the timer was stopped. The thread stays at the same place until it runs again.
 fn note_waiting(slot: &Slot, snapshot: &UnwindSnapshot, waits: bool) -> bool {
     let count = if waits { slot.waits.load(Ordering::Relaxed) + 1 } else { 0 };
     slot.waits.store(count, Ordering::Relaxed);
@@ -205,31 +225,36 @@ fn note_waiting(slot: &Slot, snapshot: &UnwindSnapshot, waits: bool) -> bool {
     is_idle
 }
 
-/// Every so many samples the time to the next one is chosen at random. Else a loop that takes a
-/// whole number of ticks, as loops of a few milliseconds may, would always be hit at the same places.
+/// Average number of samples after which the time to the next one is chosen at random. Otherwise a
+/// loop whose duration is a whole number of ticks, such as a few milliseconds, would always be
+/// sampled at the same places.
 const SAMPLES_IN_PHASE: u64 = 4;
 
 fn change_phase(slot: &Slot, snapshot: &UnwindSnapshot, remaining: u64) {
-    // A linear congruential generator, of which the upper bits are good.
+    // This is a linear congruential generator, of which only the upper bits are sufficiently
+    // random.
     let number = slot.random.load(Ordering::Relaxed);
     let next = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
     slot.random.store(next, Ordering::Relaxed);
     if (next >> 60).is_multiple_of(SAMPLES_IN_PHASE) {
         let timer = slot.timer.load(Ordering::Relaxed);
-        // On average what it is anyway. That is less than a period where the sample came late, which
-        // some places in the program make likelier than others.
+        // The average equals the time that remains anyway. If the sample came late, that is less
+        // than a period. A full period would favour places in the program at which samples often
+        // come late.
         let part = (next >> 28) & 0xffff_ffff; // of 2^32
         timer::run(timer, (part * 2 * remaining) >> 32, snapshot.period);
     }
 }
 
-/// The session, and how many actions were written, two to a word.
+/// Writes the numbers of the open actions, two per word. Returns the session and the number of
+/// actions.
 ///
 /// # Safety
 ///
-/// Only on the slot's thread.
+/// The caller must run on the slot's thread.
 unsafe fn write_scopes(slot: &Slot, writing: &mut Writing<'_>) -> (u64, u64) {
-    // SAFETY: good as long as the thread lives.
+    // SAFETY: the pointer is null, or refers to the thread-local scopes of the slot's thread. They
+    // have no destructor and stay valid as long as that thread, on which this code runs.
     let Some(scopes) = (unsafe { slot.scopes.load(Ordering::Relaxed).as_ref() }) else {
         return (0, 0);
     };
@@ -241,7 +266,8 @@ unsafe fn write_scopes(slot: &Slot, writing: &mut Writing<'_>) -> (u64, u64) {
         half = u64::from(action);
         count += 1;
     };
-    // SAFETY: on the thread that they belong to.
+    // SAFETY: this code runs on the thread that the scopes belong to, in a handler that interrupted
+    // it.
     let session = unsafe { scopes.read(&mut tell) };
     if count % 2 == 1 {
         writing.push(half);
@@ -249,11 +275,12 @@ unsafe fn write_scopes(slot: &Slot, writing: &mut Writing<'_>) -> (u64, u64) {
     (session, count)
 }
 
-/// Writes the addresses of the stack, innermost first; flags.
+/// Writes the addresses on the stack, innermost first, and returns flags.
 ///
 /// # Safety
 ///
-/// Only in the handler of the slot's thread, which has entered the slot.
+/// The caller must be the handler of the slot's thread and must have entered the slot. `cache` must
+/// be the cache of that slot.
 unsafe fn write_stack(
     slot: &Slot,
     cache: &UnsafeCell<UnwindCache>,
@@ -269,8 +296,10 @@ unsafe fn write_stack(
         if !is_stack || !address.is_multiple_of(align_of::<u64>()) {
             return Err(());
         }
-        // SAFETY: between the stack pointer and the end of this thread's own stack; the thread does
-        // nothing else meanwhile.
+        // SAFETY: the address is aligned. It lies between the thread's stack pointer and the end of
+        // its own stack, which is mapped and readable while the thread exists. The thread itself is
+        // interrupted. Another thread may still write to a local that it borrowed. Any value is
+        // acceptable: it is only recorded, or checked here before it is used as an address.
         Ok(unsafe { *(address as *const u64) })
     };
     if snapshot.walks_frame_pointers {
@@ -280,12 +309,14 @@ unsafe fn write_stack(
     if here < low + ROOM_TO_UNWIND {
         return NO_STACK;
     }
-    // SAFETY: the cell is this handler's alone, by the slot's invariant.
+    // SAFETY: by the invariant of the slot, only a handler that has entered it uses the cell. A
+    // thread has at most one such handler. No other reference to the cache exists.
     let cache = unsafe { &mut *cache.get() };
     unwind(snapshot, registers, cache, read, writing)
 }
 
-/// In a function of its own: it takes some kilobytes of stack, which an alternate stack may not have.
+/// Unwinds the stack with the tables. It is a separate function because it takes some kilobytes of
+/// stack, which an alternate stack may not have.
 #[inline(never)]
 fn unwind(
     snapshot: &UnwindSnapshot,
@@ -327,7 +358,7 @@ fn write_frame_pointers(
         if next == 0 {
             return 0;
         }
-        // Upwards only, so that the walk ends.
+        // The walk only goes upwards, so it ends.
         if next <= frame || next as usize >= high {
             return CUT;
         }
@@ -336,7 +367,7 @@ fn write_frame_pointers(
     CUT
 }
 
-/// The ends of the stack that the thread is on, if it is the thread's own.
+/// Returns the bounds of the stack that the thread is on, if it is the thread's own.
 fn stack_of(slot: &Slot, snapshot: &UnwindSnapshot, pointer: usize) -> Option<(usize, usize)> {
     let known = (slot.stack_low.load(Ordering::Relaxed), slot.stack_high.load(Ordering::Relaxed));
     if (known.0..known.1).contains(&pointer) {
@@ -348,8 +379,9 @@ fn stack_of(slot: &Slot, snapshot: &UnwindSnapshot, pointer: usize) -> Option<(u
     Some(found)
 }
 
-/// The end of a mapping is not good enough: what lies above the stack in the same one may go at any
-/// time. The thread's own data, which lie directly above its stack, stay as long as the thread.
+/// Finds the bounds of the thread's own stack. The end of the mapping is not used, because memory
+/// above the stack in the same mapping may be unmapped at any time. The thread's own data lies
+/// directly above its stack and exists as long as the thread.
 fn find_stack(slot: &Slot, snapshot: &UnwindSnapshot, pointer: usize) -> Option<(usize, usize)> {
     let main = snapshot.main_stack();
     if main.contains(&pointer) {

@@ -1,5 +1,5 @@
-//! What samplers could not free when they went, because a thread got no processor in the middle of
-//! its handler.
+//! Resources that samplers could not free when they were dropped, because a thread was preempted
+//! inside its handler.
 
 use std::sync::PoisonError;
 
@@ -13,20 +13,20 @@ use super::timer::{self, Signal};
 
 static LEFT_BEHIND: Mutex<Vec<LeftBehind>> = Mutex::new(Vec::new());
 
-/// The rest of a stopped sampler.
+/// Remaining resources of a stopped sampler.
 pub(super) struct LeftBehind {
     pub(super) snapshots: RetiredSnapshots,
     #[expect(dead_code, reason = "its tables are read through the snapshots")]
     pub(super) libraries: Libraries,
-    /// Threads whose lease has ended, and in whose handler somebody may be.
+    /// Threads whose lease has ended and whose handler may still be running.
     pub(super) leaving: Vec<Member>,
-    /// To be given back after the last timer is deleted. Until then its handler turns all signals
-    /// away.
+    /// Signal to give back after the last timer is deleted. Until then its handler turns all
+    /// signals away.
     pub(super) signal: Option<Signal>,
 }
 
 impl LeftBehind {
-    /// Frees what no handler uses any more; whether that was all.
+    /// Frees the resources that handlers no longer use. Returns `true` if all are freed.
     fn free_unused(&mut self) -> bool {
         self.leaving.retain(|member| {
             let is_at_rest = member.slot.lease.is_at_rest();
@@ -46,12 +46,12 @@ impl LeftBehind {
     }
 }
 
-/// Keeps the rest of a sampler after it has gone.
+/// Keeps the remaining resources of a sampler after it is dropped.
 pub(super) fn keep(rest: LeftBehind) {
     left_behind().push(rest);
 }
 
-/// Frees what of this no handler uses any more.
+/// Frees the kept resources that handlers no longer use.
 pub(super) fn free_unused() {
     left_behind().retain_mut(|rest| !rest.free_unused());
 }

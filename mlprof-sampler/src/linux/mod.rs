@@ -1,4 +1,4 @@
-//! The sampler on Linux.
+//! The sampler for Linux.
 
 mod collector;
 mod handler;
@@ -31,21 +31,21 @@ use mlprof_events::open_scopes;
 use mlprof_events::own_thread;
 use mlprof_report::samples::Samples;
 
-/// How often threads are looked for and samples taken.
+/// Interval at which the collector looks for threads and takes samples.
 const ROUND: Duration = Duration::from_millis(10);
 
-/// How often it is looked whether all threads have been sampled.
+/// Interval at which [`Engine::stacks`] checks if all threads have been sampled.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// How long the end of a sampler waits for handlers. Where one takes longer, the next sampler frees
-/// what it uses.
+/// Maximum time to wait for handlers when a sampler ends. If a handler takes longer, the next
+/// sampler frees its resources.
 const PATIENCE_FOR_HANDLERS: Duration = Duration::from_millis(500);
 
-/// The process that a sampler runs in; 0: none.
+/// Id of the process in which a sampler runs; 0 if there is none.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
 impl SamplerSettings {
-    /// From one tick to the next, in nanoseconds.
+    /// Returns the time between two ticks, in nanoseconds.
     fn period(self) -> u64 {
         1_000_000_000 / u64::from(self.hz)
     }
@@ -54,7 +54,8 @@ impl SamplerSettings {
 /// A running sampler.
 pub(super) struct Engine {
     shared: Arc<Shared>,
-    /// A forked child has a copy of all this, but neither timers nor the thread.
+    /// Id of the process that started the sampler. A forked child has a copy of this value, but
+    /// neither the timers nor the thread.
     process: u32,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -69,7 +70,7 @@ impl Shared {
         self.collector.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the sampler's own thread does.
+    /// Runs the loop of the sampler's own thread.
     fn run(&self) {
         open_scopes::listen(Some(std::thread::current()));
         while !self.is_stopping.load(Ordering::Acquire) {
@@ -92,7 +93,7 @@ impl Engine {
         mlprof_events::forking::watch();
         let process = std::process::id();
         let other = RUNNING.load(Ordering::Relaxed);
-        // The sampler of a parent does not run here.
+        // The sampler of a parent process does not run in this one.
         if other == process
             || RUNNING
                 .compare_exchange(other, process, Ordering::Acquire, Ordering::Relaxed)
@@ -124,20 +125,22 @@ impl Engine {
         }
     }
 
-    /// What was found, of all sessions or of those of a report.
+    /// Returns the samples so far, of all sessions or of those of a report.
     pub(super) fn samples(&self, of: Option<&ReportedSessions>) -> Samples {
         if self.is_forked() {
             return Samples::of_forked_child();
         }
         let mut collector = self.shared.collector();
         let found = collector.found();
-        // The report is not sampled while it is made, which at a high rate would take for ever.
+        // The signal is blocked while the report is made. At a high rate the samples would slow the
+        // report down too much.
         let signal = collector.signal();
         drop(collector);
         blocking(signal, || summarize::summarize(found, of))
     }
 
-    /// Waits until every thread has been sampled, but no longer than so, ends sampling, and says where each was last.
+    /// Waits until every thread has been sampled, for at most `patience`. Then ends sampling and
+    /// returns the last stack of each thread.
     pub(super) fn stacks(&self, patience: Duration) -> Vec<ThreadStack> {
         if self.is_forked() {
             return Vec::new();
@@ -157,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Ends sampling; the numbers stay. Does nothing the second time.
+    /// Ends sampling and keeps the results. A second call has no effect.
     pub(super) fn stop(&self) {
         if self.is_forked() {
             return;
@@ -166,11 +169,11 @@ impl Engine {
         let Some(thread) = thread else { return };
         self.shared.is_stopping.store(true, Ordering::Release);
         thread.thread().unpark();
-        // It panics only if the standard library does; there is nobody to tell.
+        // The thread panics only if the standard library does. The error cannot be reported here.
         let _ = thread.join();
         let mut collector = self.shared.collector();
         collector.stop();
-        // Handlers take microseconds, unless their thread gets no processor.
+        // Handlers take microseconds, unless their thread is preempted.
         let began = Instant::now();
         while !collector.is_at_rest() && began.elapsed() < PATIENCE_FOR_HANDLERS {
             std::thread::sleep(Duration::from_micros(50));
@@ -187,7 +190,8 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.stop();
         if self.is_forked() {
-            // Whoever held the lock in the parent does not exist here.
+            // In a forked child, the thread that held the lock in the parent does not exist. The
+            // collector and the thread handle are leaked instead.
             std::mem::forget(Arc::clone(&self.shared));
             if let Ok(mut thread) = self.thread.try_lock() {
                 std::mem::forget(thread.take());
@@ -196,12 +200,13 @@ impl Drop for Engine {
     }
 }
 
-/// Calls `work` with this signal, if there is one, kept from the calling thread.
+/// Runs `work` with `signal`, if there is one, blocked for the calling thread.
 fn blocking<T>(signal: Option<libc::c_int>, work: impl FnOnce() -> T) -> T {
-    // SAFETY: plain structures, for which all-zero is valid: the empty set.
+    // SAFETY: `sigset_t` is a plain structure, for which all-zero bytes are the empty set.
     let (mut blocked, mut before): (libc::sigset_t, libc::sigset_t) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-    // SAFETY: all are good during the calls.
+    // SAFETY: the pointers refer to initialised local sets that outlive the calls. `signal` is a
+    // valid signal number.
     unsafe {
         if let Some(signal) = signal {
             libc::sigaddset(&raw mut blocked, signal);
@@ -209,7 +214,8 @@ fn blocking<T>(signal: Option<libc::c_int>, work: impl FnOnce() -> T) -> T {
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const blocked, &raw mut before);
     }
     let result = work();
-    // SAFETY: as above; `before` was filled.
+    // SAFETY: `before` is a local set that `pthread_sigmask` filled. The third argument may be
+    // null.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     result
 }

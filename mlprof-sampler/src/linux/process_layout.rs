@@ -1,4 +1,5 @@
-//! What the handler has to know of the process: its code and how to unwind it, and where stacks are.
+//! Information about the process that the handler needs: its code with unwinding tables, and the
+//! location of stacks.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::ops::Range;
@@ -13,32 +14,34 @@ use framehop::{
 use crate::SamplerSettings;
 use mlprof_events::forking::apart_from_forks;
 
-/// A thread is idle after waiting for so many ticks in a row, and for 20 ms.
+/// Minimum number of consecutive ticks of waiting after which a thread is idle. It must also have
+/// waited for 20 ms.
 const IDLE_AFTER: u32 = 20;
 
 pub(super) type Tables = UnwinderNative<&'static [u8], MustNotAllocateDuringUnwind>;
 
-/// Does not change once the handler can see it.
+/// Snapshot of the process for the handler. It does not change once the handler can see it.
 pub(super) struct UnwindSnapshot {
     pub(super) tables: Tables,
-    /// Code that can be read, in order.
+    /// Readable code, sorted by address.
     code: Vec<Range<usize>>,
-    /// Memory that can be written, in order: stacks are somewhere in it.
+    /// Writable memory, sorted by address. It contains the stacks of all threads except the first.
     writable: Vec<Range<usize>>,
-    /// The process's first stack: how far it may grow down, and its end.
+    /// The process's first stack: from the lowest address to which it may grow, to its end.
     main_stack: Range<usize>,
     pub(super) walks_frame_pointers: bool,
     pub(super) idle_after: u32,
-    /// Of timers, in nanoseconds.
+    /// Period of the timers in nanoseconds.
     pub(super) period: u64,
 }
 
-/// The system lets no stack grow closer than this to the mapping below it, unless it was told
-/// another distance.
+/// Default minimum distance between a growing stack and the mapping below it, which the system
+/// enforces.
 const STACK_GUARD_GAP: usize = 1 << 20;
 
 impl UnwindSnapshot {
-    /// The mapping that a thread's stack is in; for the handler.
+    /// Returns the writable mapping that contains `address`, such as a thread's stack. The handler
+    /// calls it.
     pub(super) fn writable_around(&self, address: usize) -> Option<&Range<usize>> {
         around(&self.writable, address)
     }
@@ -57,11 +60,11 @@ fn around(ranges: &[Range<usize>], address: usize) -> Option<&Range<usize>> {
     ranges.get(index).filter(|range| range.contains(&address))
 }
 
-/// A shared library, or the program itself. Kept in memory while it is in use here.
+/// A shared library, or the program itself. It stays loaded as long as this value exists.
 pub(super) struct Library {
-    /// As the loader knows it; `[vdso]` has no file.
+    /// Path as known to the loader; `[vdso]` has no file.
     pub(super) path: PathBuf,
-    /// What is added to the addresses in its file.
+    /// Difference between addresses in memory and addresses in the file.
     pub(super) bias: usize,
     pub(super) range: Range<usize>,
     code: Vec<Range<usize>>,
@@ -69,9 +72,11 @@ pub(super) struct Library {
     handle: *mut libc::c_void,
 }
 
-// SAFETY: the handle is only passed to `dlclose`, once and by any thread.
+// SAFETY: the raw handle is only passed to `dlclose`, once and in `drop`. `dlclose` may be called
+// on any thread.
 unsafe impl Send for Library {}
-// SAFETY: as above; nothing else can change.
+// SAFETY: no method changes a field through a shared reference, and the handle is used only in
+// `drop`.
 unsafe impl Sync for Library {}
 
 #[derive(Clone)]
@@ -83,13 +88,14 @@ struct Unwinding {
 impl Drop for Library {
     fn drop(&mut self) {
         if !self.handle.is_null() {
-            // SAFETY: `dlopen` gave it, and it is closed once.
+            // SAFETY: the handle is from `dlopen`, is not null, and is closed only here.
             unsafe { libc::dlclose(self.handle) };
         }
     }
 }
 
-/// All libraries that are loaded, and what changes when one more is. A copy keeps them, too.
+/// All loaded libraries, with the loader's counters of loaded and unloaded libraries. A clone also
+/// keeps the libraries loaded.
 #[derive(Default, Clone)]
 pub(super) struct Libraries {
     pub(super) libraries: Vec<Arc<Library>>,
@@ -109,14 +115,16 @@ struct Listing {
     only_changes: bool,
 }
 
-/// What `dl_iterate_phdr` calls. Must not panic: it would stop the program.
+/// Lists one library; it is the callback for `dl_iterate_phdr`. It must not panic, because that
+/// would abort the program.
 unsafe extern "C" fn list(
     info: *mut libc::dl_phdr_info,
     _size: libc::size_t,
     listing: *mut libc::c_void,
 ) -> libc::c_int {
-    // SAFETY: both pointers are good during the call, as the caller's own promise and
-    // `dl_iterate_phdr`'s say.
+    // SAFETY: `dl_iterate_phdr` passes a description that is valid during the call. glibc and musl
+    // provide all fields that are read here. `listing` is the exclusive pointer that the function
+    // `listing` passed in.
     let (info, listing) = unsafe { (&*info, &mut *listing.cast::<Listing>()) };
     listing.changes = (info.dlpi_adds, info.dlpi_subs);
     if listing.only_changes {
@@ -124,10 +132,12 @@ unsafe extern "C" fn list(
     }
     let name = match info.dlpi_name.is_null() {
         true => CString::default(),
-        // SAFETY: a string that lives as long as its library, which cannot go during the call.
+        // SAFETY: the pointer is not null and refers to a NUL-terminated string. The string lives
+        // as long as its library, which cannot be unloaded during the call.
         false => unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned(),
     };
-    // SAFETY: so many headers are there, in the library's own memory.
+    // SAFETY: the loader states that `dlpi_phnum` headers start at `dlpi_phdr`. They are part of
+    // the library, which cannot be unloaded during the call.
     let headers =
         unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     listing.listed.push(Listed { name, bias: info.dlpi_addr as usize, headers: headers.to_vec() });
@@ -136,8 +146,10 @@ unsafe extern "C" fn list(
 
 fn listing(only_changes: bool) -> Listing {
     let mut listing = Listing { only_changes, ..Listing::default() };
-    // SAFETY: `list` takes what it is given here, and both outlive the call.
-    // A forked child would find the loader's lock as it was.
+    // SAFETY: `list` has the expected signature. Its data pointer refers to a local `Listing` that
+    // outlives the call and is not used elsewhere during it.
+    //
+    // The loader's lock must not be held across a fork, or a forked child would find it taken.
     apart_from_forks(|| unsafe {
         libc::dl_iterate_phdr(Some(list), (&raw mut listing).cast());
     });
@@ -145,12 +157,13 @@ fn listing(only_changes: bool) -> Listing {
 }
 
 impl Libraries {
-    /// Whether libraries came or went since they were listed. *Cost*: a lock of the loader.
+    /// Returns `true` if libraries were loaded or unloaded since they were listed. *Cost*: a lock
+    /// of the loader.
     pub(super) fn have_changed(&self) -> bool {
         listing(true).changes != self.changes
     }
 
-    /// Lists them anew; those that are known stay.
+    /// Adds libraries that are not yet known. Known ones are kept.
     pub(super) fn update(&mut self) {
         let listing = listing(false);
         self.changes = listing.changes;
@@ -167,7 +180,7 @@ impl Libraries {
         libraries.find(|library| library.range.contains(&address)).map(Arc::as_ref)
     }
 
-    /// The snapshot with these libraries.
+    /// Creates a snapshot with these libraries.
     pub(super) fn snapshot(&self, settings: SamplerSettings) -> UnwindSnapshot {
         let mut tables = Tables::new();
         for library in &self.libraries {
@@ -194,18 +207,21 @@ impl Library {
         self.bias == listed.bias && loaded_range(listed).is_some_and(|range| range == self.range)
     }
 
-    /// Keeps a library in memory and reads where its tables are; `None` if it is gone already.
+    /// Keeps a library loaded and finds its unwinding tables. Returns `None` if it has already been
+    /// unloaded.
     fn keep(listed: &Listed) -> Option<Self> {
         let range = loaded_range(listed)?;
-        // SAFETY: `getauxval` only reads.
+        // SAFETY: `getauxval` takes a number by value and only reads data that the kernel passed to
+        // the process.
         let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
         let (path, handle) = if range.contains(&vdso) {
             (PathBuf::from("[vdso]"), std::ptr::null_mut())
         } else if listed.name.is_empty() {
             (PathBuf::from("/proc/self/exe"), std::ptr::null_mut())
         } else {
-            // SAFETY: a string that ends in a zero. The library is loaded already, so none of its
-            // code runs.
+            // SAFETY: the name is a NUL-terminated string that outlives the call. With
+            // `RTLD_NOLOAD` a library that is not loaded is not loaded here either, so no
+            // initialiser runs.
             let handle =
                 unsafe { libc::dlopen(listed.name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
             if handle.is_null() {
@@ -221,7 +237,7 @@ impl Library {
             unwinding: None,
             handle,
         };
-        // Now it stays.
+        // The tables are read only now, because `handle` keeps the library loaded from here on.
         library.unwinding = Unwinding::of(listed);
         Some(library)
     }
@@ -261,9 +277,9 @@ fn loaded_range(listed: &Listed) -> Option<Range<usize>> {
 }
 
 impl Unwinding {
-    /// The tables of a library that stays in memory.
+    /// Finds the unwinding tables of a library that stays loaded.
     fn of(listed: &Listed) -> Option<Self> {
-        /// A 32-bit distance from where it stands, as all compilers write it.
+        /// Encoding of a 32-bit distance relative to the field itself, which all compilers use.
         const RELATIVE: u8 = 0x1b;
         let header = listed.headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
         let start = listed.bias.wrapping_add(header.p_vaddr as usize);
@@ -273,8 +289,8 @@ impl Unwinding {
         if load_of(start)?.end < end || end - start < 8 {
             return None;
         }
-        // SAFETY: part of a segment that can be read, of a library that is kept in memory as long as
-        // these tables are in use; nobody writes there.
+        // SAFETY: the range lies in one readable segment, as checked above. The library stays
+        // loaded as long as these tables are in use, and the header is not written after loading.
         let header = unsafe { std::slice::from_raw_parts(start as *const u8, end - start) };
         if header[0] != 1 || header[1] != RELATIVE {
             return None;
@@ -282,13 +298,14 @@ impl Unwinding {
         let distance = i32::from_ne_bytes([header[4], header[5], header[6], header[7]]);
         let frames = (start + 4).wrapping_add_signed(distance as isize);
         let end = load_of(frames)?.end;
-        // SAFETY: as above.
+        // SAFETY: the range starts in a readable segment and ends with it. The library stays loaded
+        // as long as these tables are in use, and the tables are not written after loading.
         let frames = unsafe { std::slice::from_raw_parts(frames as *const u8, end - frames) };
         Some(Self { header, frames })
     }
 }
 
-/// Memory that can be written, and the first stack.
+/// Returns the writable mappings and the first stack.
 fn mappings() -> (Vec<Range<usize>>, Range<usize>) {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut writable = Vec::new();
@@ -305,23 +322,23 @@ fn mappings() -> (Vec<Range<usize>>, Range<usize>) {
     (writable, main_stack)
 }
 
-/// How far the first stack may grow down, and its end. It is mapped so far, another mapping ends at
-/// `below`, and the stack may have at most `limit` bytes.
+/// Returns the range to which the first stack may grow. `mapped` is its current range, `below` is
+/// the end of the next lower mapping, and `limit` is its maximum size in bytes.
 fn growing_stack(mapped: Range<usize>, below: usize, limit: usize) -> Range<usize> {
     let low = mapped.end.saturating_sub(limit).max(below.saturating_add(STACK_GUARD_GAP));
     low.min(mapped.start)..mapped.end
 }
 
-/// How large the first stack may become, in bytes (`ulimit -s`).
+/// Returns the maximum size of the first stack in bytes (`ulimit -s`).
 fn stack_limit() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` outlives the call, which writes nothing else.
+    // SAFETY: `limit` is a valid `rlimit` that outlives the call, and the call writes only to it.
     let answer = unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
-    // Without limit the number is the largest there is.
+    // An unlimited size is represented by the largest number.
     if answer == 0 { usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) } else { 0 }
 }
 
-/// A line of `/proc/self/maps`: its addresses, and what follows.
+/// Parses a line of `/proc/self/maps`. Returns the address range and the rest of the line.
 fn mapping(line: &str) -> Option<(Range<usize>, &str)> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;

@@ -1,15 +1,15 @@
-//! Threads that could get neither a timer nor a slot.
+//! Threads that could not get a timer or a slot.
 
 use std::collections::HashMap;
 
-/// After so many rounds at the latest, some five seconds, a thread is tried again.
+/// Maximum number of rounds between two attempts for a thread, about five seconds.
 const LONGEST_WAIT: u64 = 512;
 
-/// Which threads were refused, and when to try them again. Rounds are those of the collector.
+/// Refused threads, and the collector rounds in which to retry them.
 #[derive(Default)]
 pub(super) struct Refusals {
     alive: HashMap<i32, Refusal>,
-    /// Threads that ended without ever being sampled.
+    /// Number of threads that ended without being sampled.
     ended: u64,
 }
 
@@ -19,31 +19,32 @@ struct Refusal {
 }
 
 impl Refusals {
-    /// Whether a thread without a timer is to be tried in this round.
+    /// Returns `true` if a thread without a timer is to be tried in this round.
     pub(super) fn is_due(&self, thread: i32, round: u64) -> bool {
         self.alive.get(&thread).is_none_or(|refusal| round >= refusal.next)
     }
 
-    /// A thread was refused in this round. It is tried again after 1, 2, 4, … rounds.
+    /// Records that a thread was refused in this round. It is retried after 1, 2, 4, … rounds.
     pub(super) fn add(&mut self, thread: i32, round: u64) {
         let refusal = self.alive.entry(thread).or_insert(Refusal { next: 0, wait: 1 });
         refusal.next = round + refusal.wait;
         refusal.wait = (refusal.wait * 2).min(LONGEST_WAIT);
     }
 
-    /// A thread is sampled after all.
+    /// Removes a thread that is now sampled.
     pub(super) fn take_back(&mut self, thread: i32) {
         self.alive.remove(&thread);
     }
 
-    /// Forgets the threads that have ended, so that another one may have the number.
+    /// Removes threads that have ended, because another thread may get the same id.
     pub(super) fn retain(&mut self, threads: &[i32]) {
         let before = self.alive.len();
         self.alive.retain(|thread, _| threads.contains(thread));
         self.ended += (before - self.alive.len()) as u64;
     }
 
-    /// How many threads are not or were never sampled, each counted once.
+    /// Returns the number of threads that are not sampled or ended without being sampled, each
+    /// counted once.
     pub(super) fn count(&self) -> u64 {
         self.ended + self.alive.len() as u64
     }

@@ -1,20 +1,20 @@
-//! What differs between processors: the interrupted thread's registers.
+//! Registers of the interrupted thread, which differ between processors.
 
 use framehop::UnwindRegsNative;
 
-/// The registers of a thread at the moment it was interrupted.
+/// Registers of a thread at the moment it was interrupted.
 #[derive(Clone, Copy)]
 pub(super) struct Registers {
     pub(super) instruction: usize,
     pub(super) stack: usize,
     pub(super) frame: usize,
-    /// What a system call returns in.
+    /// Register that contains the result of a system call.
     pub(super) result: isize,
     #[cfg(target_arch = "aarch64")]
     link: usize,
 }
 
-/// The instruction that calls the system, and its length.
+/// Machine code of the system call instruction.
 #[cfg(target_arch = "x86_64")]
 pub(super) const SYSTEM_CALL: &[u8] = &[0x0f, 0x05];
 #[cfg(target_arch = "aarch64")]
@@ -51,7 +51,7 @@ impl Registers {
     }
 
     pub(super) fn for_unwinding(&self) -> UnwindRegsNative {
-        // Return addresses may be signed; addresses of programs have 48 bits at most.
+        // Return addresses may be signed. Code addresses of programs have at most 48 bits.
         let mask = framehop::aarch64::PtrAuthMask(CODE_BITS);
         UnwindRegsNative::new_with_ptr_auth_mask(
             mask,
@@ -65,7 +65,7 @@ impl Registers {
 #[cfg(target_arch = "aarch64")]
 const CODE_BITS: u64 = (1 << 48) - 1;
 
-/// A return address as code: without a signature.
+/// Removes the signature from a return address.
 pub(super) fn code_address(address: u64) -> u64 {
     #[cfg(target_arch = "aarch64")]
     return address & CODE_BITS;
@@ -73,18 +73,19 @@ pub(super) fn code_address(address: u64) -> u64 {
     address
 }
 
-/// Where the thread's own data are. The C library puts them at the upper end of the thread's stack,
-/// above all frames, except for the first thread's.
+/// Returns the address of the thread's own data. The C library places it at the upper end of the
+/// thread's stack, above all frames. The first thread is an exception.
 pub(super) fn thread_pointer() -> usize {
     let pointer: usize;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the first word that the segment register points to is its own address; every C
-    // library on this system puts it there, as its convention for thread-locals demands.
+    // SAFETY: the ABI for thread-locals on x86-64 requires that the first word at the `fs` base
+    // contains that base address. Every C library on Linux sets it up before other code runs. The
+    // instruction only reads that word.
     unsafe {
         std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly));
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: reads a register that programs may read.
+    // SAFETY: the instruction reads a register that programs may read, and accesses no memory.
     unsafe {
         std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags));
     }

@@ -1,19 +1,22 @@
-//! Worlds that others have taken the place of, until no handler looks at them any more.
+//! Snapshots that were replaced, kept until no handler uses them any more.
 
 use super::process_layout::UnwindSnapshot;
 use super::slot::{Slot, Slots};
 
-/// Worlds that handlers may still look at, and the slots where they may.
+/// Replaced snapshots that handlers may still use, each with the slots in which such a handler may
+/// be.
 #[derive(Default)]
 pub(super) struct RetiredSnapshots(Vec<(*mut UnwindSnapshot, Vec<&'static Slot>)>);
 
-// SAFETY: it owns the snapshots that it points to.
+// SAFETY: the value owns the snapshots that it points to, and a snapshot may be freed on any
+// thread.
 unsafe impl Send for RetiredSnapshots {}
 
 impl RetiredSnapshots {
     /// # Safety
     ///
-    /// The snapshot is from `Box::into_raw`, and only handlers at work in one of the slots know it.
+    /// The snapshot must come from `Box::into_raw`, and `SNAPSHOT` must no longer contain it. Only
+    /// handlers inside one of `slots` may have a pointer to it.
     pub(super) unsafe fn add(&mut self, snapshot: *mut UnwindSnapshot, slots: Vec<&'static Slot>) {
         self.0.push((snapshot, slots));
     }
@@ -22,8 +25,9 @@ impl RetiredSnapshots {
         self.0.retain_mut(|(snapshot, left)| {
             let is_unused = Slots::have_left(left);
             if is_unused {
-                // SAFETY: as `add` was promised, and every handler that may have seen it has left
-                // its slot since.
+                // SAFETY: by the contract of `add` the pointer is from `Box::into_raw`, and only
+                // handlers inside the slots could have it. All of them have left since. The entry
+                // is removed, so the snapshot is freed once.
                 drop(unsafe { Box::from_raw(*snapshot) });
             }
             !is_unused
@@ -47,7 +51,7 @@ mod tests {
         let entered = slot.lease.enter(slot.lease.generation());
         let snapshot = Box::new(Libraries::default().snapshot(SamplerSettings::new(100)));
         let mut snapshots = RetiredSnapshots::default();
-        // SAFETY: nobody else knows it.
+        // SAFETY: the pointer is from `Box::into_raw` and was never stored in `SNAPSHOT`.
         unsafe { snapshots.add(Box::into_raw(snapshot), vec![slot]) };
         snapshots.free_unused();
         assert!(!snapshots.is_empty());

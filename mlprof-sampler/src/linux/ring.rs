@@ -1,19 +1,21 @@
-//! Samples on their way from a thread's signal handler to the thread that collects them.
+//! Queue that passes samples from a thread's signal handler to the collecting thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A queue of words for one writer and one reader.
+/// A lock-free queue of words with a single writer and a single reader.
 ///
-/// *Invariant*: the words from `read` to `written` are the reader's, all others the writer's.
+/// *Invariant*: the words from `read` up to `written` belong to the reader, all others to the
+/// writer. Each side advances its own position with a release store after it has used the words.
+/// The other side loads that position with acquire ordering before it uses them.
 pub(super) struct Ring {
     words: Box<[AtomicU64]>,
     written: AtomicU64,
     read: AtomicU64,
-    /// Ticks of samples for which there was no room.
+    /// Number of ticks in samples that were dropped for lack of space.
     dropped: AtomicU64,
 }
 
-/// A record that is being written. Nobody sees it before [`finish`](Self::finish).
+/// A record that is being written. The reader does not see it before [`finish`](Self::finish).
 pub(super) struct Writing<'ring> {
     ring: &'ring Ring,
     start: u64,
@@ -22,7 +24,7 @@ pub(super) struct Writing<'ring> {
 }
 
 impl Ring {
-    /// `words` is a power of two.
+    /// Creates an empty queue. `words` must be a power of two.
     pub(super) fn new(words: usize) -> Self {
         Self {
             words: (0..words).map(|_| AtomicU64::new(0)).collect(),
@@ -41,7 +43,8 @@ impl Ring {
         &self.words[position as usize & (self.words.len() - 1)]
     }
 
-    /// Only the writer may call this, and finish one record before it begins another.
+    /// Begins a record. Only the writer may call this function, and it must finish one record
+    /// before it begins the next.
     pub(super) fn begin(&self) -> Writing<'_> {
         let start = self.written.load(Ordering::Relaxed);
         let taken = start - self.read.load(Ordering::Acquire);
@@ -56,14 +59,16 @@ impl Ring {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Up to where there is something to take now. What is written meanwhile comes the next time:
-    /// a reader may be slower than the writer, who may even be a handler on the reader's thread.
+    /// Returns the position up to which records can be read now. Records that are written later
+    /// wait for the next call. The reader may be slower than the writer, and the writer may even be
+    /// a handler that interrupts the reader's thread.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Takes one record, whose first word says its length in the low 16 bits, into `record`; false
-    /// if there is none before `written`. Only the reader may call this.
+    /// Moves one record into `record`. The low 16 bits of its first word contain its length.
+    /// Returns `false` if all records before `written` were taken. Only the reader may call this
+    /// function.
     pub(super) fn take(&self, written: u64, record: &mut Vec<u64>) -> bool {
         record.clear();
         let read = self.read.load(Ordering::Relaxed);
@@ -78,7 +83,8 @@ impl Ring {
 }
 
 impl Writing<'_> {
-    /// False if there is no room: the record cannot be finished then.
+    /// Appends a word. Returns `false` if the ring is full, in which case the record cannot be
+    /// finished.
     pub(super) fn push(&mut self, word: u64) -> bool {
         let fits = self.length < self.room;
         if fits {
@@ -92,14 +98,14 @@ impl Writing<'_> {
         self.length
     }
 
-    /// Changes a word that was pushed.
+    /// Replaces a word that was already appended.
     pub(super) fn set(&mut self, index: u64, word: u64) {
         if index < self.length.min(self.room) {
             self.ring.word(self.start + index).store(word, Ordering::Relaxed);
         }
     }
 
-    /// Hands the record to the reader; false if it did not fit.
+    /// Publishes the record to the reader. Returns `false` if the record did not fit.
     pub(super) fn finish(self) -> bool {
         let fits = self.length <= self.room;
         if fits {

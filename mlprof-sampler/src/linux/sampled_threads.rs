@@ -9,10 +9,10 @@ use super::threads::name_of;
 use super::tree::NodeId;
 use mlprof_events::own_thread::NAME_PREFIX;
 
-/// Threads that have ended are kept apart by name up to this many names.
+/// Maximum number of names under which ended threads are counted separately.
 const MOST_NAMES: usize = 256;
 
-/// What is known of one thread's samples. Weights in ticks.
+/// Sums of the samples of one or more threads, in ticks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub(super) threads: u64,
@@ -30,27 +30,28 @@ impl Tally {
     }
 }
 
-/// A thread that has a timer.
+/// A thread with a timer.
 pub(super) struct Member {
     pub(super) slot: &'static Slot,
     pub(super) thread: i32,
     pub(super) name: String,
-    /// For how many rounds of the collector it is known.
+    /// Number of collector rounds since the thread was found.
     pub(super) rounds: u64,
     pub(super) tally: Tally,
-    /// Where the last sample was.
+    /// Node of the last sample.
     pub(super) place: Option<NodeId>,
-    /// Until when the thread is known to have waited since it became idle; nanoseconds.
+    /// Time until which the thread is known to have waited since it became idle, in nanoseconds of
+    /// the monotonic clock.
     pub(super) idle_until: Option<u64>,
     pub(super) dropped_before: u64,
     pub(super) is_present: bool,
 }
 
 impl Member {
-    /// The reading end is the collector's.
+    /// Returns the thread's ring, of which the collector uses the reading end.
     pub(super) fn ring(&self) -> &Ring {
-        // SAFETY: the collector makes a member of a slot that it took, and gives the slot back as
-        // it drops the member.
+        // SAFETY: the collector creates a member only for a slot that it took. It does not call
+        // this function after it has given the slot back.
         unsafe { &self.slot.work().ring }
     }
 
@@ -70,12 +71,12 @@ impl Member {
     }
 }
 
-/// Threads that have ended, by name.
+/// Ended threads, grouped by name.
 #[derive(Default)]
 pub(super) struct EndedThreads(HashMap<String, Tally>);
 
 impl EndedThreads {
-    /// Adds a thread of which all samples were taken. One of ours has none.
+    /// Adds a thread after all its samples were taken. mlprof's own threads are skipped.
     pub(super) fn add(&mut self, mut member: Member) {
         if member.name.starts_with(NAME_PREFIX) {
             return;
@@ -87,14 +88,15 @@ impl EndedThreads {
         self.0.entry(member.name).or_default().add(&member.tally);
     }
 
-    /// These threads and others that have not ended, by name, those of one name together.
+    /// Returns the sums of the ended threads together with `others`, which have not ended, grouped
+    /// by name.
     pub(super) fn and<'member>(
         &self,
         others: impl Iterator<Item = &'member Member>,
     ) -> Vec<(String, Tally)> {
         let mut tallies = self.0.clone();
         for member in others {
-            // A thread may have got its name after its first sample.
+            // A thread may set its name after its first sample.
             let now = name_of(member.thread);
             let name = if now.is_empty() { member.name.clone() } else { now };
             if !name.starts_with(NAME_PREFIX) {

@@ -1,41 +1,42 @@
-//! What was sampled so far, for reports.
+//! Samples collected so far, for reports.
 
 use super::process_layout::Libraries;
 use super::sampled_threads::Tally;
 use super::tree::Tree;
 
-/// Everything that a report is made of, but for the threads and names.
+/// Sums and call tree for a report, without threads and names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Totals {
     pub(super) tree: Tree,
-    /// Samples that were taken, and the ticks that they stand for.
+    /// Number of samples. `ticks` is the number of ticks that they represent.
     pub(super) samples: u64,
     pub(super) ticks: u64,
-    /// Ticks for which there was no room.
+    /// Number of ticks in samples that were dropped for lack of space.
     pub(super) dropped: u64,
-    /// What handlers took, in ticks of the processor's counter.
+    /// Total duration of the handlers, in ticks of the processor's counter.
     pub(super) cost: u64,
-    /// Processor time of threads that were taken for waiting, in nanoseconds.
+    /// Processor time of threads that counted as waiting, in nanoseconds.
     pub(super) unsampled: u64,
-    /// Threads that could get no timer or no slot, each counted once.
+    /// Number of threads without a timer or a slot, each counted once.
     pub(super) refused: u64,
-    /// When sampling began and ended; nanoseconds of the monotonic clock.
+    /// Start of sampling in nanoseconds of the monotonic clock. `stopped` is its end.
     pub(super) started: u64,
     pub(super) stopped: Option<u64>,
-    /// The process's processor time when sampling began, and when it ended.
+    /// Processor time of the process at the start of sampling, in nanoseconds. `processor_stopped`
+    /// is the value at its end.
     pub(super) processor_started: u64,
     pub(super) processor_stopped: u64,
 }
 
-/// What a report is made of.
+/// Data for a report.
 pub(super) struct Found {
     pub(super) hz: u32,
     pub(super) totals: Totals,
-    /// By name.
+    /// Sums grouped by thread name.
     pub(super) threads: Vec<(String, Tally)>,
     pub(super) libraries: Libraries,
-    /// How long was sampled.
+    /// Duration of sampling in nanoseconds.
     pub(super) nanoseconds: u64,
-    /// Processor time of the process meanwhile, in nanoseconds.
+    /// Processor time of the process during sampling, in nanoseconds.
     pub(super) processor: u64,
 }

@@ -1,4 +1,4 @@
-//! The memory that the signal handler of one thread works with.
+//! Memory that one thread's signal handler works with.
 
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -10,12 +10,12 @@ use super::ring::Ring;
 use crate::lease::Lease;
 use mlprof_events::open_scopes::OpenScopes;
 
-/// So many threads can be sampled at the same time.
+/// Maximum number of threads that can be sampled at the same time.
 pub(super) const MOST_SLOTS: usize = 4096;
 
-/// All slots that were ever made. They are never freed: a signal that was under way when its timer
-/// was deleted may come at any later time, and finds its slot by its index. A slot is small; what
-/// is large is its [`Work`], which lives as long as its lease.
+/// All slots that were ever created. They are never freed, because a signal that was pending when
+/// its timer was deleted may arrive at any later time and looks up its slot by index. A slot itself
+/// is small. Its [`Work`] is large and lives as long as its lease.
 static SLOTS: [AtomicPtr<Slot>; MOST_SLOTS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; MOST_SLOTS];
 
@@ -24,12 +24,13 @@ pub(super) type UnwindCache = CacheNative<MustNotAllocateDuringUnwind>;
 /// The large part of a slot.
 pub(super) struct Work {
     pub(super) ring: Ring,
-    /// The handler's.
+    /// Unwinding cache, which only the handler uses.
     pub(super) cache: UnsafeCell<UnwindCache>,
 }
 
-// SAFETY: only the handler that has entered the slot uses the cell, and a thread has one handler at
-// a time; all else is atomic.
+// SAFETY: the fields of `ring` are atomic. Only a handler that has entered the slot accesses
+// `cache`. Only the thread with the current lease can enter, and its handler blocks all signals. So
+// there is at most one such handler.
 unsafe impl Sync for Work {}
 
 impl Work {
@@ -41,40 +42,48 @@ impl Work {
     }
 }
 
-/// One thread's part of the sampler; another thread's later.
+/// Data of one sampled thread. A slot is reused for another thread later.
 ///
-/// *Invariant*: the handler of the thread that has the slot uses what is not atomic, and the writing end of the ring,
-/// after it has [entered](Lease::enter). The collector, which gives and ends leases, changes these only while there
-/// is no lease and no handler is inside. `work` is not null from before a lease begins until the collector takes it
-/// out, after the end of the lease and once no handler is inside.
+/// *Invariant*: two sides access a slot.
+///
+/// - The handler of the slot's thread uses the non-atomic parts and the writing end of the ring,
+///   but only after it has [entered](Lease::enter).
+/// - The collector begins and ends leases. It changes the non-atomic parts only while there is no
+///   lease and no handler is inside.
+///
+/// `work` is set before a lease begins. The collector takes it out after the lease has ended and no
+/// handler is inside. In between it is not null.
 #[repr(align(128))]
 pub(super) struct Slot {
     pub(super) index: u32,
     pub(super) lease: Lease,
     work: AtomicPtr<Work>,
-    /// The thread's stack; 0 and 0 until the handler has found it.
+    /// Lowest address of the thread's stack; 0, like `stack_high`, until the handler has found the
+    /// stack.
     pub(super) stack_low: AtomicUsize,
     pub(super) stack_high: AtomicUsize,
-    /// The stack may be the process's first one, which grows.
+    /// Set if the thread may run on the process's first stack, which grows.
     pub(super) is_main: AtomicBool,
-    /// Null for a thread that never recorded anything.
+    /// Open scopes of the thread; null if it never recorded anything.
     pub(super) scopes: AtomicPtr<OpenScopes>,
-    /// When the last sample was finished and about how long one takes, by the processor's counter,
-    /// and the ticks that were passed over since. The handler's.
+    /// Value of the processor's counter when the last sample was finished. `cost` is the
+    /// approximate duration of a sample in the same unit. `passed_over` is the number of ticks
+    /// skipped since that sample. Only the handler writes these fields.
     pub(super) finished: AtomicU64,
     pub(super) cost: AtomicU64,
     pub(super) passed_over: AtomicU64,
-    /// For the moments of samples. The handler's.
+    /// State of the random numbers for the times of samples. Only the handler writes it.
     pub(super) random: AtomicU64,
-    /// How many samples of waiting came one after the other.
+    /// Number of consecutive samples in which the thread waited.
     pub(super) waits: AtomicU32,
-    /// The handler has stopped the timer, since the thread only waits. The collector starts it again.
+    /// Set by the handler when it stops the timer of a thread that only waits. The collector starts
+    /// the timer again.
     pub(super) is_idle: AtomicBool,
-    /// The thread's processor time when it became idle, in nanoseconds.
+    /// Processor time of the thread when it became idle, in nanoseconds.
     pub(super) idle_since: AtomicU64,
-    /// The timer runs. For the collector.
+    /// Set by the collector once the timer runs.
     pub(super) has_begun: AtomicBool,
-    /// What `timer_create` gave.
+    /// Id of the timer, from `timer_create`.
     pub(super) timer: AtomicPtr<libc::c_void>,
 }
 
@@ -100,59 +109,65 @@ impl Slot {
         }
     }
 
-    /// The slot and generation that a timer carries.
+    /// Returns the slot's index and generation, which the timer passes to the handler.
     pub(super) fn ticket(&self) -> u64 {
         u64::from(self.lease.generation()) << 32 | u64::from(self.index)
     }
 
-    /// The slot of a ticket, and the generation that it is for. For the handler.
+    /// Returns the slot of a ticket and the ticket's generation. The handler calls it.
     pub(super) fn of_ticket(ticket: u64) -> Option<(&'static Self, u32)> {
         let slot = SLOTS.get(ticket as u32 as usize)?.load(Ordering::Acquire);
-        // SAFETY: slots are complete before they are stored there, and never freed.
+        // SAFETY: the pointer is null, or refers to a slot that was fully initialised before the
+        // release store and is never freed. The acquire load makes its initial state visible.
         Some((unsafe { slot.as_ref() }?, (ticket >> 32) as u32))
     }
 
-    /// The slot's work.
+    /// Returns the slot's work.
     ///
     /// # Safety
     ///
-    /// The caller is a handler that has entered the slot and does not leave it meanwhile, or the
-    /// collector, from [`Slots::take`] until [`Slots::give_back`].
+    /// The caller must be one of these:
+    ///
+    /// - a handler that has entered the slot and does not leave it while the reference is in use
+    /// - the collector, between [`Slots::take`] and [`Slots::give_back`]
     pub(super) unsafe fn work(&self) -> &Work {
-        // SAFETY: by the invariant not null, and not freed while the caller is what it promises to
-        // be.
+        // SAFETY: the caller is one of the two above. By the invariant `work` is then not null,
+        // points to an initialised `Work`, and is not freed while the reference is in use. `Work`
+        // is `Sync`.
         unsafe { &*self.work.load(Ordering::Relaxed) }
     }
 
-    /// Whether nobody uses it, nor will.
+    /// Returns `true` if the slot is unused and no handler will use it.
     fn is_free(&self) -> bool {
         self.work.load(Ordering::Relaxed).is_null()
     }
 }
 
-/// Slots as the collector sees them. Only one collector exists at a time.
+/// The slots from the collector's point of view. Only one collector exists at a time.
 #[derive(Default)]
 pub(super) struct Slots {
     made: Vec<&'static Slot>,
-    /// Work of slots that were given back, for the next threads.
+    /// Work of slots that were given back, for reuse by later threads.
     #[expect(clippy::vec_box, reason = "large, and slots have the address of one on the heap")]
     spare: Vec<Box<Work>>,
     last_generation: u32,
 }
 
-/// How many slots earlier collectors of this process made, and the generation they came to.
+/// Number of slots created by all collectors of this process. `LAST_GENERATION` is the last
+/// generation they used.
 static MADE: AtomicUsize = AtomicUsize::new(0);
 static LAST_GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// The most spare work that is kept.
+/// Maximum number of spare works to keep.
 const MOST_SPARE: usize = 16;
 
 impl Slots {
-    /// Takes over from the collectors before.
+    /// Takes over the slots of earlier collectors.
     pub(super) fn new() -> Self {
         let made = SLOTS.iter().take(MADE.load(Ordering::Acquire));
         let made = made.filter_map(|slot| {
-            // SAFETY: as in `of_ticket`.
+            // SAFETY: the pointer is null, or refers to a slot that was fully initialised before
+            // the release store and is never freed.
             unsafe { slot.load(Ordering::Acquire).as_ref() }
         });
         Self {
@@ -162,8 +177,8 @@ impl Slots {
         }
     }
 
-    /// A slot for a thread, with nothing left from the one before; `None` if there are too many
-    /// threads.
+    /// Returns a slot for a thread, without state of its previous thread, and begins its lease.
+    /// Returns `None` if there are too many threads.
     pub(super) fn take(&mut self, ring_words: usize) -> Option<&'static Slot> {
         let slot = match self.made.iter().find(|slot| slot.is_free()) {
             Some(slot) => *slot,
@@ -195,8 +210,8 @@ impl Slots {
         Some(slot)
     }
 
-    /// Takes a slot back whose lease has ended, and in which a handler was seen at rest since. All
-    /// samples were taken out of its ring.
+    /// Takes back a slot. Its lease must have ended, and no handler may have been inside since
+    /// then. All samples must have been taken out of its ring.
     pub(super) fn give_back(&mut self, slot: &'static Slot) {
         let Some(work) = take_work(slot) else { return };
         if self.spare.len() < MOST_SPARE {
@@ -204,8 +219,8 @@ impl Slots {
         }
     }
 
-    /// Whether every handler that was at work at some earlier moment has left since: asked again and
-    /// again with the same `left`, of which those that are seen at rest are taken out.
+    /// Returns `true` when every handler that was inside at some earlier moment has left since. The
+    /// caller passes the same `left` each time; slots without a handler inside are removed from it.
     pub(super) fn have_left(left: &mut Vec<&'static Slot>) -> bool {
         left.retain(|slot| !slot.lease.is_at_rest());
         left.is_empty()
@@ -215,18 +230,19 @@ impl Slots {
         self.made.clone()
     }
 
-    /// Frees the work that no thread has.
+    /// Frees the work that is not assigned to a slot.
     pub(super) fn free_spare(&mut self) {
         self.spare = Vec::new();
     }
 }
 
-/// Takes the work out of a slot whose lease has ended, and in which no handler is.
+/// Takes the work out of a slot. Its lease must have ended, and no handler may be inside.
 pub(super) fn take_work(slot: &Slot) -> Option<Box<Work>> {
     debug_assert_eq!(slot.lease.generation(), 0);
     let work = slot.work.swap(ptr::null_mut(), Ordering::Relaxed);
-    // SAFETY: from `Box::into_raw` in `Slots::take`. By the invariant no handler uses it, nor will
-    // one: the lease has ended, and no handler is inside.
+    // SAFETY: the pointer is from `Box::into_raw` in `Slots::take`, and `swap` takes it out only
+    // once. By the invariant no handler uses it: the lease has ended, no handler is inside, and
+    // later ones are turned away.
     (!work.is_null()).then(|| unsafe { Box::from_raw(work) })
 }
 
@@ -234,7 +250,7 @@ pub(super) fn take_work(slot: &Slot) -> Option<Box<Work>> {
 mod tests {
     use super::*;
 
-    /// Other tests of this process may take slots, but none of these sizes.
+    /// Other tests of this process may take slots, but none with these ring sizes.
     #[test]
     fn a_slot_is_used_again_at_any_size_of_ring_and_keeps_nothing() {
         let mut slots = Slots { made: Vec::new(), spare: Vec::new(), last_generation: 0 };
@@ -243,7 +259,8 @@ mod tests {
         for words in [4096, 1 << 16, 8192] {
             let slot = slots.take(words).expect("a free one");
             assert!(ptr::eq(slot, place), "{words}");
-            // SAFETY: taken, and not given back.
+            // SAFETY: the slot was taken above and is not given back before the reference is
+            // dropped.
             assert_eq!(unsafe { slot.work() }.ring.capacity(), words);
             let generation = slot.lease.generation();
             let entered = slot.lease.enter(generation);

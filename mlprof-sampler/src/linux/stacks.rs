@@ -1,4 +1,4 @@
-//! Where each thread was when it was sampled last.
+//! Stack of each thread at its last sample.
 
 use super::process_layout::Libraries;
 use super::summarize::CUT;
@@ -6,14 +6,14 @@ use super::symbols::Symbols;
 use super::tree::{Key, NodeId, Tree};
 use mlprof_events::live::{StackFrame, ThreadStack};
 
-/// The place of each thread, by its number and name; none for one that was not sampled.
+/// Last place of each thread, with its id and name; `None` for a thread that was not sampled.
 pub(super) struct LastPlaces {
     pub(super) threads: Vec<(i32, String, Option<NodeId>)>,
     pub(super) tree: Tree,
     pub(super) libraries: Libraries,
 }
 
-/// In the order of their numbers, which is mostly that in which they began.
+/// Returns the stacks sorted by thread id, which is usually the order in which the threads began.
 pub(super) fn stacks(mut last: LastPlaces) -> Vec<ThreadStack> {
     last.threads.sort_unstable_by_key(|(number, ..)| *number);
     let mut symbols = Symbols::new(&last.libraries);
@@ -25,7 +25,7 @@ pub(super) fn stacks(mut last: LastPlaces) -> Vec<ThreadStack> {
     last.threads.into_iter().map(stack).collect()
 }
 
-/// Innermost first.
+/// Returns the frames of a place, innermost first.
 fn frames(tree: &Tree, place: NodeId, symbols: &mut Symbols<'_>) -> Vec<StackFrame> {
     let mut frames = Vec::new();
     for node in tree.way_up(place) {

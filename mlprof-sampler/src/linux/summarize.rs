@@ -1,4 +1,4 @@
-//! From sampled addresses, in ticks, to the numbers of a report.
+//! Conversion of sampled addresses and ticks to the numbers of a report.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use mlprof_report::samples::{
     ActionSamples, SampleCounts, SampledCode, SampledFunction, Samples, StackNode, ThreadSamples,
 };
 
-/// Stands for callers that are not known.
+/// Name of the frame for unknown callers.
 pub(super) const CUT: &str = "(callers not known)";
 
 pub(super) fn summarize(found: Found, of: Option<&ReportedSessions>) -> Samples {
@@ -77,7 +77,7 @@ fn notes(totals: &Totals) -> Vec<String> {
     notes
 }
 
-/// One action in one stage inside the reported one.
+/// An action in a stage that may be nested in the reported stage.
 type ActionKey = (Option<Stage>, &'static str);
 
 #[derive(Default)]
@@ -140,7 +140,7 @@ impl<'libraries> Summary<'libraries> {
                     let Some(of) = of else { break };
                     match (of.sub_stage_of(own), of.sub_stage_of(running)) {
                         (Some(stage), _) => sub_stage = stage,
-                        // Its actions, if any, are another recorder's.
+                        // If the sample has actions, they belong to another recorder.
                         (None, Some(stage)) => {
                             sub_stage = stage;
                             scopes.clear();
@@ -166,7 +166,7 @@ impl<'libraries> Summary<'libraries> {
         Frame { function: self.symbols.id(function), line: None }
     }
 
-    /// Both are given the innermost first.
+    /// Adds a stack. Both `scopes` and `frames` are given innermost first.
     fn add_stack(
         &mut self,
         sub_stage: Option<Stage>,
@@ -230,7 +230,7 @@ impl<'libraries> Summary<'libraries> {
     }
 }
 
-/// The line with the most ticks; the first of several.
+/// Returns the line with the most ticks, or the first of several.
 fn busiest(lines: &HashMap<u32, u64>) -> Option<u32> {
     let most = lines.iter().max_by_key(|(line, ticks)| (**ticks, std::cmp::Reverse(**line)));
     most.map(|(line, _)| *line)
@@ -241,7 +241,7 @@ impl ActionSum {
         self.all.add(weights);
         let mut seen: Vec<u32> = Vec::with_capacity(frames.len());
         for frame in frames {
-            // A function counts once in a stack that it is several times in.
+            // A recursive function counts once per stack.
             if !seen.contains(&frame.function) {
                 seen.push(frame.function);
                 self.functions.entry(frame.function).or_default().total.add(weights);

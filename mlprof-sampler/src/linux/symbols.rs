@@ -1,4 +1,5 @@
-//! From code addresses to functions, by the debug information and symbol tables of libraries.
+//! Symbolisation: from code addresses to functions, with the debug information and symbol tables of
+//! libraries.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ pub(super) struct Function {
     pub(super) file: Option<String>,
 }
 
-/// One function that an address is in: inlined into the next, or called by it.
+/// One of the functions at an address. It is inlined into the next one, or called by it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     /// Index into [`Symbols::functions`].
@@ -27,7 +28,7 @@ pub(super) struct Frame {
     pub(super) line: Option<u32>,
 }
 
-/// Looks addresses up, each once.
+/// Look-up of addresses, with a cache.
 pub(super) struct Symbols<'libraries> {
     libraries: &'libraries Libraries,
     files: HashMap<usize, SymbolFile>,
@@ -47,7 +48,7 @@ impl<'libraries> Symbols<'libraries> {
         }
     }
 
-    /// The functions that the address is in, the innermost first; at least one.
+    /// Returns the functions at an address, innermost first. There is at least one.
     pub(super) fn frames(&mut self, address: u64) -> Vec<Frame> {
         if let Some(known) = self.known.get(&address) {
             return known.clone();
@@ -86,7 +87,7 @@ impl<'libraries> Symbols<'libraries> {
     }
 }
 
-/// What one library says of its functions.
+/// Debug information and symbols of one library.
 struct SymbolFile {
     name: String,
     loader: Option<Loader>,
@@ -95,7 +96,7 @@ struct SymbolFile {
 
 struct Symbol {
     start: u64,
-    /// As the table gives it; 0 in some for functions written in assembly.
+    /// Size from the symbol table. Some tables contain 0 for functions written in assembly.
     size: u64,
     name: String,
 }
@@ -108,7 +109,7 @@ impl SymbolFile {
         if name == "[vdso]" {
             return Self { name, loader: None, symbols: symbols_in_memory(library) };
         }
-        // A file that cannot be read, or is no ELF file: then addresses have no names.
+        // If the file is unreadable or not an ELF file, addresses have no names.
         let loader = if files::is_regular(path) { Loader::new(path).ok() } else { None };
         Self { name, loader, symbols: symbols_of(path) }
     }
@@ -135,7 +136,7 @@ impl SymbolFile {
         frames
     }
 
-    /// The symbol that the address is in; `library+0x123` if there is none.
+    /// Returns the symbol that contains the address, or `library+0x123` if there is none.
     fn symbol(&self, address: u64) -> Function {
         let next = self.symbols.partition_point(|symbol| symbol.start <= address);
         let symbol = next.checked_sub(1).map(|index| &self.symbols[index]);
@@ -152,8 +153,8 @@ impl SymbolFile {
 
 fn symbols_of(path: &Path) -> Vec<Symbol> {
     let Ok(file) = files::open_regular(path) else { return Vec::new() };
-    // SAFETY: a library that the program runs is not changed in place, or the program itself
-    // would break.
+    // SAFETY: the file is a library that the program has loaded. It is not changed in place while
+    // it is in use, because that would also break the program.
     let Ok(map) = (unsafe { Mmap::map(&file) }) else { return Vec::new() };
     symbols_in(&map)
 }
@@ -161,12 +162,13 @@ fn symbols_of(path: &Path) -> Vec<Symbol> {
 fn symbols_in_memory(library: &Library) -> Vec<Symbol> {
     const PAGE: usize = 4096;
     let length = (library.range.end - library.range.start).next_multiple_of(PAGE);
-    // SAFETY: the system maps whole pages of this library, and never takes them away.
+    // SAFETY: the system has mapped whole readable pages for the vDSO. It never unmaps or changes
+    // them.
     let bytes = unsafe { std::slice::from_raw_parts(library.range.start as *const u8, length) };
     symbols_in(bytes)
 }
 
-/// The functions of both tables, in order.
+/// Returns the functions of both symbol tables, sorted by address.
 fn symbols_in(bytes: &[u8]) -> Vec<Symbol> {
     let Ok(object) = object::File::parse(bytes) else { return Vec::new() };
     let symbols = object.symbols().chain(object.dynamic_symbols());
@@ -179,7 +181,8 @@ fn symbols_in(bytes: &[u8]) -> Vec<Symbol> {
             Some(Symbol { start: symbol.address(), size: symbol.size(), name })
         })
         .collect();
-    // Of several names the longest reach and then the first in the alphabet: always the same one.
+    // If several symbols have the same address, the largest one is kept, and among equal ones the
+    // first in alphabetical order. The result is therefore always the same.
     functions.sort_by(|one, other| {
         (one.start, other.size, &one.name).cmp(&(other.start, one.size, &other.name))
     });

@@ -1,12 +1,13 @@
-//! What `/proc` says of the threads of this process.
+//! Threads of this process, read from `/proc`.
 
-/// All threads of the process.
+/// Returns the ids of all threads of the process.
 pub(super) fn threads() -> Option<Vec<i32>> {
     let entries = std::fs::read_dir("/proc/self/task").ok()?.collect::<Result<Vec<_>, _>>().ok()?;
     Some(entries.iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// The name of a thread as the system keeps it, 15 bytes; empty if the thread is gone.
+/// Returns the name of a thread as the system keeps it, at most 15 bytes. Returns an empty string
+/// if the thread has ended.
 pub(super) fn name_of(thread: i32) -> String {
     if thread == std::process::id().cast_signed() {
         return "main".to_owned();

@@ -1,4 +1,4 @@
-//! What was sampled: a call tree of actions and code addresses.
+//! Samples as a call tree of actions and code addresses.
 
 use rustc_hash::FxHashMap;
 
@@ -7,14 +7,15 @@ use mlprof_events::Action;
 
 pub(super) type NodeId = u32;
 
-/// Samples that ended at one place. Weights are in ticks.
+/// Sums of the samples that ended at one node, in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Weights {
     pub(super) working: u64,
     pub(super) waiting: u64,
-    /// Came while the thread could not be interrupted.
+    /// Ticks that expired while the thread could not be interrupted.
     pub(super) stalled: u64,
-    /// Samples of work, and their weights squared, for the standard error.
+    /// Number of samples of work. `squares` is the sum of their squared weights, for the standard
+    /// error.
     pub(super) samples: u64,
     pub(super) squares: u64,
 }
@@ -29,18 +30,18 @@ impl Weights {
     }
 }
 
-/// What a node stands for.
+/// Content of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Key {
-    /// The session that a recorder was in, and the one that the sample's actions are of.
+    /// Session of the active recorder, and the session to which the sample's actions belong.
     Session {
         running: u64,
         own: u64,
     },
     Scope(Action),
-    /// Callers that are not known: too many, or no way out.
+    /// Unknown callers: there were too many, or unwinding failed.
     Cut,
-    /// An address in the function that was executing, or in one that called.
+    /// An address in the executing function or in one of its callers.
     Code(u64),
 }
 
@@ -51,26 +52,26 @@ pub(super) struct Node {
     pub(super) weights: Weights,
 }
 
-/// Past so many places, samples are counted at the place above.
+/// Maximum number of nodes. If it is reached, samples are counted at the parent node.
 const MOST_NODES: usize = 1 << 18;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
     ids: FxHashMap<(Option<NodeId>, Key), NodeId>,
-    /// Samples that were counted higher up, for want of room.
+    /// Number of samples that were counted at a parent node for lack of space.
     pub(super) crowded: u64,
-    /// Samples of which only the current function is known.
+    /// Number of samples that contain only the current function.
     pub(super) without_stack: u64,
 }
 
-/// What the collector has to know of a record that was added.
+/// Values of an added record that the collector needs.
 pub(super) struct Added {
     pub(super) node: NodeId,
     pub(super) working: u64,
     pub(super) waiting: u64,
     pub(super) stalled: u64,
-    /// Ticks of the processor's counter that the handler took.
+    /// Duration of the handler, in ticks of the processor's counter.
     pub(super) cost: u64,
 }
 
@@ -79,7 +80,7 @@ impl Tree {
         if let Some(id) = self.ids.get(&(parent, key)) {
             return Some(*id);
         }
-        // Sessions and actions are few, and always have room.
+        // Sessions and actions are few, so the limit does not apply to them.
         if self.nodes.len() >= MOST_NODES && matches!(key, Key::Code(_)) {
             return None;
         }
@@ -89,7 +90,7 @@ impl Tree {
         Some(id)
     }
 
-    /// Adds a sample, as the handler wrote it; `None` if it is broken.
+    /// Adds a sample in the format of the handler. Returns `None` if the record is malformed.
     pub(super) fn add(&mut self, record: &[u64], running: u64) -> Option<Added> {
         let [lengths, ticks_and_cost, late, own] = *record.first_chunk::<HEAD>()?;
         let scopes = (lengths >> 16 & 0xffff_ffff) as usize;
@@ -118,7 +119,7 @@ impl Tree {
         }
         let (ticks, cost) = (ticks_and_cost & 0xffff_ffff, ticks_and_cost >> 32);
         let waits = lengths & WAITS != 0;
-        // Late or not, who waits waits.
+        // All ticks of a waiting thread count as waiting, even if they were late.
         let (working, waiting, stalled) =
             if waits { (0, ticks + late, 0) } else { (ticks, 0, late) };
         let samples = u64::from(working > 0);
@@ -127,20 +128,20 @@ impl Tree {
         Some(Added { node: place, working, waiting, stalled, cost })
     }
 
-    /// Counts more waiting at a place.
+    /// Adds ticks of waiting to a node.
     pub(super) fn add_waiting(&mut self, node: NodeId, ticks: u64) {
         if let Some(node) = self.nodes.get_mut(node as usize) {
             node.weights.waiting += ticks;
         }
     }
 
-    /// The nodes on the way from `id` up, itself included.
+    /// Returns the nodes from `id` up to the root, including `id` itself.
     pub(super) fn way_up(&self, id: NodeId) -> impl Iterator<Item = &Node> {
         let node = |id: NodeId| self.nodes.get(id as usize);
         std::iter::successors(node(id), move |below| node(below.parent?))
     }
 
-    /// Without what is of no session in `alive`. Ids change.
+    /// Removes all samples that belong to no session in `alive`. Ids of nodes change.
     pub(super) fn retain_sessions(&mut self, alive: &[u64]) {
         let is_kept = |node: &Node| match node.key {
             Key::Session { running, own } => alive.contains(&running) || alive.contains(&own),
@@ -151,7 +152,7 @@ impl Tree {
         }
         let old = std::mem::take(&mut self.nodes);
         self.ids.clear();
-        // Parents come before what is below them.
+        // Parents precede their children.
         let mut new_ids: Vec<Option<NodeId>> = Vec::with_capacity(old.len());
         for node in old {
             let parent = node.parent.map(|parent| new_ids[parent as usize]);

@@ -1,16 +1,17 @@
-//! By how much the clocks of devices are wrong, as their launches tell.
+//! Estimate of the error of device clocks, from the launch times of their events.
 
 use rustc_hash::FxHashMap;
 
 use super::Cycle;
 use mlprof_events::{DeviceEvent, TimingMethod};
 
-/// A device's clock that goes wrong by more than this was not compared with the host's at all.
+/// Largest shift in nanoseconds. A device clock with a larger error was not synchronised with the
+/// host's clock at all.
 const LARGEST_SHIFT: i64 = 10_000_000;
 
-/// How much later than its own clock says each device's events are, in nanoseconds. No kernel can run
-/// before it was `launched`: by how much a device's events seem to is the least by which its clock must be
-/// wrong.
+/// Returns the shift of each device's events relative to its own clock, in nanoseconds. A kernel
+/// cannot run before it was `launched`. The largest violation on a device is therefore the minimum
+/// error of its clock.
 pub(crate) fn clock_shifts(
     cycle: &Cycle,
     launched: impl Fn(&DeviceEvent) -> Option<i64>,
@@ -27,7 +28,7 @@ pub(crate) fn clock_shifts(
     shifts
 }
 
-/// How long before its launch an event ran by its own clock, in nanoseconds.
+/// Returns by how many nanoseconds an event ran before its launch, by its own clock.
 pub(crate) fn early(
     cycle: &Cycle,
     event: &DeviceEvent,

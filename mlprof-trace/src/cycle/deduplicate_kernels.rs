@@ -1,24 +1,25 @@
-//! Kernels that two hooks tell of: a framework, which knows the op behind each of them, and the
-//! device's driver, which has seen them run.
+//! Deduplication of kernels that two sources report: a framework, which knows the op of each
+//! kernel, and the device's driver, which measured the run.
 
 use std::collections::BTreeSet;
 
 use mlprof_events::OrderExt;
 use mlprof_events::{DeviceActivity, DeviceEvent, TimingMethod};
 
-/// Makes one event of each such pair: times, stream and configuration are the driver's, name and
-/// launch the framework's. Both tell of kernels in the order of their launches, so the first belongs
-/// to the first, if there are as many; else the framework's stay as they are, and the driver's
-/// kernels go. What the driver says of copies and fills stays in any case.
+/// Merges each pair into one event. Times, stream and configuration are the driver's; name and
+/// launch are the framework's. Both sources report kernels in launch order, so they are paired in
+/// that order if both report the same number. Otherwise the framework's kernels stay unchanged, and
+/// the driver's kernels are removed. Copies and fills reported by the driver always remain.
 ///
-/// Returns how many of the driver's kernels went.
+/// Returns the number of removed driver kernels.
 pub(super) fn pair(events: &mut Vec<DeviceEvent>) -> u64 {
     let devices: BTreeSet<u32> =
         events.iter().filter(|event| is_of_framework(event)).map(|event| event.device).collect();
     devices.into_iter().map(|device| pair_on(device, events)).sum()
 }
 
-/// What a framework tells of carries the number of a launch, tried kernels, too.
+/// Returns `true` for a kernel from a framework, which has a launch number. Kernels that autotuning
+/// tried are included.
 fn is_of_framework(event: &DeviceEvent) -> bool {
     event.method != TimingMethod::Driver
         && event.correlation != 0
@@ -29,7 +30,7 @@ fn is_of_driver(event: &DeviceEvent) -> bool {
     event.method == TimingMethod::Driver && event.activity == DeviceActivity::Kernel
 }
 
-/// The places of a device's events, in the order of their launches.
+/// Returns the indices of a device's events in launch order.
 fn launched(
     events: &[DeviceEvent],
     device: u32,

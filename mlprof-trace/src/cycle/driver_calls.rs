@@ -1,5 +1,5 @@
-//! What became known of a recording only after it happened: calls of a device's driver, and the memory
-//! that they allocated. Each finds its place on the thread that it was of.
+//! Data that became known only after it happened: calls of a device's driver, and the memory that
+//! they allocated. They are inserted into the record of the calling thread.
 
 use rustc_hash::FxHashMap;
 
@@ -7,14 +7,14 @@ use super::event::{Event, MemoryEvent};
 use mlprof_events::OrderExt;
 use mlprof_events::{Direction, DriverCall, PastMemoryChange, ShapeList};
 
-/// The same of one thread, in the order of time.
+/// Driver calls and memory changes of one thread, in chronological order.
 #[derive(Default)]
 pub(crate) struct DriverWork {
     pub(super) calls: Vec<DriverCall>,
     pub(super) memory: Vec<MemoryEvent>,
 }
 
-/// By thread.
+/// Groups calls and memory changes by thread.
 pub(super) fn by_thread(
     calls: Vec<DriverCall>,
     memory: Vec<PastMemoryChange>,
@@ -33,8 +33,9 @@ pub(super) fn by_thread(
     threads
 }
 
-/// In the order of their ends, what is inside first. Of calls with one correlation only the outermost
-/// is kept: a runtime library makes its calls of the driver inside its own.
+/// Sorts calls by their ends, inner calls first. Among nested calls with the same correlation
+/// number only the outermost is kept, because a runtime library makes its driver calls inside its
+/// own.
 fn sort(calls: &mut Vec<DriverCall>) {
     calls.order_by_key(|call| (call.start, std::cmp::Reverse(call.end)));
     let mut outermost: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
@@ -50,12 +51,12 @@ fn sort(calls: &mut Vec<DriverCall>) {
     calls.order_by_key(|call| (call.end, std::cmp::Reverse(call.start)));
 }
 
-/// Calls as events of the thread whose own events, in the order of their ends, are given.
+/// Converts calls to events of a thread. `own` contains the thread's own events, sorted by end.
 pub(super) fn as_events(
     calls: &[DriverCall],
     own: impl DoubleEndedIterator<Item = Event>,
 ) -> Vec<Event> {
-    // Backwards, as everywhere: what is around something comes before it.
+    // The loop runs backwards, so that an enclosing event precedes the events inside it.
     let mut own = own.rev().filter(|event| !event.overlaps).peekable();
     let mut open: Vec<Event> = Vec::new();
     let mut events: Vec<Event> = Vec::with_capacity(calls.len());
@@ -83,7 +84,7 @@ pub(super) fn as_events(
     events
 }
 
-/// `event` ends no later than those that are open.
+/// Adds an open event. `event` must not end later than those that are open.
 fn push(open: &mut Vec<Event>, event: Event) {
     while open.last().is_some_and(|last| last.start > event.start) {
         open.pop();
@@ -91,7 +92,7 @@ fn push(open: &mut Vec<Event>, event: Event) {
     open.push(event);
 }
 
-/// How many scopes were open around the call.
+/// Returns the number of scopes that were open around the call.
 fn depth_at(open: &mut Vec<Event>, call: &DriverCall) -> u16 {
     while open.last().is_some_and(|last| last.start > call.start) {
         open.pop();
@@ -121,7 +122,7 @@ mod tests {
 
     #[test]
     fn calls_lie_as_deep_as_the_scopes_around_them() {
-        // step(0..100) { op(10..40) { inner(20..30) }, op(50..90) }
+        // The scopes are step(0..100) { op(10..40) { inner(20..30) }, op(50..90) }.
         let scopes = [own(20, 30, 2), own(10, 40, 1), own(50, 90, 1), own(0, 100, 0)];
         let calls = [
             call("in inner", 22, 25, 1),

@@ -1,43 +1,45 @@
-//! The events of a recording, as they are read and as they are stored.
+//! Events of a recording, in decoded and in stored form.
 
 use mlprof_events::{
     Action, ActionKind, Context, Direction, MemoryChange, MemoryDevice, OpStart, ShapeList,
     Timestamp,
 };
 
-/// An op, action, function or other scope that a thread ran.
+/// An op, action, function or other scope on a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
-    /// What ran.
+    /// Action of the scope.
     pub action: Action,
-    /// When it began.
+    /// Start of the scope.
     pub start: Timestamp,
-    /// When it ended.
+    /// End of the scope.
     pub end: Timestamp,
-    /// Its inputs, if they were recorded.
+    /// Shapes of the inputs, if they were recorded.
     pub shapes: ShapeList,
-    /// Ties a backward op to its forward op; of a launch, the correlation of the device event; of an
-    /// action, 1 more than its number among the collectives of the run. 0: none.
+    /// Number that connects a backward op to its forward op. For a launch it is the correlation
+    /// number of the device event. For an action it is its index among the collectives of the run
+    /// plus 1. 0 if there is none.
     pub sequence: u32,
-    /// The thread that the forward op ran on, as the framework counts its threads (of a forward op:
-    /// its own thread). 0: not known.
+    /// Thread on which the forward op ran, as the framework counts threads. For a forward op it is
+    /// its own thread. 0 if unknown.
     pub forward_thread: u32,
-    /// What was open where the op was called, if that was another thread.
+    /// Actions that were open at the op's call site, if that was on another thread.
     pub context: Option<Context>,
-    /// How many scopes of the thread were open around it; 65,535 stands for that or more.
+    /// Number of scopes that were open around it on the thread. 65,535 stands for that number or
+    /// more.
     pub depth: u16,
-    /// Forward or backward.
+    /// Direction of the op: forward or backward.
     pub direction: Direction,
-    /// It was still open when the recording ended; `end` is that moment.
+    /// Set if the scope was still open when the recording ended, which is then its `end`.
     pub is_unfinished: bool,
-    /// It does not nest with the events around it: a scope that was opened inside it, or the step
-    /// that it was opened in, ended at another time than brackets would. Traces put it on a track
-    /// of its own, and it is nobody's parent.
+    /// Set if the event does not nest with the events around it. A scope opened inside it, or the
+    /// step in which it was opened, ended in the wrong order. Traces show it on a separate track,
+    /// and it is never a parent.
     pub overlaps: bool,
 }
 
-/// How many words an [`Event`] is stored in.
+/// Number of words of a stored [`Event`].
 pub const EVENT_WORDS: usize = 5;
 const BACKWARD: u32 = 1 << 16;
 const UNFINISHED: u32 = 1 << 17;
@@ -52,10 +54,10 @@ fn split(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// An [`Event`] that has not ended, in the words that it will be stored in.
+/// An [`Event`] that has not ended, in its stored form.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenEvent {
-    /// When it began, in ticks.
+    /// Start in ticks.
     pub started: u64,
     /// Action and shapes.
     name: u64,
@@ -66,7 +68,7 @@ pub struct OpenEvent {
 }
 
 impl OpenEvent {
-    /// An op that begins, with so many scopes around it; the time is to be set.
+    /// Creates an op that begins inside `depth` scopes. The caller must set its start time.
     #[inline(always)]
     pub fn new(op: &OpStart<'_>, shapes: ShapeList, depth: usize) -> Self {
         let depth = depth.min(usize::from(u16::MAX)) as u32;
@@ -79,48 +81,49 @@ impl OpenEvent {
         }
     }
 
-    /// Whether it is a call of `action`.
+    /// Returns `true` if it is a call of `action`.
     #[inline(always)]
     pub fn is_of(&self, action: Action) -> bool {
         self.name as u32 == action.number()
     }
 
-    /// What runs.
+    /// Returns the action.
     pub fn action(&self) -> Option<Action> {
         Action::from_number(self.name as u32)
     }
 
-    /// It is an operation of all ranks, the so-many-th of the run.
+    /// Marks it as an operation of all ranks, with this index among the collectives of the run.
     pub fn set_collective(&mut self, sequence: u64) {
         let (_, forward_thread) = split(self.tie);
         self.tie = join(Event::of_collective(sequence), forward_thread);
     }
 
-    /// From here on it nests with nothing.
+    /// Marks it as not nesting with other events.
     pub fn set_overlaps(&mut self) {
         self.place |= join(0, OVERLAPS);
     }
 
-    /// Whether it is a step.
+    /// Returns `true` if it is a step.
     pub fn is_step(&self) -> bool {
         self.action().is_some_and(|action| action.kind() == ActionKind::Step)
     }
 
-    /// One scope fewer is around it.
+    /// Decrements the number of scopes around it.
     pub fn move_out(&mut self) {
         let (context, tail) = split(self.place);
-        // The depth is in the lower bits, and stays where it is the deepest that there is.
+        // The depth is in the lower bits. The maximum stays unchanged, because it stands for that
+        // depth or more.
         let depth = tail as u16;
         let is_movable = depth != 0 && depth != u16::MAX;
         self.place = join(context, tail - u32::from(is_movable));
     }
 
-    /// The recording ends before it does.
+    /// Marks it as unfinished, because the recording ends first.
     pub fn set_unfinished(&mut self) {
         self.place |= join(0, UNFINISHED);
     }
 
-    /// What is stored of it when it ends, at `end` in ticks.
+    /// Returns the stored form of the event, which ends at `end` in ticks.
     #[inline(always)]
     pub fn ended(&self, end: u64) -> [u64; EVENT_WORDS] {
         [self.started, end, self.name, self.tie, self.place]
@@ -128,14 +131,13 @@ impl OpenEvent {
 }
 
 impl Event {
-    /// What is stored of the number of a collective.
+    /// Returns the stored form of a collective's index.
     fn of_collective(sequence: u64) -> u32 {
         u32::try_from(sequence).unwrap_or(u32::MAX).saturating_add(1)
     }
 
-    /// The number among the collectives of the run, if it [is
-    /// one](mlprof_events::Observation::Collective).
-    /// *Cost*: looks the action up.
+    /// Returns the index among the collectives of the run, if it [is
+    /// one](mlprof_events::Observation::Collective). *Cost*: a look-up of the action.
     pub fn collective(&self) -> Option<u32> {
         let can_be = self.action.kind().is_action() && self.action.kind() != ActionKind::Step;
         self.sequence.checked_sub(1).filter(|_| can_be)
@@ -166,24 +168,24 @@ impl Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryEvent {
-    /// When.
+    /// Time of the change.
     pub time: Timestamp,
-    /// What.
+    /// The change.
     pub change: MemoryChange,
 }
 
-/// How many words a [`MemoryEvent`] is stored in.
+/// Number of words of a stored [`MemoryEvent`].
 pub const MEMORY_WORDS: usize = 6;
 
 impl MemoryEvent {
-    /// A change at this moment.
+    /// Creates an event for a change at this time.
     #[doc(hidden)]
     #[inline]
     pub fn new(time: Timestamp, change: MemoryChange) -> Self {
         Self { time, change }
     }
 
-    /// What is stored of it.
+    /// Returns the stored form.
     #[doc(hidden)]
     #[inline]
     pub fn to_words(self) -> [u64; MEMORY_WORDS] {

@@ -1,4 +1,4 @@
-//! A finished recording, for those who read it.
+//! A completed recording and its read access.
 
 mod clock_shift;
 mod deduplicate_kernels;
@@ -24,45 +24,47 @@ use mlprof_events::{
     MemoryLabel, OpenActions, PastMemoryChange, RunContext, Stage, ThreadName, Timestamp, UtcTime,
 };
 
-/// One cycle of a [`Schedule`](mlprof_events::Schedule), recorded and over: what
-/// `TensorProfiler::on_trace_ready` is given.
+/// One completed cycle of a [`Schedule`](mlprof_events::Schedule), as passed to
+/// `TensorProfiler::on_trace_ready`.
 #[derive(Debug)]
 pub struct Cycle {
-    /// Which cycle of its stage, counted from 0.
+    /// Index of the cycle in its stage, counted from 0.
     pub number: u64,
-    /// The steps that were recorded, counted from 0 in their stage.
+    /// Recorded steps, counted from 0 in their stage.
     pub steps: Range<u64>,
-    /// Whether all active steps of the schedule are in it; a run that ends early leaves some out.
+    /// Set if all active steps of the schedule are in the cycle. Some are missing if the run ends
+    /// early.
     pub is_complete: bool,
-    /// The stage, if a trainer said one.
+    /// Stage of the trainer, if it declared one.
     pub stage: Option<Stage>,
     /// Rank and world size of the process.
     pub run: RunContext,
-    /// When it began.
+    /// Start of the cycle.
     pub started: Timestamp,
-    /// When it ended.
+    /// End of the cycle.
     pub ended: Timestamp,
-    /// When recording paused, as it does for a validation within a step: beginnings and ends in the
-    /// order of time, at most the first 4,096.
+    /// Times in which recording was paused, as for a validation within a step: starts and ends in
+    /// chronological order, at most the first 4,096.
     pub pauses: Vec<(Timestamp, Timestamp)>,
-    /// What the machine's clocks showed at its beginning and at its end.
+    /// Readings of the machine's clocks at the beginning and at the end.
     pub clocks: [ClockReading; 2],
-    /// What happened on devices, in the order in which it became known.
+    /// Events on devices, in the order in which they were reported.
     pub device_events: Vec<DeviceEvent>,
-    /// What devices' counters showed, in the order in which it became known.
+    /// Samples of device counters, in the order in which they were reported.
     pub device_counters: Vec<CounterSample>,
-    /// What is known of what memory is for.
+    /// Labels that hooks assigned to memory.
     pub memory_labels: Vec<MemoryLabel>,
-    /// When each of them was told.
+    /// Time of each label.
     pub memory_label_times: Vec<Timestamp>,
-    /// Events for which there was no room.
+    /// Numbers of events that were dropped for lack of space.
     pub dropped: Dropped,
-    /// Scopes of other threads that were open at the end; they are not among the events.
+    /// Number of scopes on other threads that were open at the end. They are not among the events.
     pub open_elsewhere: u64,
-    /// Kernels that the driver told of, too, and that are shown as their framework saw them, because
-    /// the two did not count alike.
+    /// Number of the driver's kernel events that were removed because the framework reported the
+    /// same kernels. It is 0 if all events could be paired. Otherwise both sources reported
+    /// different numbers of kernels, and the framework's events were kept unchanged.
     pub kernels_told_twice: u64,
-    /// What its traces say beside what was recorded.
+    /// Optional content of traces.
     pub trace: TraceOptions,
     tracks: Vec<Track>,
     contexts: Vec<OpenActions>,
@@ -71,18 +73,18 @@ pub struct Cycle {
     paused_ticks: u64,
 }
 
-/// What one thread recorded.
+/// Record of one thread.
 #[derive(Debug)]
 pub struct Track {
-    /// The thread's name.
+    /// Name of the thread.
     pub thread_name: String,
-    /// The number that the operating system knows the thread by.
+    /// Operating system's id of the thread.
     pub thread: u64,
     events: LogSnapshot<EVENT_WORDS>,
     memory: LogSnapshot<MEMORY_WORDS>,
-    /// Calls of drivers, in the order of their ends.
+    /// Driver calls, sorted by end.
     calls: Vec<Event>,
-    /// What drivers allocated and freed for the thread, in the order of time.
+    /// Memory changes by drivers on behalf of the thread, in chronological order.
     past_memory: Vec<MemoryEvent>,
 }
 
@@ -101,108 +103,108 @@ impl Track {
         }
     }
 
-    /// The events in the order in which they ended, so that what is inside comes before what is
-    /// around it.
+    /// Returns the events in the order in which they ended, so that an inner event precedes the
+    /// enclosing one.
     pub fn events(&self) -> impl DoubleEndedIterator<Item = Event> + '_ {
         InTimeOrder::new(&self.events, &self.calls, Event::from_words)
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     pub fn event_count(&self) -> usize {
         self.events.len() + self.calls.len()
     }
 
-    /// What the thread allocated and freed, in that order.
+    /// Returns the allocations and deallocations of the thread in chronological order.
     pub fn memory_events(&self) -> impl DoubleEndedIterator<Item = MemoryEvent> + '_ {
         InTimeOrder::new(&self.memory, &self.past_memory, |words| {
             Some(MemoryEvent::from_words(words))
         })
     }
 
-    /// How many allocations and frees there are.
+    /// Returns the number of allocations and deallocations.
     pub fn memory_event_count(&self) -> usize {
         self.memory.len() + self.past_memory.len()
     }
 }
 
-/// Events, of whatever kind, for which there was no room, or that came after the end.
+/// Numbers of events that were dropped for lack of space or arrived after the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dropped {
     /// Ops, actions and other scopes.
     pub events: u64,
-    /// Allocations and frees.
+    /// Allocations and deallocations.
     pub memory: u64,
-    /// Kernels, copies, and samples of devices' counters.
+    /// Kernels, copies and samples of device counters.
     pub device: u64,
 }
 
-/// What a cycle is called, and which steps are in it.
+/// Identification of a cycle and its steps.
 #[derive(Debug)]
 pub struct CycleName {
-    /// As in [`Cycle::number`].
+    /// Value for [`Cycle::number`].
     pub number: u64,
-    /// As in [`Cycle::steps`].
+    /// Value for [`Cycle::steps`].
     pub steps: Range<u64>,
-    /// As in [`Cycle::is_complete`].
+    /// Value for [`Cycle::is_complete`].
     pub is_complete: bool,
-    /// As in [`Cycle::stage`].
+    /// Value for [`Cycle::stage`].
     pub stage: Option<Stage>,
-    /// As in [`Cycle::run`].
+    /// Value for [`Cycle::run`].
     pub run: RunContext,
 }
 
-/// What a cycle is made of, as it was recorded.
+/// Recorded data of a cycle.
 #[derive(Debug)]
 pub struct RecordedCycle {
-    /// When it began.
+    /// Start of the cycle.
     pub started: Timestamp,
-    /// When it ended.
+    /// End of the cycle.
     pub ended: Timestamp,
-    /// As in [`Cycle::pauses`].
+    /// Value for [`Cycle::pauses`].
     pub pauses: Vec<(Timestamp, Timestamp)>,
-    /// How long all pauses were, in ticks.
+    /// Total duration of all pauses in ticks.
     pub paused_ticks: u64,
-    /// As in [`Cycle::clocks`].
+    /// Value for [`Cycle::clocks`].
     pub clocks: [ClockReading; 2],
-    /// In the order in which they began to record.
+    /// Threads in the order in which they began to record.
     pub threads: Vec<RecordedThread>,
-    /// Calls of drivers, of all threads.
+    /// Driver calls of all threads.
     pub driver_calls: Vec<DriverCall>,
-    /// What drivers allocated and freed.
+    /// Memory changes by drivers.
     pub past_memory: Vec<PastMemoryChange>,
-    /// As in [`Cycle::device_events`].
+    /// Value for [`Cycle::device_events`].
     pub device_events: Vec<DeviceEvent>,
-    /// As in [`Cycle::device_counters`].
+    /// Value for [`Cycle::device_counters`].
     pub device_counters: Vec<CounterSample>,
-    /// What memory is for, and when that was told.
+    /// Labels of memory, each with its time.
     pub memory_labels: Vec<(MemoryLabel, Timestamp)>,
-    /// As in [`Cycle::dropped`].
+    /// Value for [`Cycle::dropped`].
     pub dropped: Dropped,
-    /// As in [`Cycle::open_elsewhere`].
+    /// Value for [`Cycle::open_elsewhere`].
     pub open_elsewhere: u64,
-    /// What was open where ops were called, by [`Context::number`] − 1.
+    /// Actions that were open at the call sites of ops, indexed by [`Context::number`] − 1.
     pub contexts: Vec<OpenActions>,
-    /// What is known of devices themselves.
+    /// Descriptions of the devices.
     pub devices: BTreeMap<u32, DeviceDescription>,
-    /// How ticks become seconds.
+    /// Converter from ticks to seconds.
     pub rate: Rate,
 }
 
-/// What one thread recorded itself.
+/// Data that one thread recorded itself.
 #[derive(Debug)]
 pub struct RecordedThread {
-    /// As in [`Track::thread_name`].
+    /// Value for [`Track::thread_name`].
     pub name: String,
-    /// As in [`Track::thread`].
+    /// Value for [`Track::thread`].
     pub number: u64,
-    /// What ran, in the order of the ends.
+    /// Events, sorted by end.
     pub events: LogSnapshot<EVENT_WORDS>,
-    /// What was allocated and freed.
+    /// Allocations and deallocations.
     pub memory: LogSnapshot<MEMORY_WORDS>,
 }
 
 impl RecordedThread {
-    /// One that recorded nothing itself.
+    /// Creates a thread that recorded no data itself.
     fn of_number(number: u64) -> Self {
         let name = ThreadName::of_number(number).name;
         Self { name, number, events: LogSnapshot::empty(), memory: LogSnapshot::empty() }
@@ -210,12 +212,12 @@ impl RecordedThread {
 }
 
 impl Cycle {
-    /// The cycle that was recorded as these parts.
+    /// Creates a cycle from its recorded data.
     #[doc(hidden)]
     pub fn new(name: CycleName, recorded: RecordedCycle) -> Self {
         let RecordedCycle { mut threads, mut device_events, .. } = recorded;
         let mut driver = by_thread(recorded.driver_calls, recorded.past_memory);
-        // Threads that called a driver and did nothing else.
+        // These threads called a driver but recorded no events.
         let is_new = |number: &u64| threads.iter().all(|thread| thread.number != *number);
         let mut others: Vec<u64> = driver.keys().copied().filter(is_new).collect();
         others.order();
@@ -253,19 +255,20 @@ impl Cycle {
         }
     }
 
-    /// What a hook has said of a device itself.
+    /// Returns the description of a device, if a hook provided one.
     pub(crate) fn device(&self, number: u32) -> Option<&DeviceDescription> {
         self.devices.get(&number)
     }
 
-    /// Whether nothing happened in it.
+    /// Returns `true` if the cycle contains no events.
     #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         let is_unused = |track: &Track| track.event_count() == 0 && track.memory_event_count() == 0;
         self.device_events.is_empty() && self.tracks.iter().all(is_unused)
     }
 
-    /// How many chunks of the recording's memory it keeps: of events, and of allocations.
+    /// Returns the number of chunks of the recording's memory that the cycle holds: of events, and
+    /// of allocations.
     #[doc(hidden)]
     pub fn chunk_counts(&self) -> (usize, usize) {
         let counts = self.tracks.iter();
@@ -274,32 +277,33 @@ impl Cycle {
         })
     }
 
-    /// The threads, in the order in which they began to record.
+    /// Returns the threads in the order in which they began to record.
     pub fn tracks(&self) -> &[Track] {
         &self.tracks
     }
 
-    /// How many events there are on all threads.
+    /// Returns the number of events on all threads.
     pub fn event_count(&self) -> usize {
         self.tracks.iter().map(Track::event_count).sum()
     }
 
-    /// How long it lasted, in nanoseconds.
+    /// Returns the duration of the cycle in nanoseconds.
     pub fn wall_nanoseconds(&self) -> u64 {
         self.nanoseconds_between(self.started, self.ended)
     }
 
-    /// How long it recorded, in nanoseconds: without pauses.
+    /// Returns the duration of the recording in nanoseconds, without pauses.
     pub fn recorded_nanoseconds(&self) -> u64 {
         self.wall_nanoseconds().saturating_sub(self.rate.nanoseconds(self.paused_ticks))
     }
 
-    /// From one moment to a later one, in nanoseconds; 0 if it is not later.
+    /// Returns the nanoseconds between two moments, or 0 if `to` is not later than `from`.
     pub fn nanoseconds_between(&self, from: Timestamp, to: Timestamp) -> u64 {
         self.rate.nanoseconds(to.ticks().saturating_sub(from.ticks()))
     }
 
-    /// A moment in nanoseconds since the beginning of the cycle; negative before it.
+    /// Converts a moment to nanoseconds since the beginning of the cycle. The result is negative
+    /// for earlier moments.
     pub fn nanoseconds_since_start(&self, time: Timestamp) -> i64 {
         let (start, time) = (self.started.ticks(), time.ticks());
         if time >= start {
@@ -309,32 +313,32 @@ impl Cycle {
         }
     }
 
-    /// By how much the moment of a reading may be wrong, in nanoseconds.
+    /// Returns the maximum error of the time of a reading, in nanoseconds.
     pub fn error_of(&self, reading: &ClockReading) -> u64 {
         self.rate.nanoseconds(reading.ticks_apart).div_ceil(2)
     }
 
-    /// A moment on the wall clock.
+    /// Converts a moment to a wall-clock time.
     pub fn wall_time(&self, time: Timestamp) -> UtcTime {
         self.rate.wall_time(time.ticks())
     }
 
-    /// What was open where an op was called, the outermost first, and on which thread in which
-    /// step.
+    /// Returns the actions that were open at an op's call site, outermost first, with their thread
+    /// and step.
     pub fn context(&self, context: Context) -> Option<ContextActions<'_>> {
         let entry = self.contexts.get(context.number() as usize - 1)?;
         Some(ContextActions { step: entry.step, thread: entry.thread, actions: &entry.actions })
     }
 }
 
-/// See [`Cycle::context`].
+/// Open actions at a call site: see [`Cycle::context`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContextActions<'cycle> {
-    /// The step, counted from 0 in its stage.
+    /// Number of the step in its stage, counted from 0.
     pub step: u64,
-    /// The thread, as in [`Track::thread`].
+    /// Id of the thread, as in [`Track::thread`].
     pub thread: u64,
-    /// What was open, the outermost first.
+    /// Open actions, outermost first.
     pub actions: &'cycle [Action],
 }

@@ -1,11 +1,11 @@
-//! What a thread recorded itself, and what became known of it later, as one list.
+//! Merged view of a thread's own record and of data that became known later.
 
 use super::event::{Event, MemoryEvent};
 use super::event_log::LogSnapshot;
 
-/// Something that has its place in a list by a moment.
+/// An item that is sorted by time.
 pub(super) trait Timed: Copy {
-    /// The moment, in ticks.
+    /// Returns the time in ticks.
     fn moment(&self) -> u64;
 }
 
@@ -21,8 +21,8 @@ impl Timed for MemoryEvent {
     }
 }
 
-/// Goes through both lists in the order of time, from either end. What became known later comes
-/// before what was recorded at the same moment: a call is inside what it was made by.
+/// Double-ended iterator over both lists in chronological order. An item that became known later
+/// precedes a recorded one with the same time, because a call is inside the scope that made it.
 pub(super) struct InTimeOrder<'track, T, const WORDS: usize, R> {
     log: &'track LogSnapshot<WORDS>,
     read: R,
@@ -34,7 +34,8 @@ impl<'track, T: Timed, const WORDS: usize, R> InTimeOrder<'track, T, WORDS, R>
 where
     R: Fn([u64; WORDS]) -> Option<T>,
 {
-    /// Both lists are in the order of time. `read` makes a record of a log's words.
+    /// Creates an iterator. Both lists must be in chronological order. `read` decodes a record from
+    /// the words of the log.
     pub(super) fn new(log: &'track LogSnapshot<WORDS>, later: &'track [T], read: R) -> Self {
         Self { log, read, recorded: (0, log.len()), later }
     }

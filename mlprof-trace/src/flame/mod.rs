@@ -1,18 +1,18 @@
-//! Flame graphs: where time, device time, memory and calls go, by what was open around them.
+//! Flame graphs: time, device time, memory and calls, by the stack of open scopes.
 //!
-//! *Folded stacks* are lines of `outermost;…;innermost value`, which `flamegraph.pl`, inferno,
-//! speedscope and others read. A value is a stack's own: what was open inside has lines of its own.
-//! Stacks of all threads are put together. What was called on another thread than it ran on stands
-//! below what was open where it was called.
+//! *Folded stacks* are lines of the form `outermost;…;innermost value`, which `flamegraph.pl`,
+//! inferno, speedscope and other tools read. A value is the self value of a stack; nested scopes
+//! have lines of their own. Stacks of all threads are merged. A call that ran on another thread
+//! appears below the scopes that were open at its call site.
 //!
-//! In names `;` becomes `,`; control characters and marks of direction become spaces. Steps are all
-//! called `ProfilerStep*`. What crosses other scopes counts among calls but has no time of its own,
-//! which would be counted twice.
+//! In names, `;` is replaced by `,`, and control characters and direction marks by spaces. All
+//! steps are named `ProfilerStep*`. A scope that crosses others counts as a call but has no self
+//! time. Otherwise its time would be counted twice.
 //!
-//! *Limits*: every frame of a stack stands in the lines of all stacks below it, so that the text grows
-//! with the square of a recursion's depth. A stack has [`MOST_FRAMES`] frames at most, and there are
-//! [`MOST_STACKS`] with [`MOST_BYTES`] of text. What is further inside is one frame, [`CUT`], with all
-//! values of what it stands for; [`FlameGraph::cut`] counts it.
+//! *Limits*: every frame of a stack is repeated in the lines of all stacks below it, so the text
+//! grows with the square of the recursion depth. A stack has at most [`MOST_FRAMES`] frames, and
+//! there are at most [`MOST_STACKS`] stacks with [`MOST_BYTES`] of text. Everything beyond the
+//! limit is one frame, [`CUT`], with the sum of the values; [`FlameGraph::cut`] counts it.
 
 mod stacks;
 
@@ -32,30 +32,29 @@ pub use mlprof_report::folded::{
 };
 use mlprof_report::output::write_file;
 
-/// What the widths of a flame graph stand for.
+/// Quantity shown by the widths of a flame graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FlameMetric {
-    /// Time on the host, in microseconds and at least 1 where there is any, without what was open
-    /// inside.
+    /// Self time on the host in microseconds, at least 1 if it is not zero.
     SelfCpuTime,
-    /// Time of kernels, copies and fills on devices, in microseconds and at least 1; they are the
-    /// innermost frames.
+    /// Time of kernels, copies and fills on devices in microseconds, at least 1 if it is not zero.
+    /// They are the innermost frames.
     SelfDeviceTime,
-    /// Bytes allocated, in the host's memory and on devices; what was freed is not taken away.
+    /// Allocated bytes, in host memory and on devices. Deallocations are not subtracted.
     AllocatedBytes,
-    /// How often something ran.
+    /// Number of calls.
     Calls,
 }
 
 impl FlameMetric {
-    /// All of them.
+    /// All metrics.
     pub const ALL: [Self; 4] =
         [Self::SelfCpuTime, Self::SelfDeviceTime, Self::AllocatedBytes, Self::Calls];
 
-    /// The name in file names and JSON: `self_cpu_time`, …
+    /// Returns the name in file names and JSON: `self_cpu_time`, …
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::SelfCpuTime => "self_cpu_time",
@@ -65,7 +64,7 @@ impl FlameMetric {
         }
     }
 
-    /// What one of a value is.
+    /// Returns the unit of the values.
     pub const fn unit(self) -> &'static str {
         match self {
             Self::SelfCpuTime | Self::SelfDeviceTime => "us",
@@ -75,21 +74,21 @@ impl FlameMetric {
     }
 }
 
-/// What one stack has itself.
+/// Self values of one stack.
 #[derive(Debug, Clone, Copy, Default)]
 struct Values {
-    /// In nanoseconds. Below 0 only while a track is read.
+    /// Self time in nanoseconds. It is negative only while a track is being read.
     cpu: i64,
-    /// In nanoseconds.
+    /// Device time in nanoseconds.
     device: i64,
     allocated: i64,
     calls: i64,
 }
 
 impl Values {
-    /// In the metric's unit.
+    /// Returns the value in the metric's unit.
     fn get(&self, metric: FlameMetric) -> i64 {
-        // A short time is not nothing: a stack of 1 ns to 1,499 ns has 1 us.
+        // A short time must not become 0: a stack of 1 ns to 1,499 ns has 1 us.
         let microseconds = |nanoseconds: i64| match nanoseconds {
             ..=0 => 0,
             more => ((more + 500) / 1000).max(1),
@@ -103,7 +102,7 @@ impl Values {
     }
 }
 
-/// A stack by its innermost frame; the others are its parent's.
+/// A stack, stored as its innermost frame and its parent.
 #[derive(Debug)]
 struct Node {
     parent: NodeId,
@@ -114,10 +113,10 @@ struct Node {
 
 type NodeId = u32;
 
-/// The parent of outermost frames.
+/// Parent of the outermost frames.
 const NOWHERE: NodeId = NodeId::MAX;
 
-/// All stacks of a cycle and what each one has.
+/// All stacks of a cycle with their values.
 #[derive(Debug, Default)]
 pub struct FlameGraph {
     nodes: Vec<Node>,
@@ -129,8 +128,8 @@ pub struct FlameGraph {
 }
 
 impl FlameGraph {
-    /// The stacks of a cycle. *Cost*: some 50 ns per event; memory by the number of different stacks,
-    /// within the [limits](self).
+    /// Builds the stacks of a cycle. *Cost*: about 50 ns per event. The memory depends on the
+    /// number of different stacks, within the [limits](self).
     pub fn of(cycle: &Cycle) -> Self {
         let mut graph = Self {
             #[cfg(feature = "flame")]
@@ -141,7 +140,7 @@ impl FlameGraph {
         graph
     }
 
-    /// The stack of `action` below `parent`.
+    /// Returns the stack of `action` below `parent`.
     fn node(&mut self, parent: NodeId, action: Action) -> NodeId {
         if let Some(id) = self.ids.get(&(parent, action)) {
             return *id;
@@ -172,13 +171,13 @@ impl FlameGraph {
         self.nodes.get(id as usize).is_some_and(|node| node.action == cut())
     }
 
-    /// Whether an event of `action`, which belongs to this stack, is a call, and not one that goes on.
+    /// Returns `true` if an event of `action` on this stack is a call and not a resumption.
     fn is_call(&self, id: NodeId, action: Action) -> bool {
         let is_own = self.nodes.get(id as usize).is_some_and(|node| node.action == action);
         is_own || (self.is_cut(id) && action.resumed().is_none())
     }
 
-    /// How many events are further inside than the [limits](self) let stacks be.
+    /// Returns the number of events beyond the [limits](self) of stacks.
     pub fn cut(&self) -> u64 {
         self.cut
     }
@@ -187,12 +186,12 @@ impl FlameGraph {
         self.nodes.get_mut(id as usize).map(|node| &mut node.values)
     }
 
-    /// Whether any stack has a value of this metric.
+    /// Returns `true` if any stack has a value for this metric.
     pub fn has(&self, metric: FlameMetric) -> bool {
         self.nodes.iter().any(|node| node.values.get(metric) > 0)
     }
 
-    /// The folded stacks in alphabetical order, those with the value 0 left out.
+    /// Returns the folded stacks in alphabetical order, without those of value 0.
     fn lines(&self, metric: FlameMetric) -> Vec<String> {
         let valued = self.nodes.iter().filter(|node| node.values.get(metric) > 0);
         let mut lines: Vec<String> = valued
@@ -214,7 +213,7 @@ impl FlameGraph {
     ///
     /// # Errors
     ///
-    /// What `out` says.
+    /// Returns the errors of `out`.
     pub fn write_stacks(&self, metric: FlameMetric, mut out: impl Write) -> io::Result<()> {
         for line in self.lines(metric) {
             writeln!(out, "{line}")?;
@@ -222,11 +221,11 @@ impl FlameGraph {
         out.flush()
     }
 
-    /// Writes the folded stacks to a file, which has its name only when it is whole.
+    /// Writes the folded stacks to a file, which gets its name when it is complete.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written; then there is none.
+    /// Fails if the file cannot be written. In that case no file is created.
     pub fn export_stacks(&self, path: impl AsRef<Path>, metric: FlameMetric) -> io::Result<()> {
         self.write_stacks_at(path.as_ref(), metric)
     }
@@ -235,11 +234,12 @@ impl FlameGraph {
         write_file(path, |file| self.write_stacks(metric, BufWriter::new(file)))
     }
 
-    /// Draws the flame graph into an SVG file that browsers can zoom and search.
+    /// Draws the flame graph as an SVG file that browsers can zoom and search.
     ///
     /// # Errors
     ///
-    /// If no stack has a value of this metric, or the file cannot be written; then there is none.
+    /// Fails if no stack has a value for this metric, or if the file cannot be written. In that
+    /// case no file is created.
     #[cfg(feature = "flame")]
     pub fn export_svg(&self, path: impl AsRef<Path>, metric: FlameMetric) -> io::Result<()> {
         let lines = self.lines(metric);
@@ -252,13 +252,14 @@ impl FlameGraph {
     }
 }
 
-/// Of a kind that no hook gives it, so that it is nobody else's.
+/// Returns the action of the frame for cut stacks. Its kind and location are never used by a hook,
+/// so it is unique.
 fn cut() -> Action {
     static SITE: mlprof_events::Callsite = mlprof_events::Callsite::function(CUT, file!(), line!());
     SITE.action()
 }
 
-/// A step's frame has the name of all steps.
+/// Returns the name of a frame, which is the same for all steps.
 fn frame(action: Action) -> String {
     let name = frame_name(action.name());
     if action.kind() == ActionKind::Step { name + "*" } else { name }
@@ -276,12 +277,12 @@ fn title_of(cycle: &Cycle) -> String {
 }
 
 impl Cycle {
-    /// Writes the cycle as folded stacks, for flame graphs: see [`flame`](crate::flame).
-    /// For several metrics make a [`FlameGraph`] once.
+    /// Writes the cycle as folded stacks for flame graphs: see [`flame`](crate::flame). Create one
+    /// [`FlameGraph`] to write several metrics.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written; then there is none.
+    /// Fails if the file cannot be written. In that case no file is created.
     pub fn export_stacks(&self, path: impl AsRef<Path>, metric: FlameMetric) -> io::Result<()> {
         FlameGraph::of(self).export_stacks(path, metric)
     }

@@ -1,4 +1,4 @@
-//! From the events of a cycle to stacks.
+//! Conversion of a cycle's events to stacks.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::nest::Nest;
 use crate::walk::{Recorded, backwards};
 use mlprof_events::{Action, ActionKind, Context, TimingMethod};
 
-/// Memory that was allocated where nothing was open.
+/// Name for memory that was allocated outside of all scopes.
 const UNCLAIMED_MEMORY: &str = "[memory]";
 
 /// Adds the events of `cycle` to `graph`.
@@ -24,7 +24,7 @@ pub(super) fn collect(graph: &mut FlameGraph, cycle: &Cycle) {
 struct Collector<'cycle> {
     graph: &'cycle mut FlameGraph,
     cycle: &'cycle Cycle,
-    /// The stack that launched work for a device, by correlation.
+    /// Stack that launched device work, by correlation number.
     launches: HashMap<u32, NodeId>,
     contexts: HashMap<Context, NodeId>,
 }
@@ -77,7 +77,7 @@ impl Collector<'_> {
         open.push(start, end, Open { node, context });
     }
 
-    /// The stack of an event of `action` below `parent`.
+    /// Returns the stack of an event of `action` below `parent`.
     fn of_event(&mut self, parent: NodeId, action: Action) -> NodeId {
         let node = self.graph.node(parent, action);
         self.graph.cut += u64::from(self.graph.is_cut(node));
@@ -98,7 +98,7 @@ impl Collector<'_> {
         }
     }
 
-    /// The stack that was open where something was called.
+    /// Returns the stack that was open at a call site on another thread.
     fn context(&mut self, context: Context) -> NodeId {
         if let Some(node) = self.contexts.get(&context) {
             return *node;

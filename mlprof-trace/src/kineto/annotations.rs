@@ -1,6 +1,6 @@
-//! Actions as devices saw them: on each stream, from the first kernel that an action led to until the
-//! last one. Steps are left out: TensorBoard's plugin and HolisticTraceAnalysis would take them for
-//! further steps.
+//! Actions on device tracks: on each stream, from the first kernel that an action launched to the
+//! last one. Steps are omitted, because TensorBoard's plugin and HolisticTraceAnalysis would count
+//! them as additional steps.
 
 use rustc_hash::FxHashMap;
 
@@ -11,11 +11,11 @@ use mlprof_events::{Action, ActionKind, DeviceEvent};
 #[derive(Debug, Clone, Copy)]
 struct Annotation {
     action: Action,
-    /// The place of the one around it.
+    /// Index of the enclosing action.
     parent: Option<u32>,
 }
 
-/// What a device did for one action on one stream.
+/// Device work for one action on one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) action: Action,
@@ -25,23 +25,24 @@ pub(super) struct Span {
     pub(super) end: i64,
 }
 
-/// Which action each launch was made in. Its memory depends on the number of actions and launches.
+/// Map from launches to the actions in which they were made. Its memory depends on the number of
+/// actions and launches.
 #[derive(Debug, Default)]
 pub(super) struct Annotations {
     all: Vec<Annotation>,
     launches: FxHashMap<u32, u32>,
-    /// Those open around the event that was seen last: when each began, and its place.
+    /// Actions that are open around the latest event, each with its start time and its index.
     open: Vec<(i64, u32)>,
     spans: FxHashMap<(u32, u32, u32), (i64, i64)>,
 }
 
 impl Annotations {
-    /// Another thread's events come from here on.
+    /// Begins the events of another thread.
     pub(super) fn begin_thread(&mut self) {
         self.open.clear();
     }
 
-    /// An event of the thread; none that comes later ends after it.
+    /// Adds an event of the thread. Later events must not end after this one.
     pub(super) fn see(&mut self, event: &Event, kind: ActionKind, start: i64) {
         if event.overlaps {
             return;
@@ -62,7 +63,7 @@ impl Annotations {
         }
     }
 
-    /// What a launch has led to ran from `start` to `end`.
+    /// Adds the run of a launched event from `start` to `end`.
     pub(super) fn ran(&mut self, event: &DeviceEvent, start: i64, end: i64) {
         let mut around = self.launches.get(&event.correlation).copied();
         while let Some(place) = around {
@@ -73,7 +74,7 @@ impl Annotations {
         }
     }
 
-    /// All of them.
+    /// Returns all spans.
     pub(super) fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         self.spans.iter().map(|((place, device, stream), (start, end))| {
             let action = self.all[*place as usize].action;

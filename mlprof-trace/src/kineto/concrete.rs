@@ -1,10 +1,10 @@
-//! Numbers that ops were given, as torch writes them.
+//! Numbers that were passed to ops, in torch's format.
 
 use std::io::Write;
 
 use mlprof_events::{InputDetail, Number};
 
-/// The value of an input, as a text: `""` for what is no number.
+/// Appends the value of an input as a string, which is `""` for anything but a number.
 pub(super) fn push_concrete(text: &mut Vec<u8>, detail: &InputDetail) {
     text.push(b'"');
     match detail {
@@ -25,7 +25,7 @@ pub(super) fn push_concrete(text: &mut Vec<u8>, detail: &InputDetail) {
 }
 
 fn push_number(text: &mut Vec<u8>, number: Number) {
-    // A vector takes everything.
+    // Writing to a vector cannot fail.
     let _ = match number {
         Number::Integer(value) => write!(text, "{value}"),
         Number::Switch(is_on) => write!(text, "{}", if is_on { "True" } else { "False" }),
@@ -39,14 +39,15 @@ fn push_number(text: &mut Vec<u8>, number: Number) {
     };
 }
 
-/// Beyond it no whole number is a 64-bit integer.
+/// Integers of at least this magnitude do not fit in 64 bits.
 const WHOLE_BELOW: f64 = 9_223_372_036_854_775_808.0;
 
-/// A whole number with a point behind it; any other with as many digits as tell it apart, 17.
+/// Appends a whole number with a trailing point, or any other number with 17 significant digits,
+/// which are enough to distinguish it.
 fn push_float(text: &mut Vec<u8>, value: f64) {
     let is_whole = value.abs() < WHOLE_BELOW && value.trunc() == value;
     let is_subnormal = value != 0.0 && value.abs() < f64::MIN_POSITIVE;
-    // A vector takes everything.
+    // Writing to a vector cannot fail.
     let _ = if is_whole && !is_subnormal {
         write!(text, "{}.", value as i64)
     } else if value.is_nan() {
@@ -60,7 +61,7 @@ fn push_float(text: &mut Vec<u8>, value: f64) {
 
 const DIGITS: i32 = 17;
 
-/// As C's `%.17g` has it.
+/// Formats a number like C's `%.17g`.
 fn general(value: f64) -> String {
     let scientific = format!("{value:.16e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };

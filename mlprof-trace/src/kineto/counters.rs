@@ -1,14 +1,15 @@
-//! Counters of devices: one track per device and counter, which viewers draw as a curve.
+//! Device counters: one track per device and counter, which viewers draw as a curve.
 
 use std::io::{self, Write};
 
 use super::Writer;
 
 impl<W: Write> Writer<'_, W> {
-    /// All samples. They are of the host's clock, so the shift of a device's clock is not theirs.
+    /// Writes all samples. Their times are those of the host's clock, so they are not shifted like
+    /// device events.
     pub(super) fn counters(&mut self) -> io::Result<()> {
         let cycle = self.cycle;
-        // What is no finite number cannot be written as JSON.
+        // JSON cannot represent numbers that are not finite.
         for sample in cycle.device_counters.iter().filter(|sample| sample.value.is_finite()) {
             self.separate()?;
             let (device, counter) = (sample.device, sample.counter);

@@ -1,4 +1,4 @@
-//! What devices did.
+//! Device events of a trace.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -10,14 +10,14 @@ use crate::nest::Lanes;
 use mlprof_events::OrderExt;
 use mlprof_events::{DeviceActivity, DeviceEvent, KernelLaunch, TimingMethod};
 
-/// A stream of a device, or what a device's host code tunes.
+/// A device stream, or the host work for a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Queue {
     process: u64,
     stream: u64,
 }
 
-/// What is written on a device's track.
+/// A slice on a device's track.
 struct Slice<'cycle> {
     start: i64,
     end: i64,
@@ -29,7 +29,7 @@ enum What<'cycle> {
     Span(Span),
 }
 
-/// The tracks of a queue.
+/// Tracks of a queue.
 struct QueueLanes {
     lanes: Lanes<()>,
     numbers: Vec<u64>,
@@ -53,7 +53,7 @@ impl<W: Write> Writer<'_, W> {
             end: span.end,
             what: What::Span(span),
         }));
-        // What is around something comes before it.
+        // An enclosing slice must precede the slices inside it.
         slices.order_by_key(|slice| {
             let (is_event, action) = match &slice.what {
                 What::Span(span) => (false, Some(span.action)),
@@ -73,7 +73,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// When an event is shown to have begun and ended.
+    /// Returns the displayed start and end of an event.
     fn device_times(&self, event: &DeviceEvent) -> (i64, i64) {
         let shift = match self.index.unexplained(self.cycle, event) {
             None => self.index.shifts.get(&event.device).copied().unwrap_or(0),
@@ -83,7 +83,7 @@ impl<W: Write> Writer<'_, W> {
         (start, self.time(event.end).saturating_add(shift).max(start))
     }
 
-    /// An action on a stream.
+    /// Writes an action on a stream.
     fn span(&mut self, span: &Span, queues: &mut HashMap<Queue, QueueLanes>) -> io::Result<()> {
         let stream = self.tracks.stream(span.device, span.stream);
         let queue = Queue { process: span.device.into(), stream };
@@ -104,7 +104,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// Whether an arrow leads from the event's launch to it.
+    /// Returns `true` if an arrow leads from the event's launch to the event.
     pub(super) fn is_shown_with_launch(&self, event: &DeviceEvent) -> bool {
         event.method != TimingMethod::None
             && !event.activity.is_host_work()
@@ -113,7 +113,8 @@ impl<W: Write> Writer<'_, W> {
 
     fn queue(&self, event: &DeviceEvent) -> Queue {
         match event.activity {
-            // Work of the host, for a device: number it by the device, away from all streams.
+            // This is host work for a device. It is numbered by device and shown apart from all
+            // streams.
             DeviceActivity::Tuning => {
                 Queue { process: self.tracks.process, stream: event.device.into() }
             }
@@ -128,8 +129,8 @@ impl<W: Write> Writer<'_, W> {
         }
     }
 
-    /// The track of a queue that a slice has a place on, if there is any. `host_work`: its name, if it
-    /// is a queue of work of the host's.
+    /// Returns the track of a queue on which a slice fits, if there is one. For host work,
+    /// `host_work` is the name of the queue.
     fn track_of(
         &mut self,
         queue: Queue,
@@ -170,7 +171,7 @@ impl<W: Write> Writer<'_, W> {
             DeviceActivity::Overhead => Some(format!("driver of device {}", event.device)),
             _ => None,
         };
-        // Where there is no track any more the first one has it.
+        // If no more tracks are available, the slice is placed on the first one.
         let track = self.track_of(queue, host_work, (start, end), queues).unwrap_or(queue.stream);
         self.separate()?;
         self.json.raw("{\"ph\":\"X\",\"cat\":\"");
@@ -204,7 +205,8 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// Of several events with one launch the first has the arrow.
+    /// Returns `true` if the arrow ends at this event. If several events have the same launch, it
+    /// ends at the first.
     fn has_arrow(&self, event: &DeviceEvent) -> bool {
         self.index.launches.get(&event.correlation).is_some_and(|launch| {
             launch.start.is_some()
@@ -232,7 +234,7 @@ impl<W: Write> Writer<'_, W> {
             self.json.raw(",\"bytes\":");
             self.json.integer(event.bytes);
             if duration > 0 {
-                // Bytes per nanosecond, with three decimals like microseconds.
+                // The unit is bytes per nanosecond, written with three decimals like microseconds.
                 let bandwidth =
                     u128::from(event.bytes) * 1000 / u128::from(duration.unsigned_abs());
                 self.json.raw(",\"memory bandwidth (GB/s)\":");
@@ -246,7 +248,7 @@ impl<W: Write> Writer<'_, W> {
         self.json.raw("}}");
     }
 
-    /// In Kineto's words.
+    /// Writes the launch configuration under Kineto's names.
     fn launch_arguments(&mut self, launch: &KernelLaunch) {
         for (name, sizes) in [("grid", launch.grid), ("block", launch.block)] {
             let [x, y, z] = sizes;

@@ -1,5 +1,5 @@
-//! The scopes that torch's engine has around nodes of autograd. It does not say which nodes they are of:
-//! that is told by the op that begins first inside of each.
+//! Scopes that torch's engine opens around autograd nodes. The engine does not identify the nodes,
+//! so a node is identified by the op that begins first inside the scope.
 
 use rustc_hash::FxHashMap;
 
@@ -7,7 +7,7 @@ use super::fragments::Names;
 use crate::cycle::Event;
 use mlprof_events::{ActionKind, Direction};
 
-/// What ties an op to another one: the sequence number and the thread of the forward op.
+/// Connection of an op to another one: the sequence number and the thread of the forward op.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tie {
     pub(super) sequence: u32,
@@ -15,7 +15,7 @@ pub(super) struct Tie {
 }
 
 impl Tie {
-    /// Of an op that says it; `None` if it does not.
+    /// Returns the tie of an op, or `None` if it has no sequence number.
     pub(super) fn of(event: &Event) -> Option<Self> {
         let is_backward = event.direction == Direction::Backward;
         let forward_thread = if is_backward { event.forward_thread } else { 0 };
@@ -23,26 +23,26 @@ impl Tie {
     }
 }
 
-/// The ties of these scopes, found while a thread's events are read in the order of their ends.
+/// Ties of the engine's scopes, found while a thread's events are read in the order of their ends.
 #[derive(Debug, Default)]
 pub(super) struct EngineScopes {
-    /// By the scope's place in the order of all tracks.
+    /// Ties by the scope's position in the order of all tracks.
     ties: FxHashMap<u64, Tie>,
-    /// By depth: the op that ended first there, inside of what is open, and its tie.
+    /// For each depth, the op that ended first inside the open scope, and its tie.
     first_inside: Vec<Option<Option<Tie>>>,
 }
 
 impl EngineScopes {
-    /// Another thread's events come from here on.
+    /// Begins the events of another thread.
     pub(super) fn begin_thread(&mut self) {
         self.first_inside.clear();
     }
 
-    /// The thread's next event, at this place.
+    /// Adds the thread's next event, at this position.
     #[inline]
     pub(super) fn see(&mut self, names: &mut Names, place: u64, event: &Event) {
         let depth = usize::from(event.depth);
-        // What is inside of something that crosses others is not known.
+        // The content of a scope that crosses others is unknown.
         if event.overlaps || depth >= MOST_DEPTH || names.kind(event.action) != ActionKind::Op {
             self.first_inside.truncate(depth + 1);
             return;
@@ -63,7 +63,7 @@ impl EngineScopes {
         self.first_inside[depth].get_or_insert(Tie::of(event).filter(|_| is_node));
     }
 
-    /// The tie of the node that an event is the scope of, if it is one.
+    /// Returns the tie of the node to which the scope belongs, if the event is such a scope.
     #[inline]
     pub(super) fn tie_of(&self, place: u64) -> Option<Tie> {
         if self.ties.is_empty() {
@@ -73,5 +73,5 @@ impl EngineScopes {
     }
 }
 
-/// Ops that are further inside are looked at no more.
+/// Maximum depth. Ops at greater depths are ignored.
 const MOST_DEPTH: usize = u16::MAX as usize;

@@ -1,18 +1,18 @@
-//! The operations of ops, as tables count them.
+//! FLOP counts of ops, as in tables.
 
 use rustc_hash::FxHashMap;
 
 use crate::cycle::Event;
 use mlprof_events::{Action, ShapeList};
 
-/// What a call of each op with each list of shapes computes.
+/// Cache of the FLOP count of each op with each list of shapes.
 #[derive(Debug, Default)]
 pub(super) struct Flops {
     known: FxHashMap<(Action, ShapeList), Option<u64>>,
 }
 
 impl Flops {
-    /// The floating-point operations of an op; `None` if they are not known.
+    /// Returns the floating-point operations of an op, or `None` if they are unknown.
     pub(super) fn of(&mut self, event: &Event) -> Option<u64> {
         if event.shapes == ShapeList::NONE {
             return None;

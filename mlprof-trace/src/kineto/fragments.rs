@@ -1,4 +1,4 @@
-//! Pieces of JSON that many events have in common, made once.
+//! Cached pieces of JSON that many events share.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use mlprof_events::{
     Action, ActionKind, Context, InputDetail, InputDetails, ShapeList, TensorShape,
 };
 
-/// The names of actions, escaped.
+/// Escaped names of actions.
 pub(super) struct Names {
     known: Vec<Option<Name>>,
     text: Vec<u8>,
@@ -23,7 +23,7 @@ struct Name {
     text: Range<usize>,
 }
 
-/// What torch's engine calls the work around a node of autograd.
+/// Prefix of the names of the scopes that torch's engine opens around autograd nodes.
 const ENGINE: &str = "autograd::engine::evaluate_function";
 
 impl Names {
@@ -51,13 +51,13 @@ impl Names {
         self.known(action).kind
     }
 
-    /// Whether it is the scope that torch's engine has around a node.
+    /// Returns `true` if the action is a scope that torch's engine opens around a node.
     #[inline]
     pub(super) fn is_of_engine(&mut self, action: Action) -> bool {
         self.known(action).is_of_engine
     }
 
-    /// What stands between the quotes of a JSON string.
+    /// Returns the text between the quotes of a JSON string.
     #[inline]
     pub(super) fn escaped(&mut self, action: Action) -> &[u8] {
         let text = self.known(action).text.clone();
@@ -65,13 +65,13 @@ impl Names {
     }
 }
 
-/// Shapes and types as arguments of an event, each preceded by a comma.
+/// Shapes and types as event arguments, each preceded by a comma.
 pub(super) struct Shapes {
     known: HashMap<u32, Range<usize>>,
     text: Vec<u8>,
 }
 
-/// Lists that never come again shall not fill the memory.
+/// Maximum size of the cache in bytes, because lists that never recur must not fill the memory.
 const MOST_TEXT: usize = 16 << 20;
 
 impl Shapes {
@@ -79,7 +79,7 @@ impl Shapes {
         Self { known: HashMap::new(), text: Vec::new() }
     }
 
-    /// `,"Input Dims":…,"Input type":…`; nothing if there are no shapes.
+    /// Returns `,"Input Dims":…,"Input type":…`, or an empty text if there are no shapes.
     pub(super) fn arguments(&mut self, list: ShapeList) -> &[u8] {
         if list == ShapeList::NONE {
             return &[];
@@ -115,7 +115,7 @@ fn push_arguments(text: &mut Vec<u8>, inputs: &[TensorShape]) {
     }
 }
 
-/// The arguments of an op of whose inputs all is known.
+/// Appends the arguments of an op with detailed inputs.
 fn push_detailed(text: &mut Vec<u8>, inputs: &[TensorShape], details: &InputDetails) {
     if !details.overload.is_empty() {
         text.extend_from_slice(b",\"Overload name\":\"");
@@ -149,7 +149,7 @@ fn push_strides(text: &mut Vec<u8>, detail: &InputDetail) {
     }
 }
 
-/// `[one,two]`.
+/// Appends a list in the form `[one,two]`.
 fn push_list<T>(text: &mut Vec<u8>, items: &[T], push: impl Fn(&mut Vec<u8>, &T)) {
     text.push(b'[');
     for (index, item) in items.iter().enumerate() {
@@ -185,7 +185,7 @@ fn push_type(text: &mut Vec<u8>, input: &TensorShape) {
     text.push(b'"');
 }
 
-/// Kineto writes values as texts.
+/// Appends a value as a string, as Kineto does.
 fn push_value(text: &mut Vec<u8>, input: &TensorShape) {
     text.push(b'"');
     if let TensorShape::Integers(values) = input {
@@ -194,7 +194,8 @@ fn push_value(text: &mut Vec<u8>, input: &TensorShape) {
     text.push(b'"');
 }
 
-/// What was open where an op was called, as an argument of an event that ran on another thread.
+/// Actions that were open at an op's call site, as an argument of an event that ran on another
+/// thread.
 pub(super) struct Contexts(HashMap<Context, Vec<u8>>);
 
 impl Contexts {
@@ -202,7 +203,8 @@ impl Contexts {
         Self(HashMap::new())
     }
 
-    /// `,"Called from":"outer;inner","Called on thread":7`; nothing if there is no context.
+    /// Returns `,"Called from":"outer;inner","Called on thread":7`, or an empty text if there is no
+    /// context.
     pub(super) fn arguments(&mut self, cycle: &Cycle, context: Option<Context>) -> &[u8] {
         let Some(context) = context else { return &[] };
         self.0.entry(context).or_insert_with(|| {

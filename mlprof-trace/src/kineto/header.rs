@@ -1,4 +1,4 @@
-//! What a trace says of itself, before its events and after them.
+//! Metadata of a trace, before and after its events.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -8,13 +8,13 @@ use super::Writer;
 use crate::host;
 use mlprof_events::{ClockReading, DeviceDescription};
 
-/// Clocks that are read one after the other differ by less, in nanoseconds, unless the machine was
-/// suspended.
+/// Minimum difference that counts as a suspension, in nanoseconds. Clocks that are read one after
+/// the other differ by less.
 const SHORTEST_SUSPENSION: i64 = 100_000_000;
 
 impl<W: Write> Writer<'_, W> {
-    /// All up to the first event. HolisticTraceAnalysis looks for `"rank": 3` in the first lines as
-    /// text, so there is a space.
+    /// Writes everything before the first event. HolisticTraceAnalysis searches the first lines for
+    /// the text `"rank": 3`, which requires the space.
     pub(super) fn header(&mut self) -> io::Result<()> {
         self.json.raw("{\n\"schemaVersion\":1,\n\"deviceProperties\":[");
         for (number, device) in self.tracks.devices.clone().iter().enumerate() {
@@ -60,7 +60,7 @@ impl<W: Write> Writer<'_, W> {
         self.json.hand_on_if_full()
     }
 
-    /// In Kineto's words.
+    /// Writes the properties of a device under Kineto's names.
     fn device_properties(&mut self, device: &DeviceDescription) {
         self.json.raw(",\"name\":");
         self.json.string(&device.name);
@@ -84,7 +84,7 @@ impl<W: Write> Writer<'_, W> {
         }
     }
 
-    /// Which cycle this is, and what is missing of it.
+    /// Writes the details of the cycle, and the numbers of dropped events.
     fn cycle_data(&mut self) {
         let (cycle, json) = (self.cycle, &mut self.json);
         json.raw(",\n\"mlprof\":{\"stage\":");
@@ -117,8 +117,8 @@ impl<W: Write> Writer<'_, W> {
         self.json.raw("}");
     }
 
-    /// Which clocks there are, and what they showed at the beginning and at the end: what relates this time
-    /// line to those of other processes.
+    /// Writes the available clocks and their readings at the beginning and at the end. They relate
+    /// this time line to those of other processes.
     fn clocks(&mut self) {
         self.json.raw(",\"boot_id\":");
         match host::boot_id() {
@@ -155,7 +155,8 @@ impl<W: Write> Writer<'_, W> {
         }
     }
 
-    /// When nothing was recorded, so that readers do not take it for idle time.
+    /// Writes the times in which recording was paused, so that readers do not take them for idle
+    /// time.
     fn pauses(&mut self) {
         if self.cycle.pauses.is_empty() {
             return;
@@ -171,7 +172,7 @@ impl<W: Write> Writer<'_, W> {
         self.json.raw("]");
     }
 
-    /// All after the last event.
+    /// Writes everything after the last event.
     pub(super) fn footer(&mut self, name: &str) {
         self.json.raw("\n],\n\"traceName\":");
         self.json.string(name);
@@ -179,9 +180,9 @@ impl<W: Write> Writer<'_, W> {
     }
 }
 
-/// 128 bits that no other trace has.
+/// Returns a random number of 128 bits in hexadecimal, to identify the trace.
 fn trace_id() -> String {
-    // The standard library's seeds are the random numbers that it has.
+    // The seeds of its hashers are the only random numbers in the standard library.
     let random = || RandomState::new().build_hasher().finish();
     format!("{:016X}{:016X}", random(), random())
 }

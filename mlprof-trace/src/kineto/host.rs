@@ -1,4 +1,4 @@
-//! What threads did.
+//! Thread events of a trace.
 
 use std::io::{self, Write};
 
@@ -10,44 +10,44 @@ use crate::cycle::{Event, MemoryEvent, Track};
 use crate::nest::Lanes;
 use mlprof_events::{Action, ActionKind, DeviceActivity, MemoryDevice, OpStart, TimingMethod};
 
-/// What analyses take for launches.
+/// Names that analysis tools recognise as launches.
 const KNOWN_LAUNCHES: [&str; 4] =
     ["cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync"];
 
-/// The tracks of one thread while it is written.
+/// Tracks of one thread while it is written.
 struct Thread<'track> {
     track: &'track Track,
     lanes: Lanes<Around>,
-    /// The track of every lane.
+    /// Track number of each lane.
     numbers: Vec<u64>,
 }
 
-/// What a lane knows of a slice that others may be inside of.
+/// Information about a slice that may enclose others in its lane.
 #[derive(Clone, Copy)]
 struct Around {
-    /// The number of the innermost op; 0 if there is none.
+    /// Number of the innermost op; 0 if there is none.
     op: u64,
-    /// When it ends, as readers reckon.
+    /// End of the slice as readers compute it.
     end: f64,
-    /// What is open in it, if stacks are written.
+    /// Stack of open scopes inside the slice, if stacks are written.
     stack: StackId,
-    /// The operations of what is inside are those of an op around it once more.
+    /// Set if an enclosing op already counts the operations inside the slice.
     is_counted: bool,
 }
 
-/// Where an event is written.
+/// A slice to be written.
 #[derive(Clone, Copy)]
 struct Slice {
-    /// The event's own number.
+    /// Number of the event.
     id: u64,
     thread: u64,
     start: i64,
     end: i64,
-    /// The number of the op around it; 0 if there is none.
+    /// Number of the enclosing op; 0 if there is none.
     op: u64,
-    /// What is open around it, if stacks are written.
+    /// Stack of open scopes around the slice, if stacks are written.
     stack: StackId,
-    /// The operations that tables count, if they are written.
+    /// Number of floating-point operations, as in tables, if they are written.
     flops: Option<u64>,
 }
 
@@ -61,7 +61,8 @@ impl<W: Write> Writer<'_, W> {
             let mut thread = Thread { track, lanes: Lanes::new(), numbers };
             self.annotations.begin_thread();
             let count = track.event_count() as u64;
-            // From the last to the first: what is around something comes before it.
+            // Events are written from the last to the first, so that an enclosing event precedes
+            // the events inside it.
             for (number, event) in track.events().rev().enumerate() {
                 self.host_event(&mut thread, before + count - number as u64, &event)?;
             }
@@ -107,7 +108,7 @@ impl<W: Write> Writer<'_, W> {
             is_counted: is_counted || flops.is_some(),
         };
         thread.lanes.lane(lane).push(start, end, own);
-        // What is on a further track belongs to an op of the thread all the same.
+        // An event on a further track still belongs to an op on the thread's first track.
         let op = if op == 0 && lane > 0 {
             thread.lanes.lane(0).around(start).map_or(0, |around| around.op)
         } else {
@@ -121,7 +122,7 @@ impl<W: Write> Writer<'_, W> {
         }
     }
 
-    /// What is open around an event: on its thread, or where it was called.
+    /// Returns the stack around an event, on its own thread or at its call site.
     fn stack_around(&mut self, event: &Event, around: Option<&Around>) -> StackId {
         if !self.cycle.trace.with_stack {
             return 0;
@@ -136,13 +137,13 @@ impl<W: Write> Writer<'_, W> {
         }
     }
 
-    /// What an op computes, if that is written.
+    /// Returns the floating-point operations of an op, if they are written.
     fn flops_of(&mut self, event: &Event, kind: ActionKind) -> Option<u64> {
         let is_wanted = self.cycle.trace.with_flops && kind == ActionKind::Op;
         is_wanted.then(|| self.flops.of(event)).flatten()
     }
 
-    /// `","pid":…,"tid":…,"ts":…,"dur":…,"args":{`
+    /// Writes `","pid":…,"tid":…,"ts":…,"dur":…,"args":{`.
     #[inline]
     fn slice(&mut self, slice: &Slice) {
         self.json.raw("\"");
@@ -250,7 +251,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// An event for which there is no track any more.
+    /// Writes an event as an instant, because no track is left for it.
     fn instant(&mut self, slice: &Slice, event: &Event) -> io::Result<()> {
         self.json.raw("{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"user_annotation\",\"name\":\"");
         self.json.raw(self.names.escaped(event.action));
@@ -262,7 +263,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// The last arguments.
+    /// Writes the final arguments of an event and closes it.
     #[inline]
     fn end_of(&mut self, event: &Event) {
         if event.is_unfinished {
@@ -301,8 +302,8 @@ impl<W: Write> Writer<'_, W> {
     }
 }
 
-/// When readers take a slice to end that is written with its beginning and its duration: they reckon with
-/// floating-point microseconds, of which the sum is rounded.
+/// Returns the end of a slice as readers compute it from its start and duration. They use
+/// floating-point microseconds, so the sum is rounded.
 fn reckoned_end(start: i64, end: i64) -> f64 {
     microseconds(start) + microseconds(end - start)
 }
@@ -311,9 +312,9 @@ fn microseconds(nanoseconds: i64) -> f64 {
     nanoseconds as f64 / 1e3
 }
 
-/// The end that a slice is written with: where readers would take it to end after what is around it, or after the
-/// beginning of what follows at once, it is earlier: by a nanosecond, or by one more than what is around it. They
-/// leave out what seems to cross something.
+/// Returns the end with which a slice is written. Readers omit a slice that appears to end after
+/// the enclosing slice or after the start of the next one. In these cases the written end is
+/// earlier by a nanosecond, or by one more than that of the enclosing slice.
 fn shown_end(start: i64, mut end: i64, around: f64) -> i64 {
     let latest = around.min(microseconds(end));
     while end > start && reckoned_end(start, end) > latest {
@@ -322,13 +323,13 @@ fn shown_end(start: i64, mut end: i64, around: f64) -> i64 {
     end
 }
 
-/// Whether a call is named as CUDA's driver names its own: `cuMemAlloc`, not `cudaMalloc`.
+/// Returns `true` if the name is in the style of CUDA's driver: `cuMemAlloc`, not `cudaMalloc`.
 fn is_of_driver(name: &str) -> bool {
     let rest = name.strip_prefix("cu").and_then(|rest| rest.chars().next());
     rest.is_some_and(|first| first.is_ascii_uppercase())
 }
 
-/// The name under which analyses know a launch; `None` if they know its own.
+/// Returns the name under which analysis tools know a launch, or `None` if they know its own name.
 fn known_name(action: Action, activity: Option<DeviceActivity>) -> Option<&'static str> {
     if KNOWN_LAUNCHES.contains(&action.name()) {
         return None;
@@ -340,7 +341,7 @@ fn known_name(action: Action, activity: Option<DeviceActivity>) -> Option<&'stat
             DeviceActivity::Synchronization | DeviceActivity::Region | DeviceActivity::Overhead,
         ) => None,
         Some(DeviceActivity::Kernel | DeviceActivity::Tuning) => Some("cudaLaunchKernel"),
-        // Most calls of a driver launch nothing.
+        // Most driver calls do not launch anything.
         None => None,
     }
 }
@@ -351,7 +352,7 @@ mod tests {
 
     use super::*;
 
-    /// As it happened: a backward op, and the op inside of it, which ended in the same nanosecond.
+    /// Tests real data: a backward op and an op inside it that ended in the same nanosecond.
     #[test]
     fn readers_see_what_ends_together_inside_of_each_other() {
         let (outer, inner, end) = (342_543_645_083_772, 342_543_645_083_842, 342_543_645_089_380);
@@ -363,7 +364,8 @@ mod tests {
         assert_eq!(shown, end - 1);
     }
 
-    /// Both were rounded up: the outer one beyond what follows, the inner one beyond the outer one.
+    /// Tests two slices whose ends are both rounded up: the outer one beyond the next slice, and
+    /// the inner one beyond the outer one.
     #[test]
     fn what_is_inside_of_something_shorter_is_shorter_still() {
         let (inner, end) = (279_401_515_042_155, 279_401_515_042_155 + 602_223_177);
@@ -388,7 +390,7 @@ mod tests {
             let around = reckoned_end(outer, outer_shown);
             let shown = shown_end(start, end, around);
             prop_assert!(end - outer_shown <= 1 && outer_shown.min(end) - shown <= 1);
-            // What has no length crosses nothing.
+            // A slice without length does not cross any other.
             if shown > start {
                 prop_assert!(reckoned_end(start, shown) <= around, "inside of what is around it");
                 prop_assert!(reckoned_end(start, shown) <= microseconds(end), "before what follows");

@@ -1,4 +1,4 @@
-//! What must be known of a cycle before its first event is written.
+//! Information about a cycle that must be known before its first event is written.
 
 use rustc_hash::FxHashMap;
 
@@ -7,8 +7,8 @@ use super::fragments::Names;
 use crate::cycle::{Cycle, Event, clock_shifts, early};
 use mlprof_events::{ActionKind, DeviceActivity, DeviceEvent, Direction, ShapeList};
 
-/// The arrows of a trace, and what is in it. Its memory depends on the number of backward ops and
-/// launches, not on that of all events.
+/// Arrows and contents of a trace. The memory depends on the number of backward ops and launches,
+/// and not on the number of all events.
 #[derive(Default)]
 pub(super) struct Index {
     pub(super) has_shapes: bool,
@@ -16,36 +16,37 @@ pub(super) struct Index {
     pub(super) links: FxHashMap<u64, Link>,
     pub(super) launches: FxHashMap<u32, Launch>,
     pub(super) engine_scopes: EngineScopes,
-    /// How much later than its own clock says each device's events are written, in nanoseconds.
+    /// Shift of each device's events relative to its own clock, in nanoseconds.
     pub(super) shifts: FxHashMap<u32, i64>,
 }
 
-/// A forward op and the backward op that belongs to it. Events are known by their place in the
-/// order of all tracks.
+/// A forward op and its backward op. Events are identified by their position in the order of all
+/// tracks.
 pub(super) struct Link {
     pub(super) number: u32,
     forward: Option<(i64, u64)>,
     backward: (i64, u64),
 }
 
-/// A call that handed work to a device.
+/// A call that submitted work to a device.
 pub(super) struct Launch {
-    /// The first device event that it caused.
+    /// Index of the first device event that it caused.
     pub(super) device_event: usize,
-    /// When the call began; `None` if it is not in the cycle.
+    /// Start of the call; `None` if it is not in the cycle.
     pub(super) start: Option<i64>,
-    /// The op that it was made in; 0 if there is none.
+    /// Number of the op in which it was made; 0 if there is none.
     pub(super) external_id: u64,
 }
 
-/// Which end of an arrow an event is.
+/// End of an arrow at which an event is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LinkEnd {
     Forward,
     Backward,
 }
 
-/// What ties forward to backward ops: the forward op's thread and the sequence number.
+/// Returns the key that connects forward and backward ops: the forward op's thread and the sequence
+/// number.
 fn link_key(event: &Event) -> u64 {
     (u64::from(event.forward_thread) << 32) | u64::from(event.sequence)
 }
@@ -92,15 +93,17 @@ impl Index {
                 let number = self.links.len() as u32 + 1; // as many as backward ops
                 let first = Link { number, forward: None, backward: (start, place) };
                 let link = self.links.entry(link_key(event)).or_insert(first);
-                // Of a backward op and those inside it the outermost, which began first.
+                // Among a backward op and the ops inside it, the outermost counts, which began
+                // first.
                 link.backward = link.backward.min((start, place));
             }
             _ => {}
         }
     }
 
-    /// The forward end of every link: of ops with one number the last to begin before the backward
-    /// op, which is the innermost one: it is the one that the framework counted.
+    /// Finds the forward end of every link. Among ops with the same number it is the last that
+    /// began before the backward op. That is the innermost op, which is the one that the framework
+    /// numbered.
     fn add_forward(&mut self, cycle: &Cycle, names: &mut Names) {
         for (place, event) in events(cycle) {
             let is_forward = event.sequence != 0 && event.direction == Direction::Forward;
@@ -116,19 +119,20 @@ impl Index {
         }
     }
 
-    /// When an event's launch began.
+    /// Returns the start of an event's launch.
     fn launched(&self, event: &DeviceEvent) -> Option<i64> {
         self.launches.get(&event.correlation)?.start
     }
 
-    /// How long before its launch an event seems to have run even in a time line that is shifted.
+    /// Returns by how many nanoseconds an event still appears to run before its launch after the
+    /// shift.
     pub(super) fn unexplained(&self, cycle: &Cycle, event: &DeviceEvent) -> Option<i64> {
         let shift = self.shifts.get(&event.device).copied().unwrap_or(0);
         let early = early(cycle, event, |event| self.launched(event))?;
         Some(early - shift).filter(|early| *early > 0)
     }
 
-    /// The arrow that begins or ends at an event.
+    /// Returns the arrow that begins or ends at an event.
     pub(super) fn link_of(&self, place: u64, event: &Event) -> Option<(u32, LinkEnd)> {
         if event.sequence == 0 || self.links.is_empty() {
             return None;
@@ -145,7 +149,7 @@ impl Index {
     }
 }
 
-/// All events and their places, from 1.
+/// Returns all events with their positions, starting at 1.
 fn events(cycle: &Cycle) -> impl Iterator<Item = (u64, Event)> + '_ {
     (1..).zip(cycle.tracks().iter().flat_map(|track| track.events()))
 }

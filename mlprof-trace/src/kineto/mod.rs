@@ -1,9 +1,9 @@
-//! Traces in the JSON that Kineto, the tracer of PyTorch, writes: what Perfetto, `chrome://tracing`,
-//! TensorBoard's profiler plugin and HolisticTraceAnalysis read.
+//! Traces in the JSON format of Kineto, PyTorch's tracer. Perfetto, `chrome://tracing`,
+//! TensorBoard's profiler plugin and HolisticTraceAnalysis read it.
 //!
-//! *Written as one goes*: neither the file nor any event is ever held as a whole. Beside the cycle
-//! itself the writer needs memory for names and lists of shapes (each once), for backward ops and
-//! for launches (some 100 bytes each).
+//! *Streaming*: neither the file nor an event is ever held in memory as a whole. In addition to the
+//! cycle, the writer needs memory for names and lists of shapes, each stored once. It needs about
+//! 100 bytes for each backward op and launch.
 //!
 //! | what | category | where |
 //! |---|---|---|
@@ -19,27 +19,32 @@
 //! | launch → kernel | `ac2g` arrows | |
 //! | forward op → backward op | `fwdbwd` arrows | one backward op per sequence number |
 //!
-//! **Nesting.** Viewers drop slices that cross others on their track. What crosses something, such
-//! as a scope that outlives the one around it, is on a further track named after the thread.
-//! Where even 256 tracks are not enough it becomes an instant with its duration in `args`.
+//! **Nesting.** Viewers drop slices that cross others on their track. A scope that crosses others,
+//! for example because it outlives the enclosing one, is written to a further track named after the
+//! thread. If even 256 tracks are not sufficient, it becomes an instant with its duration in
+//! `args`.
 //!
-//! **Clocks.** The clock of a device and that of the host never agree quite. Where kernels seem to
-//! run before they were launched, all events of that device are written later, by the least that
-//! puts this right and up to 10 ms; `clock_shift_ns` in `deviceProperties` says by how much. An
-//! event that would need more is written where its clock says, without an arrow and without a
-//! correlation, and says in `args` by how much it is wrong.
+//! **Clocks.** The clocks of a device and of the host never match exactly. If kernels appear to run
+//! before they were launched, all events of that device are shifted. The shift is the smallest one
+//! that corrects this, and at most 10 ms; `clock_shift_ns` in `deviceProperties` contains it. An
+//! event that would need a larger shift keeps its own time, without an arrow and a correlation, and
+//! its `args` contain the error.
 //!
 //! **Launches** other than `cudaLaunchKernel`, `cudaLaunchKernelExC`, `cudaMemcpyAsync` and
-//! `cudaMemsetAsync` have one of these names, because analyses know no others, and their real one as
-//! `api` in `args`. Work of which nothing but the launch is known is named there too, as `kernel`.
+//! `cudaMemsetAsync` are written under one of these names, because analysis tools know only these.
+//! Their real name is `api` in `args`. If only the launch of some work is known, the name of the
+//! work is `kernel` in the same `args`.
 //!
-//! **Arguments of ops** are those of torch's own traces: `Input Dims`, `Input type`, `Sequence number`, `Fwd thread
-//! id`; where hooks tell all of their inputs `Input Strides`, `Concrete Inputs` and `Overload name`; and as
-//! [`Cycle::trace`] asks `flops` (those that tables count) and `Call stack`. A scope that autograd's engine has around
-//! a node has the numbers of that node.
+//! **Arguments of ops** are those of torch's own traces:
 //!
-//! **Time** is in microseconds after `baseTimeNanoseconds`, the beginning of a week of Unix time, so
-//! that traces of several processes can be laid over one another.
+//! - `Input Dims`, `Input type`, `Sequence number` and `Fwd thread id`
+//! - `Input Strides`, `Concrete Inputs` and `Overload name`, if hooks report all inputs
+//! - `flops` (as in tables) and `Call stack`, if [`Cycle::trace`] enables them
+//!
+//! A scope of autograd's engine around a node has the numbers of that node.
+//!
+//! **Time** is in microseconds after `baseTimeNanoseconds`, the beginning of a week of Unix time,
+//! so that traces of several processes can be overlaid.
 
 mod annotations;
 mod concrete;
@@ -69,18 +74,19 @@ use mlprof_report::output::write_file;
 use stacks::Stacks;
 use tracks::Tracks;
 
-/// Writes the trace of `cycle`. `name` is what it is called in itself, usually its file name.
+/// Writes the trace of `cycle`. `name` is the trace's own name, usually its file name.
 ///
-/// *Cost*: some 0.2 µs and 220 bytes per op with shapes; see the [module](self) for memory.
+/// *Cost*: about 0.2 µs and 220 bytes per op with shapes; see the [module](self) for memory.
 ///
 /// # Errors
 ///
-/// What `out` says.
+/// Returns the errors of `out`.
 pub fn write(cycle: &Cycle, name: &str, mut out: impl Write) -> io::Result<()> {
     write_to(cycle, name, &mut out)
 }
 
-/// Is compiled once, and not for each kind of file: `out` gets large pieces.
+/// Writes the trace. This function is compiled once and not for each type of writer, because `out`
+/// receives large pieces.
 fn write_to(cycle: &Cycle, name: &str, out: &mut dyn Write) -> io::Result<()> {
     let mut names = Names::new();
     let index = Index::of(cycle, &mut names);
@@ -110,15 +116,15 @@ fn write_to(cycle: &Cycle, name: &str, out: &mut dyn Write) -> io::Result<()> {
     writer.json.finish()
 }
 
-/// In nanoseconds.
+/// Nanoseconds of a week.
 const WEEK: i64 = 7 * 24 * 3600 * 1_000_000_000;
 
 struct Writer<'cycle, W> {
     cycle: &'cycle Cycle,
     json: JsonWriter<W>,
-    /// Where the time line begins, in nanoseconds of Unix time.
+    /// Origin of the time line, in nanoseconds of Unix time.
     base: i64,
-    /// From there to the beginning of the cycle.
+    /// Nanoseconds from the origin to the beginning of the cycle.
     offset: i64,
     tracks: Tracks,
     names: Names,
@@ -128,18 +134,18 @@ struct Writer<'cycle, W> {
     flops: Flops,
     annotations: Annotations,
     index: Index,
-    /// How many were written.
+    /// Number of events written so far.
     events: u64,
 }
 
 impl<W: Write> Writer<'_, W> {
-    /// A moment in nanoseconds of the time line.
+    /// Converts a moment to nanoseconds on the time line.
     #[inline]
     fn time(&self, time: Timestamp) -> i64 {
         self.cycle.nanoseconds_since_start(time).saturating_add(self.offset)
     }
 
-    /// To be called before every event.
+    /// Begins an event. It must be called before every event is written.
     #[inline]
     fn separate(&mut self) -> io::Result<()> {
         self.json.hand_on_if_full()?;
@@ -148,7 +154,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// `,"pid":…,"tid":…,"ts":…`
+    /// Writes `,"pid":…,"tid":…,"ts":…`.
     fn place(&mut self, process: u64, thread: u64, time: i64) {
         self.json.raw(",\"pid\":");
         self.json.integer(process);
@@ -158,7 +164,7 @@ impl<W: Write> Writer<'_, W> {
         self.json.microseconds(time);
     }
 
-    /// One end of an arrow, at the beginning of a slice.
+    /// Writes one end of an arrow, at the beginning of a slice.
     fn arrow(&mut self, end: ArrowEnd, place: (u64, u64, i64)) -> io::Result<()> {
         self.separate()?;
         let (kind, number, is_end) = match end {
@@ -180,7 +186,7 @@ impl<W: Write> Writer<'_, W> {
     }
 }
 
-/// One end of an arrow, by the arrow's number.
+/// One end of an arrow, with the arrow's number.
 #[derive(Clone, Copy)]
 enum ArrowEnd {
     Forward(u32),
@@ -191,16 +197,17 @@ enum ArrowEnd {
 
 impl Cycle {
     /// Writes the cycle as a trace, compressed with gzip if the name ends in `.gz`: see
-    /// [`kineto`](crate::kineto). The file has its name only when it is whole.
+    /// [`kineto`](crate::kineto). The file gets its name when it is complete.
     ///
-    /// *Cost*: compressed some 0.6 µs and 25 bytes per op with shapes, else as
+    /// *Cost*: about 0.6 µs and 25 bytes per op with shapes if compressed, otherwise that of
     /// [`write`](crate::kineto::write).
     ///
-    /// TensorBoard's plugin wants files to be called `{worker}.{nanoseconds}.pt.trace.json[.gz]`.
+    /// TensorBoard's plugin expects file names of the form
+    /// `{worker}.{nanoseconds}.pt.trace.json[.gz]`.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written; then there is none.
+    /// Fails if the file cannot be written. In that case no file is created.
     pub fn export_chrome_trace(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.write_chrome_trace(path.as_ref())
     }

@@ -1,5 +1,5 @@
-//! What was open around ops, as torch's traces write stacks: `file(line): function;…`, the innermost
-//! first.
+//! Stacks of open scopes around ops in the format of torch's traces: `file(line): function;…`,
+//! innermost first.
 
 use std::ops::Range;
 
@@ -9,27 +9,28 @@ use crate::json::push_escaped;
 use crate::profile::place;
 use mlprof_events::{Action, ActionKind};
 
-/// What is open, by its number; 0 for nothing.
+/// Number of a stack of open scopes; 0 for an empty one.
 pub(super) type StackId = u32;
 
-/// All stacks that were seen, each once. Their number depends on the program, not on its length.
+/// All distinct stacks. Their number depends on the program and not on its duration.
 #[derive(Debug, Default)]
 pub(super) struct Stacks {
-    /// What is around each, and the innermost.
+    /// For each stack, the enclosing stack and the innermost action.
     frames: Vec<(StackId, Action)>,
     known: FxHashMap<(StackId, Action), StackId>,
     texts: FxHashMap<StackId, Range<usize>>,
     text: Vec<u8>,
 }
 
-/// Stacks that never come again shall not fill the memory.
+/// Maximum number of stacks, because stacks that never recur must not fill the memory.
 const MOST_STACKS: usize = 1 << 20;
 const MOST_TEXT: usize = 16 << 20;
-/// The innermost so many are shown.
+/// Maximum number of frames to write, counted from the innermost.
 const MOST_FRAMES: usize = 128;
 
 impl Stacks {
-    /// The stack when `action` is opened inside of `around`; that itself if it is none that stacks show.
+    /// Returns the stack inside `action` when it is opened in `around`. Returns `around` itself for
+    /// actions that stacks do not show.
     pub(super) fn inside(&mut self, around: StackId, action: Action, kind: ActionKind) -> StackId {
         use ActionKind::{Action as Named, Function, Module, Span};
         if !matches!(kind, Named | Function | Module | Span) {
@@ -47,7 +48,7 @@ impl Stacks {
         stack
     }
 
-    /// `,"Call stack":"…"`; nothing if nothing is open.
+    /// Returns `,"Call stack":"…"`, or an empty text for an empty stack.
     pub(super) fn arguments(&mut self, stack: StackId) -> &[u8] {
         if stack == 0 {
             return &[];

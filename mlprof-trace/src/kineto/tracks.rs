@@ -1,4 +1,4 @@
-//! The tracks of a trace: their numbers and names.
+//! Numbers and names of a trace's tracks.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{self, Write};
@@ -6,22 +6,22 @@ use std::io::{self, Write};
 use super::Writer;
 use crate::cycle::Cycle;
 
-/// Numbers that operating systems give to threads are below this one on Linux.
+/// First track number of our own. Thread ids of the operating system are smaller on Linux.
 const FIRST_OWN: u64 = 1 << 22;
-/// The stream that stands for a device's default one, as in traces of CUDA.
+/// Stream number for a device's default stream, as in traces of CUDA.
 const DEFAULT_STREAM: u64 = 7;
-/// Devices are shown below all threads.
+/// Sort index of the first device, so that devices are shown below all threads.
 const DEVICES_SORT_FROM: u64 = 5_000_000;
 
-/// Who has which number, and what it is called.
+/// Assigned track numbers and their names.
 pub(super) struct Tracks {
-    /// The number of the host's process.
+    /// Number of the host's process.
     pub(super) process: u64,
-    /// The numbers of devices.
+    /// Numbers of the devices.
     pub(super) devices: BTreeSet<u32>,
-    /// The number of the default stream of devices where it is not 7.
+    /// Number of the default stream, for devices with a number other than 7.
     default_streams: HashMap<u32, u64>,
-    /// Process, track and name, in the order in which they are to be shown.
+    /// Process, track and name, in display order.
     named: Vec<(u64, u64, String)>,
     next_own: u64,
 }
@@ -32,7 +32,7 @@ impl Tracks {
         let asked = cycle.device_counters.iter().map(|sample| sample.device);
         let devices: BTreeSet<u32> = worked.chain(asked).collect();
         let process = u64::from(mlprof_events::process_id());
-        // In a container the process may have the number of a device.
+        // In a container the process id may be equal to the number of a device.
         let is_device = devices.iter().any(|device| u64::from(*device) == process);
         let process = if is_device { process + FIRST_OWN } else { process };
         let last = cycle.tracks().iter().map(|track| track.thread).max().unwrap_or(0);
@@ -45,7 +45,8 @@ impl Tracks {
         }
     }
 
-    /// Streams are counted from 1.
+    /// Returns the track number of a stream. Streams are counted from 1, and 0 is the default
+    /// stream.
     pub(super) fn stream(&self, device: u32, stream: u32) -> u64 {
         match stream {
             0 => self.default_streams.get(&device).copied().unwrap_or(DEFAULT_STREAM),
@@ -53,12 +54,12 @@ impl Tracks {
         }
     }
 
-    /// Gives a track its name.
+    /// Assigns a name to a track.
     pub(super) fn name(&mut self, process: u64, track: u64, name: String) {
         self.named.push((process, track, name));
     }
 
-    /// The number of a further track, of what crosses something on track `name`.
+    /// Returns the number of a further track, for events that cross others on track `name`.
     pub(super) fn further(&mut self, process: u64, name: &str) -> u64 {
         let number = self.next_own;
         self.next_own += 1;
@@ -67,7 +68,8 @@ impl Tracks {
     }
 }
 
-/// 7, unless a device has such a stream besides.
+/// Returns the numbers of the default streams that are not 7, because the device has another stream
+/// with that number.
 fn default_streams(cycle: &Cycle) -> HashMap<u32, u64> {
     let streams = cycle.device_events.iter().map(|event| (event.device, u64::from(event.stream)));
     let streams: HashSet<(u32, u64)> = streams.collect();
@@ -82,7 +84,7 @@ fn default_streams(cycle: &Cycle) -> HashMap<u32, u64> {
 }
 
 impl<W: Write> Writer<'_, W> {
-    /// The names of all processes and tracks.
+    /// Writes the names of all processes and tracks.
     pub(super) fn track_names(&mut self) -> io::Result<()> {
         let program = mlprof_events::program_name().unwrap_or_else(|| "program".to_owned());
         let process = self.tracks.process;

@@ -1,4 +1,4 @@
-//! What an allocation is for.
+//! Classification of allocations by purpose.
 
 use std::collections::HashMap;
 
@@ -6,31 +6,31 @@ use super::changes::{Change, Recorded};
 use crate::cycle::Cycle;
 use mlprof_events::{MemoryCategory, MemoryDevice, Phase};
 
-/// Memory from its allocation to its free.
+/// Memory from its allocation to its deallocation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allocation {
-    /// The place of its allocation among all changes.
+    /// Index of the allocation among all changes.
     pub(super) allocated: usize,
-    /// That of its free; `None` if it is alive at the end.
+    /// Index of the deallocation; `None` if the memory is alive at the end.
     pub(super) freed: Option<usize>,
     pub(super) category: MemoryCategory,
 }
 
-/// What was there before the recording, as far as labels tell: bytes and category by address.
+/// Memory from before the recording, as far as labels describe it: bytes and category by address.
 pub(super) type Before = HashMap<u64, (u64, MemoryCategory)>;
 
-/// The allocations in one memory, in the order of time.
+/// Returns the allocations of one device in chronological order.
 pub(super) fn allocations(recorded: &Recorded, device: MemoryDevice) -> Vec<Allocation> {
     let mut allocations: Vec<Allocation> = Vec::new();
     let mut alive: HashMap<u64, usize> = HashMap::new();
     for (place, change) in recorded.changes.iter().enumerate() {
         let (address, bytes) = (change.change.address, change.change.bytes);
-        // Without an address nobody knows how long memory lives.
+        // The lifetime of memory without an address is unknown.
         if change.change.device != device || bytes == 0 || address == 0 {
             continue;
         }
         if let Some(ended) = alive.remove(&address) {
-            // An allocation where one is alive: its free was not told.
+            // The address is already in use, so a deallocation was not reported.
             allocations[ended].freed = Some(place);
         }
         if bytes > 0 {
@@ -45,7 +45,7 @@ pub(super) fn allocations(recorded: &Recorded, device: MemoryDevice) -> Vec<Allo
     allocations
 }
 
-/// By lifetime and phase.
+/// Determines the category from lifetime and phase.
 fn by_rules(recorded: &Recorded, allocation: &Allocation) -> MemoryCategory {
     let Change { time, around, .. } = recorded.changes[allocation.allocated];
     let freed = allocation.freed.map(|place| recorded.changes[place].time);
@@ -78,7 +78,7 @@ fn by_rules(recorded: &Recorded, allocation: &Allocation) -> MemoryCategory {
     }
 }
 
-/// Gives labelled allocations their category, and returns what was there before.
+/// Applies labels to allocations, and returns the labelled memory from before the recording.
 pub(super) fn apply_labels(
     cycle: &Cycle,
     device: MemoryDevice,
@@ -112,7 +112,7 @@ pub(super) fn apply_labels(
     before
 }
 
-/// When each address was heard of first.
+/// Returns the first time at which each address appears.
 fn first_times(recorded: &Recorded, device: MemoryDevice) -> HashMap<u64, i64> {
     let mut times = HashMap::new();
     for change in recorded.changes.iter().filter(|change| change.change.device == device) {

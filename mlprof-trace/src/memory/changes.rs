@@ -1,4 +1,5 @@
-//! Allocations and frees of all threads in the order of time, with what was open around them.
+//! Allocations and deallocations of all threads in chronological order, with their enclosing
+//! scopes.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use crate::walk::{Recorded as Item, backwards};
 use mlprof_events::OrderExt;
 use mlprof_events::{Action, ActionKind, Direction, MemoryChange, MemoryDevice, Phase};
 
-/// The ends of the names of actions that fetch or move batches.
+/// Suffixes of the names of actions that fetch or move batches.
 const INPUT: [&str; 6] = [
     "dataloader_next",
     "val_next",
@@ -19,20 +20,20 @@ const INPUT: [&str; 6] = [
     "transfer_batch_to_device",
 ];
 
-/// What was open around an allocation.
+/// Scopes around an allocation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Around {
-    /// The innermost op.
+    /// Innermost op.
     pub(super) op: Option<Action>,
-    /// When the outermost op ended.
+    /// End of the outermost op.
     pub(super) op_end: Option<i64>,
-    /// The innermost module, action, function or span.
+    /// Innermost module, action, function or span.
     pub(super) inside: Option<Action>,
     pub(super) phase: Option<Phase>,
     pub(super) is_input: bool,
 }
 
-/// An allocation or a free.
+/// An allocation or a deallocation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
     pub(super) time: i64,
@@ -40,7 +41,7 @@ pub(super) struct Change {
     pub(super) around: Around,
 }
 
-/// A part of a run in which one phase went on, also on several threads, until another began.
+/// Time span of one phase, possibly on several threads, until another phase begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PhaseRun {
     pub(super) phase: Phase,
@@ -48,17 +49,17 @@ pub(super) struct PhaseRun {
     pub(super) end: i64,
 }
 
-/// All that is known of a cycle's memory.
+/// Memory events of a cycle.
 pub(super) struct Recorded {
-    /// In the order of time.
+    /// Changes in chronological order.
     pub(super) changes: Vec<Change>,
-    /// In the order of their beginnings.
+    /// Phases, sorted by start.
     pub(super) phases: Vec<PhaseRun>,
     pub(super) steps: Vec<StepSpan>,
 }
 
 impl Around {
-    /// What is open inside `action` too.
+    /// Returns the scopes inside `action`.
     fn inside(self, action: Action, direction: Direction, end: Option<i64>) -> Self {
         let kind = action.kind();
         let told = Phase::told_by(action, direction);
@@ -69,7 +70,7 @@ impl Around {
             op_end: self.op_end.or(end.filter(|_| is_op)),
             inside: if is_op || kind == ActionKind::Step { self.inside } else { Some(action) },
             phase: told.or(self.phase),
-            // A forward inside a fetch is not a fetch.
+            // A forward pass inside a fetch does not count as fetching.
             is_input: fetches || (self.is_input && told.is_none()),
         }
     }
@@ -126,20 +127,20 @@ impl Recorded {
         self.changes.iter().map(|change| change.change.device).collect()
     }
 
-    /// The run of `phase` that went on at `time`.
+    /// Returns the run of `phase` at `time`.
     pub(super) fn run_at(&self, phase: Phase, time: i64) -> Option<PhaseRun> {
         let begun = self.phases.partition_point(|run| run.start <= time);
         self.phases[..begun].iter().rfind(|run| run.phase == phase).copied()
     }
 
-    /// When `phase` begins next.
+    /// Returns the next start of `phase`.
     pub(super) fn next_start(&self, phase: Phase, time: i64) -> Option<i64> {
         let begun = self.phases.partition_point(|run| run.start < time);
         self.phases[begun..].iter().find(|run| run.phase == phase).map(|run| run.start)
     }
 }
 
-/// What was open where an event was called, if that was on another thread.
+/// Returns the scopes at the call site of an event, if that was on another thread.
 fn called_from(cycle: &Cycle, event: &Event) -> Around {
     let context = event.context.and_then(|context| cycle.context(context));
     let actions = context.map_or(&[][..], |context| context.actions);
@@ -148,7 +149,7 @@ fn called_from(cycle: &Cycle, event: &Event) -> Around {
         .fold(Around::default(), |around, action| around.inside(*action, Direction::Forward, None))
 }
 
-/// One run for all that follow each other in the same phase.
+/// Merges consecutive runs of the same phase.
 fn merged(mut runs: Vec<PhaseRun>) -> Vec<PhaseRun> {
     runs.order_by_key(|run| run.start);
     let mut merged: Vec<PhaseRun> = Vec::new();

@@ -1,4 +1,4 @@
-//! From allocations to levels over time, and to what was alive at the peak.
+//! Conversion of allocations to levels over time, and to the list of allocations at the peak.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -15,21 +15,21 @@ use mlprof_events::{Action, MemoryCategory, MemoryDevice};
 /// Bytes by category, in the order of [`CATEGORIES`].
 type Bytes = [u64; CATEGORIES.len()];
 
-/// What one change did to the level of a category.
+/// Effect of one change on the level of a category.
 struct Effect {
-    /// Which change.
+    /// Index of the change.
     place: usize,
     category: usize,
     bytes: i64,
-    /// Whether it frees what was there before the recording.
+    /// Set for a deallocation of memory from before the recording.
     is_from_before: bool,
 }
 
-/// The levels at one moment.
+/// Levels at one moment.
 #[derive(Clone, Copy, Default)]
 struct Level {
     time: i64,
-    /// How many changes there were before and at it.
+    /// Index of the latest change that the levels include.
     place: usize,
     before: Bytes,
     since: Bytes,
@@ -51,7 +51,7 @@ impl Level {
     }
 }
 
-/// The timeline of one memory; the cycle ends at `end`.
+/// Returns the timeline of one memory. `end` is the end of the cycle.
 pub(super) fn timeline(
     recorded: &Recorded,
     cycle: &Cycle,
@@ -90,7 +90,7 @@ pub(super) fn timeline(
     }
 }
 
-/// What was allocated before the first change, as far as it is known.
+/// Returns the memory that was allocated before the first change, as far as it is known.
 fn level_before(recorded: &Recorded, device: MemoryDevice, labelled: &Before) -> Bytes {
     let mut before = Bytes::default();
     for (bytes, category) in labelled.values() {
@@ -107,7 +107,7 @@ fn level_before(recorded: &Recorded, device: MemoryDevice, labelled: &Before) ->
     before
 }
 
-/// What every change does, in the order of changes.
+/// Returns the effects of all changes, in the order of the changes.
 fn effects(
     recorded: &Recorded,
     device: MemoryDevice,
@@ -134,7 +134,7 @@ fn effects(
         }
         let labelled = labelled_before.remove(&change.address).filter(|_| change.bytes < 0);
         let category = place(labelled.map_or(MemoryCategory::Unknown, |(_, category)| category));
-        // What nobody knows the address of may be from before, or not.
+        // Memory without an address may or may not be from before the recording.
         let is_from_before = change.address != 0;
         effects.push(Effect { place: number, category, bytes: change.bytes, is_from_before });
     }
@@ -142,13 +142,13 @@ fn effects(
     effects
 }
 
-/// As many levels as are to be kept, of those close together the highest.
+/// Limited number of levels. Among levels close to each other, the highest is kept.
 struct Samples {
     kept: Vec<Level>,
     peak: Level,
     last: Level,
     start: i64,
-    /// How long a neighbourhood is, in nanoseconds; 0 if all levels are kept.
+    /// Length of a neighbourhood in nanoseconds; 0 if all levels are kept.
     neighbourhood: i64,
 }
 
@@ -157,7 +157,7 @@ impl Samples {
         let first = effects.first().map_or(0, |effect| recorded.changes[effect.place].time);
         let start = first.min(0);
         let level = Level { time: start, before, ..Level::default() };
-        // Two are added at the ends.
+        // Two levels are added at the ends.
         let many = MOST_SAMPLES as i64 - 2;
         let is_too_much = effects.len() as i64 > many;
         let neighbourhood = if is_too_much { (end - start).max(many) / many + 1 } else { 0 };
@@ -189,7 +189,7 @@ impl Samples {
     }
 }
 
-/// What tells one row from another.
+/// Key of a row: category, op, enclosing scope, and `true` for memory from before the recording.
 type Row = (MemoryCategory, Option<Action>, Option<Action>, bool);
 
 fn peak(recorded: &Recorded, allocations: &[Allocation], level: &Level) -> Peak {

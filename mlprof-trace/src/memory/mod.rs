@@ -1,5 +1,5 @@
-//! The memory timeline: how many bytes were allocated for what, moment by moment, and what was
-//! alive when it was most.
+//! Memory timeline: the allocated bytes over time by purpose, and the allocations that were alive
+//! at the peak.
 //!
 //! | category | what is taken for it |
 //! |---|---|
@@ -11,17 +11,18 @@
 //! | optimizer state | allocated in an optimizer step, alive when it ends |
 //! | unknown | everything else, and what was there before the recording began |
 //!
-//! The first rule that applies decides. **Only labels are knowledge**; the other rules are
-//! heuristics over lifetime and [phase](mlprof_events::Phase): what a user's code keeps from
-//! forward to backward without need is an activation to them, and what an optimizer step keeps for
-//! other ends is its state. What has a label but no allocation in the recording was there before.
+//! The first matching rule decides. **Only labels are certain**; the other rules are heuristics
+//! based on lifetime and [phase](mlprof_events::Phase). Data that user code keeps unnecessarily
+//! from the forward to the backward pass counts as an activation. Anything that an optimizer step
+//! keeps counts as its state. Labelled memory without an allocation in the recording existed before
+//! it.
 //!
-//! The level before the recording is known only from hooks that tell the
+//! The level before the recording is known only if hooks report the
 //! [total](mlprof_events::MemoryChange::total_allocated).
 //!
-//! *Memory and time*: some 150 bytes and 1 µs per allocation while the timeline is made. What comes
-//! out is small: at most [`MOST_SAMPLES`] moments per device, of which each is the highest of its
-//! neighbourhood; the peak is exact.
+//! *Memory and time*: building the timeline takes about 150 bytes and 1 µs per allocation. The
+//! result is small: at most [`MOST_SAMPLES`] moments per device, each of which is the highest of
+//! its neighbourhood. The peak is exact.
 
 mod categories;
 mod changes;
@@ -43,10 +44,10 @@ use mlprof_events::{MemoryCategory, MemoryDevice};
 use mlprof_report::output::write_file;
 use mlprof_report::tensor::memory_over_time::PeakMemory;
 
-/// The most moments that a timeline has per device.
+/// Maximum number of moments of a timeline per device.
 pub const MOST_SAMPLES: usize = 4096;
 
-/// In the order in which they are stacked, what stays longest at the bottom.
+/// Categories in stacking order: the longest-lived memory is at the bottom.
 const CATEGORIES: [MemoryCategory; 7] = [
     MemoryCategory::Parameter,
     MemoryCategory::OptimizerState,
@@ -57,95 +58,96 @@ const CATEGORIES: [MemoryCategory; 7] = [
     MemoryCategory::Temporary,
 ];
 
-/// The place of a category in [`CATEGORIES`].
+/// Returns the index of a category in [`CATEGORIES`].
 fn place(category: MemoryCategory) -> usize {
     CATEGORIES.iter().position(|other| *other == category).unwrap_or(2)
 }
 
-/// The use of memory in one cycle. All times in microseconds since the beginning of the cycle.
+/// Memory usage of one cycle. All times are in microseconds since the beginning of the cycle.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[non_exhaustive]
 pub struct MemoryTimeline {
-    /// The stage, if a trainer said one.
+    /// Stage of the trainer, if it declared one.
     pub stage: Option<mlprof_events::Stage>,
-    /// The rank of the process.
+    /// Rank of the process.
     pub rank: u32,
-    /// How long the cycle lasted.
+    /// Duration of the cycle.
     pub duration_us: f64,
-    /// The steps in it.
+    /// Steps in the cycle.
     pub steps: Vec<StepSpan>,
-    /// Allocations and frees for which there was no room: if any, levels are wrong after them.
+    /// Number of allocations and deallocations that were dropped for lack of space. If it is not 0,
+    /// later levels are wrong.
     pub dropped: u64,
-    /// One timeline per memory in which something was allocated or freed, the host's first.
+    /// One timeline per device with allocations or deallocations, host memory first.
     pub devices: Vec<DeviceTimeline>,
 }
 
-/// A step of training.
+/// A training step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct StepSpan {
-    /// Its number, from 0 in its stage.
+    /// Number of the step in its stage, counted from 0.
     pub step: u64,
-    /// When it began.
+    /// Start of the step.
     pub start_us: f64,
-    /// When it ended.
+    /// End of the step.
     pub end_us: f64,
 }
 
-/// The use of one memory.
+/// Usage of one memory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 #[non_exhaustive]
 pub struct DeviceTimeline {
-    /// Which memory.
+    /// Device that the memory belongs to.
     pub device: MemoryDevice,
-    /// How many bytes were allocated before the recording began.
+    /// Bytes allocated before the recording began.
     pub before: u64,
-    /// How many allocations there are.
+    /// Number of allocations.
     pub allocations: u64,
-    /// Their sum in bytes.
+    /// Total size of the allocations in bytes.
     pub allocated_bytes: u64,
-    /// The moments of the levels.
+    /// Times of the levels.
     pub times_us: Vec<f64>,
-    /// What was allocated from each moment to the next, by category; those that are always 0 are
-    /// left out.
+    /// Bytes allocated from each moment to the next, by category. Categories that are always 0 are
+    /// omitted.
     pub levels: Vec<Levels>,
-    /// When most was allocated.
+    /// Moment with the largest number of allocated bytes.
     pub peak: Peak,
 }
 
 impl DeviceTimeline {
-    /// All categories at a moment, by its place among the times.
+    /// Returns the sum of all categories at a moment, given by its index.
     fn total(&self, moment: usize) -> u64 {
         self.levels.iter().filter_map(|levels| levels.bytes.get(moment)).sum()
     }
 }
 
-/// One category's bytes, moment by moment.
+/// Bytes of one category over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Levels {
-    /// What the memory is for.
+    /// Purpose of the memory.
     pub category: MemoryCategory,
-    /// Bytes, one for each moment.
+    /// Bytes at each moment.
     pub bytes: Vec<u64>,
 }
 
-/// The moment at which most was allocated; the first one if there are several.
+/// Moment with the largest number of allocated bytes; the first of several.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "read", derive(serde::Deserialize))]
 pub struct Peak {
-    /// When.
+    /// Time of the peak.
     pub time_us: f64,
-    /// How many bytes.
+    /// Bytes allocated at the peak.
     pub bytes: u64,
-    /// What was alive, the largest first.
+    /// Memory that was alive at the peak, largest first.
     pub alive: Vec<PeakMemory>,
 }
 
 impl MemoryTimeline {
-    /// The timeline of a cycle. It has no devices if memory was not recorded.
+    /// Builds the timeline of a cycle. It has no devices if memory was not recorded.
     pub fn of(cycle: &Cycle) -> Self {
         let recorded = changes::Recorded::of(cycle);
         let end = cycle.nanoseconds_since_start(cycle.ended);
@@ -163,11 +165,11 @@ impl MemoryTimeline {
         }
     }
 
-    /// Writes the timeline as JSON: the fields of this type.
+    /// Writes the timeline as JSON with the fields of this type.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written; then there is none.
+    /// Fails if the file cannot be written. In that case no file is created.
     pub fn export_json(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.write_json(path.as_ref())
     }
@@ -180,11 +182,12 @@ impl MemoryTimeline {
         })
     }
 
-    /// Writes the timeline as a picture that any browser shows, without any script or further file.
+    /// Writes the timeline as an HTML page with pictures, which needs neither scripts nor further
+    /// files.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written; then there is none.
+    /// Fails if the file cannot be written. In that case no file is created.
     pub fn export_html(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.write_html(path.as_ref())
     }
@@ -193,15 +196,14 @@ impl MemoryTimeline {
         write_file(path, |file| file.write_all(page::html(self).as_bytes()))
     }
 
-    /// The picture of one of [`devices`](Self::devices), as SVG.
+    /// Returns the picture of one of the [`devices`](Self::devices) as SVG.
     pub fn svg(&self, device: &DeviceTimeline) -> String {
         picture::svg(self, device)
     }
 }
 
 impl Cycle {
-    /// How many bytes were allocated for what, moment by moment: see
-    /// [`memory`](crate::memory).
+    /// Returns the allocated bytes over time by purpose: see [`memory`](crate::memory).
     pub fn memory_timeline(&self) -> MemoryTimeline {
         MemoryTimeline::of(self)
     }

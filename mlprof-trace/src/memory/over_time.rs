@@ -1,4 +1,4 @@
-//! The timeline as a report has it: few moments, and what explains the peak.
+//! Memory timeline in a report: a few moments, and the memory at the peak.
 
 use super::{CATEGORIES, DeviceTimeline, MemoryTimeline};
 use crate::cycle::{Cycle, Track};
@@ -8,17 +8,18 @@ use mlprof_report::tensor::memory_over_time::{
     CategoryOverTime, MOST_MOMENTS, MemoryPeak, MemoryStep, highest_moments,
 };
 
-/// So many rows explain a peak; the others are summed up.
+/// Maximum number of rows for a peak. The others are summed.
 const MOST_ROWS: usize = 32;
-/// More steps than these are not told apart.
+/// Maximum number of steps to list.
 const MOST_STEPS: usize = 100;
-/// Of a cycle with more allocations and frees no timeline is made for the report: it would take some
-/// 150 bytes for each.
+/// Maximum number of changes in a cycle for which a report contains a timeline. Building it takes
+/// about 150 bytes per change.
 const MOST_CHANGES: usize = 2_000_000;
 
-/// Puts the memory of `cycle` in place of what is known of earlier ones, where it was fuller.
+/// Replaces the memory of earlier cycles by that of `cycle` for each device on which its peak is
+/// higher.
 ///
-/// *Cost*: some 1 µs per allocation; nothing where no memory was recorded.
+/// *Cost*: about 1 µs per allocation, or none if memory was not recorded.
 pub(crate) fn keep_fullest(kept: &mut Vec<MemoryOverTime>, cycle: &Cycle) {
     let changes: usize = cycle.tracks().iter().map(Track::memory_event_count).sum();
     if changes == 0 || changes > MOST_CHANGES {

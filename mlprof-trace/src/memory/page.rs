@@ -1,11 +1,12 @@
-//! The timeline as a page: a picture per device, and a table of what was alive at its peak.
+//! Memory timeline as an HTML page, with a picture of each device and a table of the memory at its
+//! peak.
 
 use std::fmt::Write;
 
 use super::picture::{bytes, svg, time_unit};
 use super::{DeviceTimeline, MemoryTimeline};
 
-/// More rows are put together into one.
+/// Maximum number of rows in a table. The others are summed in one row.
 const MOST_ROWS: usize = 40;
 
 const STYLE: &str = ":root{color-scheme:light dark}\
@@ -16,7 +17,7 @@ const STYLE: &str = ":root{color-scheme:light dark}\
     td.number,th.number{text-align:right;font-variant-numeric:tabular-nums}\
     td.name{overflow-wrap:anywhere}.note{color:GrayText}";
 
-/// All devices, each with a table of what was alive at its peak.
+/// Returns a page of all devices, each with a table of the memory at its peak.
 pub(super) fn html(timeline: &MemoryTimeline) -> String {
     let title = match timeline.stage {
         Some(stage) => format!("Memory during {stage}, rank {}", timeline.rank),
@@ -86,7 +87,7 @@ fn table_row(html: &mut String, size: u64, all: u64, count: &str, category: &str
     );
 }
 
-/// Text between tags, without what XML does not allow at all.
+/// Escapes text between tags, and replaces characters that XML forbids.
 fn escape(text: &str) -> String {
     let allowed = text.chars().map(|character| match character {
         character if character.is_control() => ' ',

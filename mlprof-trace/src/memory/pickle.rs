@@ -1,9 +1,9 @@
-//! Python's pickles, protocol 4, of what snapshots are made of: with the few instructions that torch's
-//! viewer knows.
+//! Python pickles, protocol 4, for snapshots. They use only the few instructions that torch's
+//! viewer supports.
 
 use std::io::{self, Write};
 
-/// A value as Python has it.
+/// A Python value.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     None,
@@ -26,7 +26,7 @@ impl From<u64> for Value {
     }
 }
 
-/// How many entries are handed over at once: a reader's stack is as deep.
+/// Number of entries per batch, which limits the depth of the reader's stack.
 const BATCH: usize = 1000;
 
 /// Writes a pickle.
@@ -70,7 +70,7 @@ fn push_integer(number: i128, out: &mut impl Write) -> io::Result<()> {
         out.write_all(b"J")?;
         return out.write_all(&medium.to_le_bytes());
     }
-    // In as many bytes as it takes, the last one of which has the sign.
+    // The number is written with as few bytes as possible. The last byte contains the sign.
     let bytes = number.to_le_bytes();
     let sign = if number < 0 { 0xff } else { 0 };
     let is_needed = |place: &usize| {

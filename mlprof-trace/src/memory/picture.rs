@@ -1,4 +1,4 @@
-//! The timeline as a picture: areas stacked over time.
+//! Memory timeline as a picture with stacked areas.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use mlprof_report::tensor::memory_over_time::highest_moments;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 420.0;
-/// Where the areas are: left, top, right, bottom.
+/// Frame of the areas: left, top, right, bottom.
 const FRAME: (f64, f64, f64, f64) = (90.0, 46.0, 790.0, 360.0);
 
-/// Colours that are told apart with any kind of eyes, on white and on black.
+/// Returns a colour that is distinguishable with colour vision deficiencies, on white and on black.
 fn colour(category: MemoryCategory) -> &'static str {
     match category {
         MemoryCategory::Parameter => "#4477aa",
@@ -31,7 +31,7 @@ fn device_name(device: MemoryDevice) -> String {
     }
 }
 
-/// Bytes with a unit, in powers of 1024.
+/// Formats bytes with a unit, in powers of 1024.
 pub(super) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let (mut value, mut unit) = (bytes as f64, "B");
@@ -45,7 +45,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// A time axis' unit and how many of it are a microsecond.
+/// Returns the unit of a time axis, and the length of a microsecond in that unit.
 pub(super) fn time_unit(duration_us: f64) -> (&'static str, f64) {
     match duration_us {
         duration if duration >= 2e6 => ("s", 1e-6),
@@ -54,7 +54,7 @@ pub(super) fn time_unit(duration_us: f64) -> (&'static str, f64) {
     }
 }
 
-/// What five or so steps of an axis are apart: 1, 2 or 5 times a power of ten.
+/// Returns the distance of about five ticks on an axis: 1, 2 or 5 times a power of ten.
 fn tick_distance(range: f64) -> f64 {
     let rough = range / 5.0;
     let power = 10_f64.powf(rough.log10().floor());
@@ -62,12 +62,12 @@ fn tick_distance(range: f64) -> f64 {
     times.unwrap_or(10.0) * power
 }
 
-/// The same in powers of two.
+/// Returns the distance of about five ticks on an axis as a power of two.
 fn byte_tick_distance(range: f64) -> f64 {
     2_f64.powf((range / 5.0).max(1.0).log2().ceil())
 }
 
-/// Positions in the picture.
+/// Scale of the picture.
 struct Scale {
     start: f64,
     duration: f64,
@@ -91,11 +91,11 @@ impl Scale {
     }
 }
 
-/// One device's picture. Text takes the colour of what is around it.
+/// Draws one device's picture. Its text has the colour of the surrounding text.
 pub(super) fn svg(timeline: &MemoryTimeline, device: &DeviceTimeline) -> String {
     let scale = Scale::of(timeline, device);
     let mut svg = String::new();
-    // Writing into a string cannot fail.
+    // Writing to a string cannot fail.
     let _ = write!(
         svg,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
@@ -153,9 +153,9 @@ fn axes(svg: &mut String, scale: &Scale) {
     );
 }
 
-/// One area per category, on top of those below it. A level holds until the next moment.
+/// Draws one area per category on top of the previous ones. A level lasts until the next moment.
 fn areas(svg: &mut String, scale: &Scale, device: &DeviceTimeline) {
-    // At most one moment per unit of width.
+    // At most one moment is drawn per unit of width.
     let width = (FRAME.2 - FRAME.0) as usize;
     let moments = highest_moments(&device.times_us, |moment| device.total(moment), width);
     let mut floor = vec![0.0; moments.len()];
@@ -176,7 +176,7 @@ fn areas(svg: &mut String, scale: &Scale, device: &DeviceTimeline) {
                 _ => _ = write!(svg, "{command}{:.1}V{y:.1}", x(*moment)),
             }
         }
-        // And back along the floor.
+        // The path returns along the lower edge.
         for (index, (moment, level)) in moments.iter().zip(&floor).enumerate().rev() {
             let y = scale.y(*level);
             match index + 1 == moments.len() {
@@ -189,10 +189,10 @@ fn areas(svg: &mut String, scale: &Scale, device: &DeviceTimeline) {
     }
 }
 
-/// Where each step begins.
+/// Draws a line at the beginning of each step.
 fn steps(svg: &mut String, scale: &Scale, timeline: &MemoryTimeline) {
     let (_, top, _, bottom) = FRAME;
-    // More would be a grey wall.
+    // More lines would cover the picture.
     if timeline.steps.len() > 24 {
         return;
     }
@@ -212,7 +212,7 @@ fn steps(svg: &mut String, scale: &Scale, timeline: &MemoryTimeline) {
 
 fn peak(svg: &mut String, scale: &Scale, device: &DeviceTimeline) {
     let (x, y) = (scale.x(device.peak.time_us), scale.y(device.peak.bytes as f64));
-    // Beside the mark, on the side where there is room.
+    // The text is placed on the side of the mark with more space.
     let (anchor, beside) =
         if x > (FRAME.0 + FRAME.2) / 2.0 { ("end", -8.0) } else { ("start", 8.0) };
     let _ = write!(

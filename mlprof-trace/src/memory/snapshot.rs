@@ -1,10 +1,13 @@
-//! Snapshots as `torch.cuda.memory._dump_snapshot` writes them: what <https://pytorch.org/memory_viz> and
-//! torch's `_memory_viz.py` show.
+//! Snapshots in the format of `torch.cuda.memory._dump_snapshot`, for
+//! <https://pytorch.org/memory_viz> and torch's `_memory_viz.py`.
 //!
-//! As torch does with what its profiler records, each accelerator is a device and the host's memory one more
-//! after them; what memory was for is the `category` of an allocation, and what was open around it its
-//! `frames`. Where an allocator got its memory from is not known, so a segment is what was used at some time
-//! and lies together: the viewer's history of states asks for the segment of each allocation, freed or not.
+//! As in snapshots from torch's profiler, each accelerator is a device, and host memory is the
+//! device after the last one. The purpose of memory is the `category` of an allocation, and the
+//! enclosing scopes are its `frames`.
+//!
+//! The regions that an allocator requested from the system are unknown. So a segment is a
+//! contiguous range of memory that was ever in use. The viewer's history of states needs the
+//! segment of each allocation, even if it was freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write};
@@ -26,15 +29,15 @@ struct Alive {
 }
 
 impl Cycle {
-    /// Writes what was allocated and freed, and what was alive at the end, as a snapshot of torch's allocator
-    /// in Python's pickle format, which <https://pytorch.org/memory_viz> shows. What has no address is not in
-    /// it.
+    /// Writes all allocations and deallocations, and the memory alive at the end. The format is a
+    /// snapshot of torch's allocator as a Python pickle, which <https://pytorch.org/memory_viz>
+    /// shows. Memory without an address is omitted.
     ///
-    /// *Cost*: some 500 bytes and 2 µs per allocation while it is made.
+    /// *Cost*: about 500 bytes and 2 µs per allocation while the snapshot is built.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written; then there is none.
+    /// Fails if the file cannot be written. In that case no file is created.
     pub fn export_memory_snapshot(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.write_memory_snapshot(path.as_ref())
     }
@@ -76,13 +79,13 @@ fn number(device: MemoryDevice) -> Option<u16> {
     }
 }
 
-/// One memory.
+/// Trace of one memory.
 struct DeviceTrace {
-    /// What happened in it.
+    /// Events in the memory.
     trace: Vec<Value>,
-    /// All that was alive at some time: beginnings and ends.
+    /// Start and end addresses of all memory that was ever alive.
     used: Vec<(u64, u64)>,
-    /// What is alive at the end, by address.
+    /// Memory alive at the end, by address.
     alive: BTreeMap<u64, Alive>,
 }
 
@@ -104,7 +107,7 @@ fn device_trace(cycle: &Cycle, recorded: &Recorded, device: MemoryDevice) -> Dev
         }
         let time = unix_microseconds(cycle, change.time);
         used.push(span(address, change.change.bytes.unsigned_abs()));
-        // An allocation where one is alive: its free was not told.
+        // The address is already in use, so a deallocation was not reported.
         let ended = alive.remove(&address);
         let is_free = change.change.bytes < 0;
         if is_free || ended.is_some() {
@@ -131,8 +134,9 @@ fn device_trace(cycle: &Cycle, recorded: &Recorded, device: MemoryDevice) -> Dev
     DeviceTrace { trace, used, alive }
 }
 
-/// What torch's allocator notes where it is asked for a snapshot. Its viewer takes `unknown` for the category of
-/// what has none, such as all that is older than the recording, and shows nothing at all if no entry has it.
+/// Returns the entry that torch's allocator adds when a snapshot is requested. Its viewer uses the
+/// category `unknown` for memory without one, such as all memory from before the recording. It
+/// shows an empty picture if no entry has that category.
 fn end_of_trace(cycle: &Cycle, recorded: &Recorded, trace: &[Value]) -> Option<Value> {
     let last = recorded.changes.last().filter(|_| !trace.is_empty())?;
     let nothing =
@@ -140,7 +144,7 @@ fn end_of_trace(cycle: &Cycle, recorded: &Recorded, trace: &[Value]) -> Option<V
     Some(entry("snapshot", 0, &nothing, unix_microseconds(cycle, last.time)))
 }
 
-/// When something happened, since 1970.
+/// Converts a time to microseconds since 1970.
 fn unix_microseconds(cycle: &Cycle, time: i64) -> i64 {
     cycle.wall_time(cycle.started).unix_nanoseconds().div_euclid(1000) + time.div_euclid(1000)
 }
@@ -157,7 +161,7 @@ fn entry(action: &str, address: u64, memory: &Alive, time: i64) -> Value {
     ])
 }
 
-/// In torch's words.
+/// Returns torch's name of a category.
 fn name_of(category: MemoryCategory) -> &'static str {
     match category {
         MemoryCategory::Parameter => "parameter",
@@ -170,7 +174,7 @@ fn name_of(category: MemoryCategory) -> &'static str {
     }
 }
 
-/// What was open around an allocation, the innermost first.
+/// Returns the scopes around an allocation, innermost first.
 fn frames(around: Around) -> Value {
     let frame = |action: Action| {
         let (file, line) = match action.location() {
@@ -186,10 +190,12 @@ fn frames(around: Around) -> Value {
     Value::List(around.op.into_iter().chain(around.inside).map(frame).collect())
 }
 
-/// What is not further apart than this is one segment: what is would be all of a process's addresses.
+/// Maximum gap inside a segment, in bytes. A single segment for everything would cover all
+/// addresses of the process.
 const GAP: u64 = 2 << 20;
 
-/// `used`: beginnings and ends of all that was alive at some time.
+/// Builds the segments. `used` contains the start and end addresses of all memory that was ever
+/// alive.
 fn segments_of(
     device: usize,
     mut used: Vec<(u64, u64)>,
@@ -215,7 +221,8 @@ fn segment(device: usize, (start, end): (u64, u64), blocks: Vec<(u64, Alive)>) -
     let (mut done, mut active, mut listed) = (start, 0, Vec::new());
     let unused = |from, to| block(from, to - from, "inactive", Value::List(Vec::new()), None);
     for (address, memory) in blocks {
-        // What lies inside of what is alive is known from before, and was freed unseen.
+        // A block inside a living one is from before the recording, and its deallocation was not
+        // recorded.
         if address < done {
             continue;
         }

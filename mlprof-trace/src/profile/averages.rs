@@ -1,4 +1,4 @@
-//! From paths to the rows of a table.
+//! Aggregation of call paths into the rows of a table.
 
 use rustc_hash::FxHashMap;
 
@@ -12,14 +12,14 @@ use mlprof_events::clock::Rate;
 use mlprof_events::{Action, ActionKind, GroupBy, MemoryDevice, Phase, ShapeList, TensorShape};
 use mlprof_report::tensor::{KeyAverage, KeyAverages, MemoryUse, RestDurations};
 
-/// What is known of every path beside its own calls, by [`NodeId`].
+/// Costs of every path in addition to its own calls, indexed by [`NodeId`].
 pub(super) struct Costs {
     pub(super) phases: Vec<Phase>,
-    /// Time of the kernels right below, in ticks; of kernels, their own.
+    /// Time of the kernels launched directly by the path, in ticks. For a kernel, its own time.
     pub(super) own_device: Vec<u64>,
-    /// Time of all kernels below, in ticks.
+    /// Time of all kernels in the path's subtree, in ticks.
     pub(super) device: Vec<u64>,
-    /// Operations of all calls of the path itself.
+    /// Floating-point operations of all calls of the path itself.
     pub(super) flops: Vec<u64>,
     pub(super) own_memory: FxHashMap<MemoryDevice, Vec<Bytes>>,
     pub(super) memory: FxHashMap<MemoryDevice, Vec<Bytes>>,
@@ -60,8 +60,8 @@ impl Costs {
     }
 }
 
-/// The operations of every path. Those of an op inside another one that has some are the same ones
-/// once more, so they are not counted.
+/// Returns the floating-point operations of every path. An op inside a counted op performs the same
+/// operations again, so it is not counted.
 fn flops_of(tree: &PathTree) -> Vec<u64> {
     let mut known: FxHashMap<(Action, ShapeList), u64> = FxHashMap::default();
     let per_call: Vec<u64> = tree
@@ -89,7 +89,7 @@ fn flops_of(tree: &PathTree) -> Vec<u64> {
     all
 }
 
-/// What makes a row.
+/// Key that identifies a row.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct RowKey {
     name: &'static str,
@@ -100,7 +100,7 @@ struct RowKey {
     phase: Option<Phase>,
 }
 
-/// A row in the making; times in ticks.
+/// A row under construction. Times are in ticks.
 struct Row {
     key: RowKey,
     kind: ActionKind,
@@ -111,7 +111,7 @@ struct Row {
     own_device: u64,
     memory: FxHashMap<MemoryDevice, (Bytes, Bytes)>,
     flops: u64,
-    /// How many of its calls are around the path that is looked at.
+    /// Number of the row's calls that enclose the current path.
     open: u32,
 }
 
@@ -149,16 +149,16 @@ struct Grouping<'profile> {
     tree: &'profile PathTree,
     costs: &'profile Costs,
     group_by: GroupBy,
-    /// See [`shown_around`].
+    /// For every path, the innermost enclosing path that a stack shows; see [`shown_around`].
     around: Vec<NodeId>,
     rows: Vec<Row>,
     numbers: FxHashMap<RowKey, usize>,
-    /// Shapes as they are shown: lists that look alike are one row.
+    /// Shape lists as displayed text. Lists with the same text share a row.
     shapes: FxHashMap<ShapeList, String>,
 }
 
 impl Grouping<'_> {
-    /// Goes down all paths, so that it is known of which rows a call is around.
+    /// Visits all paths depth-first, so that the rows of the enclosing calls are known.
     fn walk(&mut self) {
         let count = self.tree.nodes.len();
         let mut children: Vec<Vec<NodeId>> = vec![Vec::new(); count];
@@ -169,7 +169,7 @@ impl Grouping<'_> {
                 None => todo.push((id as NodeId, None)),
             }
         }
-        // A path is entered, then what is below it, then it is left.
+        // A path is entered, then its descendants are visited, and then it is left.
         while let Some((id, left)) = todo.pop() {
             if let Some(row) = left {
                 let row: usize = row;
@@ -214,7 +214,7 @@ impl Grouping<'_> {
         }
     }
 
-    /// The innermost things around that are code or say what it is for.
+    /// Returns the innermost enclosing functions, spans, actions and modules.
     fn stack(&self, id: NodeId) -> Box<[Action]> {
         let next = |id: &NodeId| self.around.get(*id as usize).copied();
         std::iter::successors(next(&id), next)
@@ -225,7 +225,7 @@ impl Grouping<'_> {
     }
 }
 
-/// For every path the innermost one around it that a stack shows.
+/// Returns, for every path, the innermost enclosing path that a stack shows.
 fn shown_around(tree: &PathTree) -> Vec<NodeId> {
     let is_shown = |id: NodeId| {
         use ActionKind::{Action, Function, Module, Span};
@@ -341,7 +341,7 @@ fn net(parts: &[&MemoryUse], pick: impl Fn(&MemoryUse) -> (u64, u64)) -> i64 {
     })
 }
 
-/// A function as `file(line): name`, the way torch writes it; other things by their names.
+/// Formats a function as `file(line): name`, like torch, and other actions by their name.
 pub(crate) fn place(action: Action) -> String {
     match action.location() {
         Some(location) => format!("{}({}): {}", location.file, location.line, action.name()),

@@ -1,8 +1,8 @@
-//! What devices' counters showed during each action.
+//! Values of device counters during each action.
 //!
-//! The samples of a cycle become one [`Series`] per device and counter, which answers in O(log n)
-//! how many fell into a span of time, their sum and their maximum. What is kept of a cycle is one
-//! [`Sum`] per action, device and counter.
+//! The samples of a cycle become one [`Series`] per device and counter. For a span of time, it
+//! returns the number, the sum and the maximum of the samples in O(log n). After a cycle, one
+//! [`Sum`] per action, device and counter is kept.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use mlprof_events::clock::Rate;
 use mlprof_events::{Action, ActionKind, CounterSample, DeviceCounter, device_memory};
 use mlprof_report::tensor::{ActionDeviceCounters, CounterStatistics, DeviceCounterStatistics};
 
-/// A device, and one of its counters.
+/// A device and one of its counters.
 type Key = (u32, DeviceCounter);
 
-/// Samples, put together.
+/// Aggregated samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Sum {
     count: u64,
@@ -41,13 +41,13 @@ impl Sum {
     }
 }
 
-/// One counter of one device in one cycle, in the order of time.
+/// Samples of one counter of one device in one cycle, in chronological order.
 struct Series {
     times: Vec<u64>,
-    /// The sum of all values before each, and of all at the end.
+    /// Prefix sums: the sum of all values before each sample, and the total.
     sums: Vec<f64>,
-    /// A binary tree: the values are its leaves, in its second half, and each other place has the
-    /// greater one of its two children.
+    /// Binary tree of maxima. The values are its leaves, in the second half; each other element is
+    /// the maximum of its two children.
     maxima: Vec<f64>,
 }
 
@@ -70,7 +70,7 @@ impl Series {
         Self { times: samples.into_iter().map(|(time, _)| time).collect(), sums, maxima }
     }
 
-    /// What was sampled from `start` to `end`, both included.
+    /// Returns the aggregate of the samples from `start` to `end`, both inclusive.
     fn between(&self, start: u64, end: u64) -> Sum {
         let first = self.times.partition_point(|time| *time < start);
         let past = self.times.partition_point(|time| *time <= end);
@@ -98,7 +98,7 @@ impl Series {
     }
 }
 
-/// All calls of one action.
+/// Sums over all calls of one action.
 #[derive(Debug, Default)]
 struct ActionSums {
     calls: u64,
@@ -106,20 +106,21 @@ struct ActionSums {
     counters: BTreeMap<Key, Sum>,
 }
 
-/// How often a device was asked, over all cycles.
+/// Numbers of readings of a device, over all cycles.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rounds {
     count: u64,
-    /// From each one to the next of the same cycle: how many times, and how long in all, in ticks.
+    /// Number of intervals between consecutive readings of the same cycle. `ticks` is their total
+    /// duration.
     gaps: u64,
     ticks: u64,
 }
 
-/// What counters showed, over all cycles that have samples. Its memory depends on how many different
-/// actions and devices there are.
+/// Values of counters over all cycles with samples. The memory depends on the number of different
+/// actions and devices.
 #[derive(Debug, Default)]
 pub(super) struct CounterSums {
-    /// How long those cycles were, in ticks.
+    /// Total duration of these cycles in ticks.
     ticks: u64,
     recording: BTreeMap<Key, Sum>,
     rounds: BTreeMap<u32, Rounds>,
@@ -127,8 +128,8 @@ pub(super) struct CounterSums {
 }
 
 impl CounterSums {
-    /// *Cost*: nothing without samples; else a look at every event, and per action-like one two
-    /// binary searches per device and counter.
+    /// Adds the samples of a cycle. *Cost*: none without samples. Otherwise it visits every event,
+    /// with two binary searches per device and counter for each event of an action.
     pub(super) fn add(&mut self, cycle: &Cycle) {
         if cycle.device_counters.is_empty() {
             return;
@@ -139,7 +140,7 @@ impl CounterSums {
         self.add_spans(&cycle.device_counters, spans, ticks);
     }
 
-    /// Samples, what ran meanwhile, and how long all of it was.
+    /// Adds samples, the spans of actions in the same time, and its duration in ticks.
     fn add_spans(
         &mut self,
         samples: &[CounterSample],
@@ -182,7 +183,7 @@ impl CounterSums {
         }
     }
 
-    /// The numbers of every device.
+    /// Returns the statistics of every device.
     pub(super) fn statistics(&self, rate: Rate) -> Vec<DeviceCounterStatistics> {
         let device = |(device, rounds): (&u32, &Rounds)| DeviceCounterStatistics {
             device: *device,
@@ -279,7 +280,7 @@ mod tests {
                 let power = sample(base + time, 1, Power, 7.0);
                 [sample(base + time, 0, GpuUtilization, value(*time)), power]
             });
-            // What is no number is nobody's.
+            // A sample that is not a number is ignored.
             let nothing = sample(base + 20, 0, GpuUtilization, f64::NAN);
             let samples: Vec<_> = samples.chain([nothing]).collect();
             let span = |action, start: u64, end: u64| (action, base + start, base + end);
@@ -304,7 +305,7 @@ mod tests {
         assert_eq!(names, ["ProfilerStep*", "counters_long", "counters_short"]);
         assert_eq!(first.actions[0].counters, [all]);
         assert_eq!((first.actions[1].calls, first.actions[2].calls), (4, 2));
-        // 1, 3 and 4 in the first cycle, 101, 103 and 104 in the second.
+        // The values are 1, 3 and 4 in the first cycle, and 101, 103 and 104 in the second.
         let mean = (1.0 + 3.0 + 4.0 + 101.0 + 103.0 + 104.0) / 6.0;
         assert_eq!(
             first.actions[1].counters,

@@ -1,8 +1,9 @@
-//! From the events of one thread, in the order of their ends, to the calling-context tree.
+//! Construction of the calling-context tree from the events of one thread, which are in the order
+//! of their ends.
 //!
-//! They are gone through backwards, so that what is around comes before what is inside: an open
-//! scope is on the stack for as long as what comes lies within it. One pass, no sorting, and no
-//! memory but for what is open.
+//! Events are processed backwards, so that an enclosing scope precedes the scopes inside it. A
+//! scope stays on the stack as long as the following events lie within it. This takes one pass
+//! without sorting, and memory only for the open scopes.
 
 use rustc_hash::FxHashMap;
 
@@ -13,7 +14,7 @@ use super::tree::{NOWHERE, NodeId, PathKey, PathTree};
 use crate::cycle::{Event, MemoryEvent};
 use mlprof_events::{Action, ActionKind, Context, Direction, MemoryDevice};
 
-/// Bytes that one path allocated and freed itself.
+/// Bytes that one path itself allocated and freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Bytes {
     pub(super) allocated: u64,
@@ -27,17 +28,18 @@ impl std::ops::AddAssign for Bytes {
     }
 }
 
-/// Memory that no op asked for.
+/// Row for memory that was allocated outside of all ops.
 pub(super) const UNCLAIMED_MEMORY: &str = "[memory]";
 
-/// What is known of one cycle beside its events.
+/// Connections between events of one cycle.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    /// The path that was open where an op was called, by [`Context::number`] − 1.
+    /// Path that was open at an op's call site, indexed by [`Context::number`] − 1.
     pub(super) contexts: Vec<NodeId>,
-    /// The modules that a forward op ran in, by its sequence number and thread.
+    /// Modules in which a forward op ran, by its sequence number and thread, with the op's start
+    /// time.
     pub(super) forward_modules: FxHashMap<(u32, u32), (u64, ChainId)>,
-    /// The path that launched work for a device, by correlation.
+    /// Path that launched device work, by correlation number.
     pub(super) launches: FxHashMap<u32, NodeId>,
 }
 
@@ -68,7 +70,8 @@ impl<T> Open<T> {
         self.start <= event.start.ticks() && event.end.ticks() <= self.end
     }
 
-    /// Moments that are equal say nothing; how many scopes were open then does.
+    /// Returns `true` if this scope encloses `event`. Equal times are ambiguous, so the number of
+    /// scopes that were open decides.
     #[inline]
     fn is_around(&self, event: &Event) -> bool {
         let is_deeper = self.depth < event.depth || event.depth == u16::MAX;
@@ -76,7 +79,7 @@ impl<T> Open<T> {
     }
 }
 
-/// The open scopes around `event`, the last one its parent; takes away those that are over.
+/// Returns the innermost open scope around `event`, its parent. Scopes that are over are removed.
 #[inline]
 pub(super) fn parent<T: Copy>(stack: &mut Vec<Open<T>>, event: &Event) -> Option<Open<T>> {
     if event.overlaps {
@@ -91,30 +94,31 @@ pub(super) fn parent<T: Copy>(stack: &mut Vec<Open<T>>, event: &Event) -> Option
     None
 }
 
-/// A step whose spans are added up, in ticks.
+/// A training step with the sum of its spans, in ticks.
 struct StepCall {
     id: NodeId,
     number: u32,
-    /// The beginning of its first span.
+    /// Start of its first span.
     started: u64,
     duration: u64,
 }
 
-/// Puts the events of one cycle into the tree.
+/// Adds the events of one cycle to the tree.
 pub(super) struct Fold<'profile> {
     pub(super) tree: &'profile mut PathTree,
     pub(super) memory: &'profile mut FxHashMap<(NodeId, MemoryDevice), Bytes>,
     pub(super) links: Links,
     pub(super) steps: StepSplit,
-    /// The step that is gone through, which has several spans if it was interrupted.
+    /// Current step. It has several spans if it was interrupted.
     step: Option<StepCall>,
     pub(super) unfinished: u64,
-    /// Forward ops that the framework has numbered, to find them again in the backward pass.
+    /// Number of forward ops that the framework numbered in order to find them in the backward
+    /// pass.
     pub(super) tracked_ops: u64,
 }
 
 impl<'profile> Fold<'profile> {
-    /// Of a cycle of which nothing has been gone through yet.
+    /// Creates a fold for a cycle.
     pub(super) fn new(
         tree: &'profile mut PathTree,
         memory: &'profile mut FxHashMap<(NodeId, MemoryDevice), Bytes>,
@@ -131,8 +135,8 @@ impl<'profile> Fold<'profile> {
         }
     }
 
-    /// One thread's events and memory, both in the order of time. How many ticks its outermost scopes took, below
-    /// steps.
+    /// Adds one thread's events and memory changes, both in chronological order. Returns the total
+    /// duration in ticks of the thread's outermost scopes below steps.
     pub(super) fn track(
         &mut self,
         events: impl DoubleEndedIterator<Item = Event>,
@@ -165,8 +169,8 @@ impl<'profile> Fold<'profile> {
         outermost
     }
 
-    /// The path of an event: below what is around it on its thread, or else below what was open on
-    /// the thread that called it.
+    /// Returns the path of an event. Its parent is the enclosing scope on its thread, or else the
+    /// scope that was open at its call site on another thread.
     #[inline]
     fn path(&self, event: &Event, around: Option<Open<NodeId>>) -> PathKey {
         let parent = match (event.context, around) {
@@ -178,7 +182,7 @@ impl<'profile> Fold<'profile> {
         PathKey {
             parent,
             action: event.action,
-            // Rows are told apart by shapes alone.
+            // Only shapes distinguish rows, so details are removed.
             shapes: event.shapes.without_details(),
             direction: event.direction,
             forward_modules: self.forward_modules(event),
@@ -204,13 +208,13 @@ impl<'profile> Fold<'profile> {
             self.count_step(event, id);
         }
         let node = &mut self.tree.nodes[id as usize];
-        // A node's action is the one that is called.
+        // A different action is a resumption, because a node's action is the function itself.
         match node.key.action == event.action {
             _ if kind == ActionKind::Step => {}
             true => node.calls.add(start, duration),
             false => node.calls.add_resumption(start, duration),
         }
-        // What does not nest has no time of its own, or times would be counted twice.
+        // A scope that crosses others has no self time. Otherwise some time would be counted twice.
         if !event.overlaps {
             node.calls.own += duration.cast_signed();
             if let Some(around) = around {
@@ -228,11 +232,12 @@ impl<'profile> Fold<'profile> {
         if kind == ActionKind::Launch && event.sequence != 0 {
             self.links.launches.insert(event.sequence, id);
         }
-        // The span of a step that is not ended by `step()` is nothing to worry about.
+        // An unfinished step is not counted, because its last span normally ends without a call of
+        // `step()`.
         self.unfinished += u64::from(event.is_unfinished && kind != ActionKind::Step);
     }
 
-    /// All spans of a step are one call of it.
+    /// Counts all spans of a step as one call.
     fn count_step(&mut self, event: &Event, id: NodeId) {
         let (started, end) = (event.start.ticks(), event.end.ticks());
         let duration = end.saturating_sub(started);
@@ -254,13 +259,13 @@ impl<'profile> Fold<'profile> {
         }
     }
 
-    /// What was allocated or freed belongs to the innermost scope that was open.
+    /// Assigns an allocation or deallocation to the innermost open scope.
     fn change_memory(&mut self, stack: &mut Vec<Open<NodeId>>, change: &MemoryEvent) {
         let time = change.time.ticks();
         while stack.last().is_some_and(|open| open.start > time) {
             stack.pop();
         }
-        // A call that allocates does so for the op that made it.
+        // A driver call that allocates does so for the op around it.
         let is_scope =
             |open: &&Open<NodeId>| self.tree.nodes[open.what as usize].kind != ActionKind::Launch;
         let id = match stack.iter().rev().find(is_scope) {
@@ -280,7 +285,8 @@ impl<'profile> Fold<'profile> {
     }
 }
 
-/// Finds the modules that each forward op ran in, so that its backward op can be told to belong there.
+/// Finds the modules in which each forward op ran, so that the backward op can be assigned to the
+/// same modules.
 pub(super) struct ModuleFinder<'profile> {
     pub(super) tree: &'profile mut PathTree,
     pub(super) links: &'profile mut Links,
@@ -292,7 +298,7 @@ impl<'profile> ModuleFinder<'profile> {
         Self { tree, links, kinds: Kinds::default() }
     }
 
-    /// One thread's events in the order of time.
+    /// Processes one thread's events in chronological order.
     pub(super) fn track(&mut self, events: impl DoubleEndedIterator<Item = Event>) {
         let mut stack: Vec<Open<ChainId>> = Vec::new();
         for event in events.rev() {
@@ -321,7 +327,8 @@ impl<'profile> ModuleFinder<'profile> {
         self.tree.nodes.get(id as usize)?.modules
     }
 
-    /// Several ops may carry one number; the one that began last is the one that backward answers.
+    /// Records the modules of a forward op. Several ops may have the same number; the backward op
+    /// belongs to the one that began last.
     fn note(&mut self, event: &Event, modules: Option<ChainId>) {
         let Some(modules) = modules else { return };
         let key = (event.sequence, event.forward_thread);

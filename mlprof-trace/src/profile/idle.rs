@@ -1,7 +1,7 @@
-//! Gaps between a device's kernels, by what caused them.
+//! Gaps between a device's kernels, grouped by cause.
 //!
-//! As HolisticTraceAnalysis tells them apart: a gap is the host's if the work after it was launched when
-//! the work before it was over; else it is the launch's if it is short.
+//! The causes are those of HolisticTraceAnalysis. A gap is caused by the host if the work after it
+//! was launched after the previous work had ended. Otherwise it is launch overhead if it is short.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use mlprof_events::OrderExt;
 use mlprof_events::{ActionKind, TimingMethod};
 use mlprof_report::tensor::{DeviceIdle, IdleGaps};
 
-/// What launching takes leaves no longer gap, in nanoseconds.
+/// Length in nanoseconds below which a gap counts as launch overhead.
 const LAUNCH: u64 = 30_000;
-/// More streams than these are not told apart.
+/// Maximum number of streams with separate sums.
 const MOST_STREAMS: usize = 64;
 
-/// A device, and one of its streams or all of them.
+/// A device with one of its streams, or with `None` for all of them.
 type Queue = (u32, Option<u32>);
 
-/// All cycles put together, in nanoseconds.
+/// Sums over all cycles, in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct IdleSums(BTreeMap<Queue, Sums>);
 
@@ -48,7 +48,7 @@ struct Work {
     stream: u32,
     start: i64,
     end: i64,
-    /// When its launch began, if that is known.
+    /// Start of its launch, if known.
     launched: Option<i64>,
 }
 
@@ -69,7 +69,8 @@ impl Gaps {
 }
 
 impl Sums {
-    /// Work in the order in which it began. `pauses`: of the recording, which are no gaps.
+    /// Adds work, sorted by start time. `pauses` are times in which recording was paused, which do
+    /// not count as gaps.
     fn add(&mut self, work: impl IntoIterator<Item = Work>, pauses: &[(i64, i64)]) {
         let mut busy_until: Option<i64> = None;
         for work in work {
@@ -89,7 +90,8 @@ impl Sums {
         }
     }
 
-    /// Those that the gap before this work belongs to; the work before it ended at `until`.
+    /// Returns the group to which the gap before this work belongs. The previous work ended at
+    /// `until`.
     fn gaps_before(&mut self, work: &Work, until: i64, gap: u64) -> &mut Gaps {
         match work.launched {
             None => &mut self.unknown,
@@ -101,8 +103,8 @@ impl Sums {
 }
 
 impl IdleSums {
-    /// Puts what the devices of `cycle` did to the rest. *Cost*: nothing where nothing was timed, else a pass
-    /// over the events of all threads.
+    /// Adds the device work of `cycle`. *Cost*: none if no work was timed, otherwise a pass over
+    /// the events of all threads.
     pub(super) fn add(&mut self, cycle: &Cycle) {
         let since_start = |time| cycle.nanoseconds_since_start(time);
         let pauses: Vec<(i64, i64)> =
@@ -126,7 +128,8 @@ impl IdleSums {
         self.0.entry(queue).or_default()
     }
 
-    /// Devices, each with its streams behind it if there are several.
+    /// Returns the statistics of each device, followed by those of its streams if there are
+    /// several.
     pub(super) fn statistics(&self) -> Vec<DeviceIdle> {
         let streams = |device| self.0.keys().filter(|queue| queue.0 == device).count() - 1;
         let is_shown = |queue: &Queue| queue.1.is_none() || streams(queue.0) > 1;
@@ -146,7 +149,7 @@ impl IdleSums {
     }
 }
 
-/// How long it is from one moment to a later one without these pauses.
+/// Returns the duration between two moments without the pauses.
 fn without(pauses: &[(i64, i64)], from: i64, to: i64) -> u64 {
     let first = pauses.partition_point(|(_, end)| *end <= from);
     let inside = pauses[first..].iter().take_while(|(start, _)| *start < to);
@@ -154,7 +157,7 @@ fn without(pauses: &[(i64, i64)], from: i64, to: i64) -> u64 {
     (to - from - paused).max(0).cast_unsigned()
 }
 
-/// What devices did, by their own clocks.
+/// Returns the work of all devices, timed by their own clocks.
 fn work_of(cycle: &Cycle) -> BTreeMap<u32, Vec<Work>> {
     let is_timed = |method| matches!(method, TimingMethod::Device | TimingMethod::Driver);
     let timed = || {
@@ -182,7 +185,7 @@ fn work_of(cycle: &Cycle) -> BTreeMap<u32, Vec<Work>> {
     work
 }
 
-/// When each launch began, by its correlation.
+/// Returns the start of each launch, by its correlation number.
 fn launches(cycle: &Cycle) -> FxHashMap<u32, i64> {
     let events = cycle.tracks().iter().flat_map(|track| track.events());
     let launches = events
@@ -216,7 +219,7 @@ mod tests {
         let all = [work(0, 10, Some(0)), work(110, 120, Some(90)), work(400, 410, Some(0))];
         let mut sums = Sums::default();
         sums.add(all, &[(20, 70), (120, 400)]);
-        // Of 100 ns between the first two 50 are left, of the next gap nothing.
+        // Of the 100 ns between the first two, 50 are left. The next gap is completely paused.
         assert_eq!((sums.window, sums.busy, sums.host_wait), (80, 30, gap(50)));
         assert_eq!((sums.launch, sums.other), (Gaps::default(), Gaps::default()));
     }
@@ -260,7 +263,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a device does: busy time and gaps by cause are the window, to the nanosecond.
+        /// Checks that busy time and the gaps of all causes add up to the window, to the
+        /// nanosecond.
         #[test]
         fn causes_add_up_to_the_idle_time(
             mut all in prop::collection::vec((0..2_000_000_i64, 0..60_000_i64, prop::option::of(0..2_000_000_i64)), 1..60),

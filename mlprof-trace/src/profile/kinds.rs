@@ -1,13 +1,14 @@
-//! Kinds of actions, remembered.
+//! Cache of the kinds of actions.
 
 use mlprof_events::{Action, ActionKind};
 
-/// The kinds of actions by [`Action::index`]: asking the interner takes a lock.
+/// Kinds of actions by [`Action::index`]. The cache avoids the lock of the interner.
 #[derive(Debug, Default)]
 pub(super) struct Kinds(Vec<Option<ActionKind>>);
 
 impl Kinds {
-    /// The kind of `action`. *Cost*: a look into a list but for the first time.
+    /// Returns the kind of `action`. *Cost*: one array access, except at the first call for an
+    /// action.
     #[inline]
     pub(super) fn of(&mut self, action: Action) -> ActionKind {
         let index = action.index();

@@ -1,4 +1,4 @@
-//! What all cycles of a stage have shown, put together.
+//! Aggregated results of all cycles of a stage.
 
 mod averages;
 mod counters;
@@ -36,63 +36,63 @@ use mlprof_report::tensor::{
     RecordedThread, TuningSummary,
 };
 
-/// So many cycles are listed one by one; the others are only counted.
+/// Maximum number of cycles to list separately. Further ones are only counted.
 const CYCLES_LISTED: usize = 100;
 
-/// All cycles of a stage, put together. Its memory depends on how many different paths there are,
-/// not on how many events.
+/// Aggregated results of all cycles of a stage. The memory depends on the number of different
+/// paths, not on the number of events.
 pub struct Profile {
-    /// When the stage began, in ticks.
+    /// Start of the stage in ticks.
     pub started: u64,
     tree: PathTree,
     memory: FxHashMap<(NodeId, MemoryDevice), Bytes>,
-    /// Compiling kernels and trying them out, in ticks.
+    /// Count and duration in ticks of compiling kernels and trying them out.
     tuning: FxHashMap<Action, (u64, u64)>,
-    /// The driver's and CUPTI's own work, in ticks.
+    /// Count and duration in ticks of the driver's and CUPTI's own work.
     overhead: FxHashMap<Action, (u64, u64)>,
     counters: CounterSums,
     idle: IdleSums,
     threads: ThreadSums,
     steps: StepLog,
-    /// What is counted over all of them.
+    /// Sums over all cycles.
     pub totals: Totals,
-    /// The first ones, one by one.
+    /// Summaries of the first cycles.
     pub cycles: Vec<CycleSummary>,
-    /// Memory by category, of each memory in the cycle in which it was fullest.
+    /// Memory by category, for each memory in the cycle with its highest use.
     pub memory_over_time: Vec<MemoryOverTime>,
-    /// The latest one, listed or not.
+    /// Summary of the latest cycle, whether it is listed or not.
     pub last_cycle: Option<CycleSummary>,
-    /// When the stage ended, in ticks.
+    /// End of the stage in ticks.
     ended: Option<u64>,
 }
 mlprof_events::debug_as_name!([] Profile);
 
-/// What is counted over all cycles.
+/// Sums over all cycles.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
-    /// Cycles.
+    /// Number of cycles.
     pub cycles: u64,
-    /// Their steps.
+    /// Number of steps.
     pub steps: u64,
-    /// How long they took, in seconds.
+    /// Total duration of the cycles in seconds.
     pub seconds: f64,
-    /// Their events.
+    /// Number of events.
     pub events: u64,
-    /// Forward ops that the framework has numbered for a backward pass.
+    /// Number of forward ops that the framework numbered for a backward pass.
     pub tracked_ops: u64,
-    /// Scopes that were still open when their cycle ended.
+    /// Number of scopes that were still open when their cycle ended.
     pub unfinished: u64,
-    /// Those of other threads, which are not among the events.
+    /// Number of such scopes on other threads, which are not among the events.
     pub open_elsewhere: u64,
-    /// Events for which there was no room.
+    /// Numbers of events that were dropped for lack of space.
     pub dropped: DroppedEvents,
-    /// Device events whose times are the host's.
+    /// Number of device events that were timed by the host.
     pub timed_by_host: u64,
-    /// Those that have none.
+    /// Number of device events without times.
     pub not_timed: u64,
-    /// Device events that nobody is known to have caused.
+    /// Number of device events without a known cause.
     pub unattributed: u64,
-    /// As in [`Cycle::kernels_told_twice`].
+    /// Sum of [`Cycle::kernels_told_twice`].
     pub told_twice: u64,
 }
 
@@ -118,7 +118,7 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// Puts what `cycle` recorded to the rest.
+    /// Adds the data of `cycle`.
     pub fn add(&mut self, cycle: &Cycle) {
         let mut links = Links::default();
         for number in 1.. {
@@ -178,19 +178,21 @@ impl Profile {
         self.last_cycle = Some(summary);
     }
 
-    /// The stage is over.
+    /// Ends the stage, if it has not ended.
     pub fn end(&mut self) {
         self.ended.get_or_insert_with(clock::ticks);
     }
 
-    /// When the stage ended, or else now, in ticks.
+    /// Returns the end of the stage in ticks, or the current time if it has not ended.
     pub fn ended(&self) -> u64 {
         self.ended.unwrap_or_else(clock::ticks)
     }
 
-    /// Device work belongs to what is around its launch, or to what was open where it was called.
+    /// Adds device work. It belongs to the scope around its launch, or to the scope that was open
+    /// at its call site.
     fn add_device_event(&mut self, event: &DeviceEvent, links: &Links) {
-        // Waiting is the host's, whose calls are in the table; a region's kernels are, too.
+        // Waiting is work of the host, and its calls are already in the table. The kernels of a
+        // region are also in the table.
         if matches!(event.activity, DeviceActivity::Synchronization | DeviceActivity::Region) {
             return;
         }
@@ -228,19 +230,19 @@ impl Profile {
         self.tree.nodes[id as usize].calls.add(event.start.ticks(), duration);
     }
 
-    /// The table of all cycles. Whoever needs more than that for one report gives all of it the same
-    /// rate, here and below.
+    /// Returns the table of all cycles. A report that needs several results must pass the same rate
+    /// to all methods.
     pub fn key_averages(&self, group_by: &GroupBy, rate: Rate) -> KeyAverages {
         averages::key_averages(self, *group_by, rate)
     }
 
-    /// The driver's and CUPTI's own work on the host: each kind with its count and seconds, the
-    /// longest total first.
+    /// Returns the driver's and CUPTI's own work on the host: each kind with its count and seconds,
+    /// sorted by descending duration.
     pub fn driver_overhead(&self, rate: Rate) -> Vec<(Action, u64, f64)> {
         longest_first(&self.overhead, rate)
     }
 
-    /// Compiling kernels and trying them out.
+    /// Returns the work of compiling kernels and trying them out.
     pub fn tuning(&self, rate: Rate) -> Vec<TuningSummary> {
         let summary = |(action, count, device_seconds): (Action, u64, f64)| TuningSummary {
             name: action.name().to_owned(),
@@ -250,45 +252,46 @@ impl Profile {
         longest_first(&self.tuning, rate).into_iter().map(summary).collect()
     }
 
-    /// What each thread recorded, the longest first.
+    /// Returns the totals of each thread, sorted by descending duration.
     pub fn threads(&self, rate: Rate) -> Vec<RecordedThread> {
         self.threads.rows(rate)
     }
 
-    /// What devices' counters showed.
+    /// Returns the statistics of the device counters.
     pub fn device_counters(&self, rate: Rate) -> Vec<DeviceCounterStatistics> {
         self.counters.statistics(rate)
     }
 
-    /// What devices waited for.
+    /// Returns the idle times of devices, grouped by cause.
     pub fn device_idle(&self) -> Vec<DeviceIdle> {
         self.idle.statistics()
     }
 
-    /// How long each step took that was recorded, if any; `stage`: the one that they are of.
+    /// Returns the durations of the recorded steps, if there are any. `stage` is the stage of the
+    /// steps.
     pub fn step_series(&self, stage: Option<Stage>, rate: Rate) -> Vec<StepSeries> {
         let series = self.steps.series(stage, self.started, |ticks| rate.seconds(ticks));
         if self.steps.is_empty() { Vec::new() } else { vec![series] }
     }
 
-    /// Whether there were calls of this kind.
+    /// Returns `true` if there were calls of this kind.
     pub fn has(&self, kind: ActionKind) -> bool {
         self.tree.nodes.iter().any(|node| node.kind == kind && node.calls.measured() > 0)
     }
 
-    /// Whether anything was allocated or freed.
+    /// Returns `true` if any memory was allocated or freed.
     pub fn has_memory(&self) -> bool {
         !self.memory.is_empty()
     }
 
-    /// Whether there was no room to tell all paths and shapes apart.
+    /// Returns `true` if there was not enough space to distinguish all paths and shapes.
     pub fn is_full(&self) -> bool {
         self.tree.is_full() || ShapeList::are_full()
     }
 }
 
 impl Cycle {
-    /// The table of this cycle alone. *Cost*: some 50 ns per event.
+    /// Returns the table of this cycle alone. *Cost*: about 50 ns per event.
     pub fn key_averages(&self, group_by: &GroupBy) -> KeyAverages {
         let mut profile = Profile::default();
         profile.add(self);
@@ -296,7 +299,8 @@ impl Cycle {
     }
 }
 
-/// Counts and sums of ticks by action as counts and seconds, the longest sum first, then by name.
+/// Converts counts and ticks by action to counts and seconds, sorted by descending duration and
+/// then by name.
 fn longest_first(sums: &FxHashMap<Action, (u64, u64)>, rate: Rate) -> Vec<(Action, u64, f64)> {
     let row =
         |(action, (count, ticks)): (&Action, &(u64, u64))| (*action, *count, rate.seconds(*ticks));

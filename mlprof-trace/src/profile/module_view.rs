@@ -1,7 +1,7 @@
-//! The modules of a model as a tree, with what each of them cost.
+//! The modules of a model as a tree, with the cost of each.
 //!
-//! Their paths say where they stand in the tree, and their calls what they cost: a module need not be
-//! called inside the one that its path is below, nor be the only one that is called there.
+//! A module's path determines its position in the tree, and its calls determine its cost. A module
+//! need not be called inside the parent of its path, and other modules may be called there as well.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,15 +13,15 @@ use mlprof_events::clock::Rate;
 use mlprof_events::{ActionKind, Phase};
 use mlprof_report::tensor::{ModuleCost, ModuleStatistics};
 
-/// A place in the tree: the root of its model, as far as it is recorded, and its path there.
+/// Position in the tree: the root of the model, if it is recorded, and the path below it.
 type Place = (Option<ModuleId>, &'static str);
 
-/// What one module cost.
+/// Cost of one module.
 #[derive(Clone, Copy)]
 struct Tally {
     calls: u64,
     first_started: u64,
-    /// What ran in it and in no module that it called.
+    /// Cost of the module without the modules that it called.
     own: ModuleCost,
 }
 
@@ -32,11 +32,11 @@ impl Default for Tally {
 }
 
 impl Profile {
-    /// The modules in the order in which they first ran, below each other as their paths say.
+    /// Returns the modules in the order in which they first ran, nested by path.
     pub fn modules(&self, rate: Rate) -> Vec<ModuleStatistics> {
         let (tallies, costs) = self.tallies(rate);
         let mut order: Vec<(ModuleId, &Module)> = self.tree.modules.iter().collect();
-        // Roots first: what is below them must find them.
+        // Roots come first, so that modules below them can find them.
         order.order_by_key(|(id, module)| {
             (!module.path.is_empty(), tallies.get(id).map_or(u64::MAX, |tally| tally.first_started))
         });
@@ -67,7 +67,7 @@ impl Profile {
         forest
     }
 
-    /// What modules cost, each on its own, and what was spent on each way down through them.
+    /// Returns the own cost of each module, and the cost of each chain of nested module calls.
     fn tallies(&self, rate: Rate) -> (HashMap<ModuleId, Tally>, HashMap<ChainId, ModuleCost>) {
         let costs = Costs::new(self);
         let mut tallies: HashMap<ModuleId, Tally> = HashMap::new();
@@ -86,8 +86,8 @@ impl Profile {
         (tallies, by_chain)
     }
 
-    /// What ran inside the calls of each module, once even if they were inside each other. A part of a
-    /// path that is no module itself has what ran inside those below it.
+    /// Returns the cost inside the calls of each module, counted once even for recursive calls. A
+    /// part of a path that is not a module has the cost of the modules below it.
     fn totals_by_place(
         &self,
         tallies: &HashMap<ModuleId, Tally>,
@@ -135,7 +135,7 @@ fn fill_totals(
     module.children.iter_mut().for_each(|child| fill_totals(child, root, totals));
 }
 
-/// What one path cost itself.
+/// Returns the own cost of one path.
 fn cost_of(profile: &Profile, costs: &Costs, id: usize, rate: Rate) -> ModuleCost {
     let node = &profile.tree.nodes[id];
     let mut cost = ModuleCost::default();
@@ -164,7 +164,7 @@ fn cost_of(profile: &Profile, costs: &Costs, id: usize, rate: Rate) -> ModuleCos
     cost
 }
 
-/// A module of which nothing is known yet.
+/// Returns an empty module.
 fn branch(name: &str, path: &str) -> ModuleStatistics {
     ModuleStatistics {
         name: name.to_owned(),
@@ -177,7 +177,7 @@ fn branch(name: &str, path: &str) -> ModuleStatistics {
     }
 }
 
-/// The place of a path below `top`, made if it is not there.
+/// Returns the module at a path below `top`, and creates it if it does not exist.
 fn place<'tree>(
     mut top: &'tree mut Vec<ModuleStatistics>,
     path: &str,

@@ -1,36 +1,36 @@
-//! The modules of a model, by path, and how their calls were inside each other.
+//! The modules of a model by path, and the nesting of their calls.
 
 use rustc_hash::FxHashMap;
 
 use mlprof_events::Action;
 
-/// The number of a module in its [`ModuleTable`].
+/// Number of a module in its [`ModuleTable`].
 pub(super) type ModuleId = std::num::NonZeroU32;
 
-/// The number of a way down through modules in its [`ModuleTable`]: all that were being called, the
-/// outermost first.
+/// Number of a chain of nested module calls in its [`ModuleTable`], outermost first.
 pub(super) type ChainId = std::num::NonZeroU32;
 
-/// Past this many different ways further ones are taken for their ends, so that modules that call
-/// each other without end cannot fill the memory.
+/// Maximum number of chains. Further ones are reduced to their innermost module, so that modules
+/// that call each other endlessly cannot fill the memory.
 const MOST_CHAINS: usize = 1 << 16;
 
 /// A module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Module {
-    /// The root of the model that it is in, as far as the root is recorded.
+    /// Root of the model that contains the module, if the root is recorded.
     pub(super) root: Option<ModuleId>,
     pub(super) type_name: &'static str,
-    /// Empty for a root.
+    /// Path in the model; empty for a root.
     pub(super) path: &'static str,
 }
 
-/// All modules that were seen.
+/// All recorded modules.
 #[derive(Debug, Default)]
 pub(super) struct ModuleTable {
     modules: Vec<Module>,
     ids: FxHashMap<(Option<ModuleId>, Action), ModuleId>,
-    /// A way down each: the one above it, whose number is lower, and the module that was called there.
+    /// Chains of module calls. Each is stored as the chain around it, which has a lower number, and
+    /// the called module.
     chains: Vec<(Option<ChainId>, ModuleId)>,
     chain_ids: FxHashMap<(Option<ChainId>, ModuleId), ChainId>,
 }
@@ -40,13 +40,13 @@ impl ModuleTable {
         self.modules.get(id.get() as usize - 1)
     }
 
-    /// All of them with their numbers.
+    /// Returns all modules with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ModuleId, &Module)> {
         (1..).filter_map(ModuleId::new).zip(&self.modules)
     }
 
-    /// The way down to the module that `action` stands for, called at the end of the way `around`. A
-    /// module that calls itself goes no further down.
+    /// Returns the chain for a call of the module `action` inside the chain `around`. A recursive
+    /// call does not extend the chain.
     pub(super) fn call(&mut self, around: Option<ChainId>, action: Action) -> ChainId {
         let module = self.enter(around.map(|chain| self.innermost(chain)), action);
         if let Some(again) = around.filter(|chain| self.innermost(*chain) == module) {
@@ -62,17 +62,17 @@ impl ModuleTable {
         id
     }
 
-    /// The module that a way ends in.
+    /// Returns the innermost module of a chain.
     pub(super) fn innermost(&self, chain: ChainId) -> ModuleId {
         self.chains[chain.get() as usize - 1].1
     }
 
-    /// A way, and those that it came by.
+    /// Returns a chain and the chains around it.
     pub(super) fn ways_up(&self, chain: Option<ChainId>) -> impl Iterator<Item = ChainId> + '_ {
         std::iter::successors(chain, |chain| self.chains[chain.get() as usize - 1].0)
     }
 
-    /// The module that `action` stands for, called inside the module `around`.
+    /// Returns the module of `action` when it is called inside the module `around`.
     fn enter(&mut self, around: Option<ModuleId>, action: Action) -> ModuleId {
         let (type_name, path) = type_and_path(action.name());
         let root = match path {
@@ -83,7 +83,7 @@ impl ModuleTable {
             return *id;
         }
         self.modules.push(Module { root, type_name, path });
-        // There are no more modules than paths.
+        // The number cannot overflow, because each module has its own path.
         let id = ModuleId::new(self.modules.len() as u32).unwrap_or(ModuleId::MAX);
         self.ids.insert((root, action), id);
         id
@@ -94,7 +94,7 @@ impl ModuleTable {
         if module.path.is_empty() { id } else { module.root }
     }
 
-    /// What a table calls the module.
+    /// Returns the name of the module in tables.
     pub(super) fn label(&self, id: ModuleId) -> String {
         match self.get(id) {
             Some(Module { type_name, path: "", .. }) => (*type_name).to_owned(),
@@ -104,7 +104,7 @@ impl ModuleTable {
     }
 }
 
-/// The parts of `[module]Type: path`.
+/// Splits `[module]Type: path` into its type and path.
 fn type_and_path(name: &'static str) -> (&'static str, &'static str) {
     let name = name.strip_prefix("[module]").unwrap_or(name);
     name.split_once(": ").unwrap_or((name, ""))

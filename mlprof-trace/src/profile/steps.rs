@@ -1,7 +1,8 @@
-//! Each step's time, taken apart: by phase, and by what took the most of it.
+//! Time of each step, by phase and with the action that took the most time.
 //!
-//! Of the thread that runs the loop alone, whose scopes lie within the span of a step: so parts add up
-//! to the step. What that thread waits for on others is in the part that waits.
+//! Only the thread that runs the loop counts. Its scopes lie within the span of a step, so the
+//! parts add up to the step. Time in which that thread waits for others belongs to the part that
+//! waits.
 
 use std::ops::Range;
 
@@ -13,40 +14,40 @@ use mlprof_events::Action;
 use mlprof_events::OrderExt;
 use mlprof_report::internals::{StepParts, StepTicks};
 
-/// A path's own time in the step that is gone through.
+/// Self time of a path in the current step.
 #[derive(Debug, Clone, Copy, Default)]
 struct Own {
-    /// The number of that step's span; of another one: nothing yet.
+    /// Number of the step's span. If it is another span, the value counts as zero.
     span: u64,
     ticks: i64,
 }
 
-/// Takes the steps of a cycle apart while its events are gone through, the last ones first.
+/// Divides the steps of a cycle into parts while its events are processed, the last ones first.
 #[derive(Debug, Default)]
 pub(super) struct StepSplit {
-    /// The span that is gone through, and how many there were.
+    /// Current span. `spans` is the number of spans so far.
     current: Option<Event>,
     spans: u64,
-    /// By [`NodeId`].
+    /// Self times, indexed by [`NodeId`].
     own: Vec<Own>,
     touched: Vec<NodeId>,
     over: Vec<StepTicks>,
 }
 
 impl StepSplit {
-    /// What comes from here on ended before the end of this step.
+    /// Begins a step. The following events ended before the end of this step.
     pub(super) fn begin(&mut self, step: &Event, nodes: &[Node]) {
         self.end_track(nodes);
         self.spans += 1;
-        // One that is cut off is no step.
+        // A truncated step is ignored.
         self.current = (!step.is_unfinished).then_some(*step);
     }
 
-    /// A scope, and the one around it on its thread.
+    /// Adds a scope. `around` is the enclosing scope on its thread.
     #[inline]
     pub(super) fn add(&mut self, event: &Event, id: NodeId, around: Option<NodeId>) {
         let Some(step) = &self.current else { return };
-        // What began before the step is around it.
+        // A scope that began before the step encloses it.
         if event.start < step.start || event.end > step.end {
             return;
         }
@@ -67,7 +68,7 @@ impl StepSplit {
         }
     }
 
-    /// The running span is over, seen from its end.
+    /// Completes the current span.
     pub(super) fn end_track(&mut self, nodes: &[Node]) {
         let touched = std::mem::take(&mut self.touched);
         let Some(step) = self.current.take() else { return };
@@ -81,7 +82,7 @@ impl StepSplit {
             }
             *actions.entry(node.key.action).or_default() += ticks;
         }
-        // Of equals always the same one.
+        // Among equal times the choice is deterministic.
         let slowest = actions.into_iter().max_by_key(|(action, ticks)| (*ticks, *action));
         self.over.push(StepTicks {
             number: u64::from(step.sequence),
@@ -92,10 +93,11 @@ impl StepSplit {
         });
     }
 
-    /// The steps of these numbers, in order. One that was interrupted, by a validation, has several spans.
+    /// Returns the steps with these numbers, in order. A step that was interrupted by a validation
+    /// has several spans, which are merged.
     pub(super) fn take(&mut self, steps: &Range<u64>) -> Vec<StepTicks> {
         let mut over = std::mem::take(&mut self.over);
-        // The number in a span has 32 bits.
+        // The step number in a span has 32 bits.
         let wanted = steps.start as u32..steps.end as u32;
         over.retain(|step| wanted.contains(&(step.number as u32)));
         over.order_by_key(|step| (step.number, step.started));

@@ -1,4 +1,4 @@
-//! Trees that are known, taken apart into events and put together again.
+//! Tests that convert known trees to events and compare the resulting profile with the tree.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use mlprof_report::internals::StepParts;
 
 const NAMES: [&str; 4] = ["aten::a", "aten::b", "aten::c", "aten::d"];
 
-/// A scope with the time that passes before each of its children and at its end.
+/// A scope with the time before each of its children and at its end.
 #[derive(Debug, Clone)]
 struct Scope {
     name: usize,
-    /// Whether it finds no room.
+    /// Set if the scope is dropped for lack of space.
     is_dropped: bool,
     children: Vec<(u64, Scope)>,
     rest: u64,
@@ -46,10 +46,10 @@ fn scopes() -> impl Strategy<Value = Vec<(u64, Scope)>> {
     proptest::collection::vec((0..3_u64, scope), 0..6)
 }
 
-/// Calls, total and self time by path.
+/// Calls, total time and self time by path.
 type Paths = BTreeMap<Vec<&'static str>, (u64, u64, i64)>;
 
-/// Runs scopes and writes down what a thread would record, and what should come out.
+/// Runs scopes and collects the events that a thread would record, and the expected result.
 #[derive(Default)]
 struct Run {
     now: u64,
@@ -59,7 +59,7 @@ struct Run {
 }
 
 impl Run {
-    /// How long recorded scopes took.
+    /// Returns the total duration of the recorded scopes.
     fn all(&mut self, scopes: &[(u64, Scope)], depth: u16) -> u64 {
         let mut recorded = 0;
         for (before, scope) in scopes {
@@ -115,7 +115,7 @@ fn allocation(time: u64, bytes: i64) -> MemoryEvent {
     MemoryEvent { time: Timestamp::from_ticks(time), change }
 }
 
-/// Puts events into a profile, without anything that they are linked to.
+/// Returns a fold into `profile`, without links.
 fn fold_into(profile: &mut Profile) -> Fold<'_> {
     Fold::new(&mut profile.tree, &mut profile.memory, Links::default())
 }
@@ -161,8 +161,8 @@ proptest! {
         let mut run = Run::default();
         run.all(&scopes, 0);
         let profile = fold(&run.events, &[]);
-        // Where a parent was dropped and no time passed, whose child something was cannot be told:
-        // then sums must be right all the same.
+        // If a parent was dropped and no time passed, the parent of a scope is ambiguous. Only the
+        // sums are checked in that case.
         if run.events.len() as u64 == count(&scopes) {
             prop_assert_eq!(&paths(&profile.tree), &run.expected);
         }
@@ -174,7 +174,7 @@ proptest! {
 
     #[test]
     fn dropped_parents_leave_their_children_to_what_is_around(scopes in scopes()) {
-        // Every gap a tick longer: no two moments are the same.
+        // Every gap is a tick longer, so that all times are different.
         fn stretch(scopes: &mut [(u64, Scope)]) {
             for (before, scope) in scopes {
                 *before += 1;
@@ -199,7 +199,8 @@ proptest! {
         run.all(&scopes, 0);
         let mut moments = moments;
         moments.sort_unstable();
-        // Between two ticks of the scopes, so that nothing is at their very ends.
+        // The times of changes lie between two ticks of the scopes, so that they never coincide
+        // with the end of a scope.
         for event in &mut run.events {
             event.start = Timestamp::from_ticks(event.start.ticks() * 2);
             event.end = Timestamp::from_ticks(event.end.ticks() * 2);
@@ -250,7 +251,8 @@ fn count(scopes: &[(u64, Scope)]) -> u64 {
 
 #[test]
 fn what_overlaps_is_nobodys_parent_and_takes_nobodys_time() {
-    // a opens, b opens inside it, a closes, c runs, b closes: all inside d.
+    // The order is: a opens, b opens inside it, a closes, c runs, b closes. All of them are inside
+    // d.
     let overlapping = Event { overlaps: true, ..event("aten::b", 20, 80, 1) };
     let events = [
         event("aten::c", 25, 30, 3),
@@ -310,13 +312,13 @@ fn deep_recursion_does_not_overflow_any_stack() {
     assert_eq!(own_total(&profile.tree), 2 * deepest as i64, "one root");
 }
 
-/// A training step that torch recorded.
+/// A training step recorded by torch.
 #[derive(serde::Deserialize)]
 struct Recorded {
     names: Vec<String>,
-    /// Thread, start, end, name, in the order of the ends.
+    /// Thread, start, end and name, in the order of the ends.
     events: Vec<(u64, u64, u64, usize)>,
-    /// Thread, time, bytes.
+    /// Thread, time and bytes.
     memory: Vec<(u64, u64, i64)>,
     /// Name, calls, self and total time, total and self memory.
     rows: Vec<(String, u64, u64, u64, i64, i64)>,
@@ -367,7 +369,8 @@ fn sums_over_a_step_that_torch_recorded_are_torchs() {
     }
 }
 
-/// A step with a batch that is waited for, a layer in a forward, and its backward inside an optimizer's step.
+/// Tests a step that waits for a batch, has a layer in its forward pass, and runs the backward pass
+/// inside the optimizer's step.
 #[test]
 fn a_steps_time_is_taken_apart_by_phase() {
     let of = |action: Action, start, end, depth| Event { action, ..event("", start, end, depth) };
@@ -431,7 +434,7 @@ fn a_step_that_was_interrupted_is_one_and_others_are_not_the_cycles() {
     assert_eq!(steps.len(), 1);
     assert_eq!((steps[0].number, steps[0].started, steps[0].elapsed), (3, 10, 20));
     assert_eq!(steps[0].slowest, Some((Action::op("aten::b"), 5)));
-    // The row of steps counts its two spans as one call, too.
+    // The row of steps also counts the two spans as one call.
     let row = profile.tree.nodes.iter().find(|node| node.kind == ActionKind::Step);
     let calls = &row.expect("there are steps").calls;
     assert_eq!((calls.count, calls.total, calls.first), (3, 9 + 20 + 10, 9));

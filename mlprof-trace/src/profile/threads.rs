@@ -1,4 +1,4 @@
-//! What each thread did in all cycles.
+//! Recorded work of each thread in all cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use mlprof_report::tensor::RecordedThread;
 use crate::cycle::Track;
 use mlprof_events::OrderExt;
 
-/// Sums by the names of threads. Its memory depends on how many threads there were.
+/// Sums by thread name. The memory depends on the number of threads.
 #[derive(Default)]
 pub(super) struct ThreadSums(BTreeMap<String, Sums>);
 
@@ -20,7 +20,7 @@ struct Sums {
 }
 
 impl ThreadSums {
-    /// Adds what a thread recorded in a cycle; `ticks`: how long its outermost scopes took.
+    /// Adds a thread's track of a cycle. `ticks` is the total duration of its outermost scopes.
     pub(super) fn add(&mut self, track: &Track, ticks: u64) {
         let events = track.event_count() as u64;
         if events > 0 {
@@ -38,7 +38,7 @@ impl ThreadSums {
         sums.ticks += ticks;
     }
 
-    /// The rows, what took longest first.
+    /// Returns the rows, sorted by descending duration.
     pub(super) fn rows(&self, rate: Rate) -> Vec<RecordedThread> {
         let row = |(name, sums): (&String, &Sums)| RecordedThread {
             thread: name.clone(),

@@ -1,5 +1,5 @@
-//! The calling-context tree: every different way from the top of a thread down to an op, with the
-//! numbers of all calls that went that way.
+//! The calling-context tree: every distinct path from the top of a thread to an op, with the sums
+//! of all calls on that path.
 
 use rustc_hash::FxHashMap;
 
@@ -7,29 +7,29 @@ use super::modules::{ChainId, ModuleId, ModuleTable};
 use mlprof_events::{Action, ActionKind, Direction, ShapeList};
 use mlprof_report::internals::StepPart;
 
-/// The number of a [`Node`]; a parent's is always lower than its children's.
+/// Number of a [`Node`]. A parent's number is always lower than those of its children.
 pub(super) type NodeId = u32;
 
-/// The parent of what is at the top.
+/// Parent of the topmost nodes.
 pub(super) const NOWHERE: NodeId = NodeId::MAX;
 
-/// Past this many different paths further ones are told apart by name alone, so that shapes that
-/// never repeat cannot fill the memory.
+/// Maximum number of different paths. Further ones are distinguished by name only, so that shapes
+/// that never recur cannot fill the memory.
 const MOST_PATHS: usize = 1 << 18;
 
-/// What tells one path from another with the same parent.
+/// Key that distinguishes paths with the same parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct PathKey {
     pub(super) parent: NodeId,
     pub(super) action: Action,
     pub(super) shapes: ShapeList,
     pub(super) direction: Direction,
-    /// The modules that a backward op's forward op ran in, if they are known.
+    /// Modules in which a backward op's forward op ran, if known.
     pub(super) forward_modules: Option<ChainId>,
 }
 
 impl PathKey {
-    /// A forward path without shapes.
+    /// Returns a forward path without shapes.
     pub(super) fn plain(parent: NodeId, action: Action) -> Self {
         let (shapes, direction) = (ShapeList::NONE, Direction::Forward);
         Self { parent, action, shapes, direction, forward_modules: None }
@@ -41,29 +41,30 @@ impl PathKey {
 pub(super) struct Node {
     pub(super) key: PathKey,
     pub(super) kind: ActionKind,
-    /// The modules that it ran in, itself included.
+    /// Modules in which the path ran, including its own.
     pub(super) modules: Option<ChainId>,
-    /// The part of a step that it belongs to; `None`: the rest.
+    /// Part of a step to which the path belongs; `None` for the rest.
     pub(super) part: Option<StepPart>,
     pub(super) calls: Calls,
 }
 
-/// The calls of one path or of one row. All times in ticks.
+/// Sums over the calls of one path or row. All times are in ticks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Calls {
     pub(super) count: u64,
-    /// How often calls went on: polls of an async function after the first.
+    /// Number of resumptions: polls of an async function after the first.
     pub(super) resumptions: u64,
     pub(super) total: u64,
-    /// Without what ran inside on the same thread. Below 0 only while a track is gone through.
+    /// Self time: without scopes inside it on the same thread. It is negative only while a track is
+    /// being processed.
     pub(super) own: i64,
-    /// When the first one began, [`u64::MAX`] without any, and how long it took.
+    /// Start of the first call, or [`u64::MAX`] if there is none. `first` is its duration.
     pub(super) first_started: u64,
     pub(super) first: u64,
-    /// Of all but the first.
+    /// Shortest duration except the first. `longest` is the longest one.
     pub(super) shortest: u64,
     pub(super) longest: u64,
-    /// Their sum, and that of their squares.
+    /// Sum of the durations except the first. `rest_squares` is the sum of their squares.
     pub(super) rest: f64,
     pub(super) rest_squares: f64,
 }
@@ -86,7 +87,7 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// One more call; its own time is added apart.
+    /// Adds a call. Its self time is added separately.
     #[inline]
     pub(super) fn add(&mut self, started: u64, duration: u64) {
         self.add_first(started, duration, self.measured() > 0);
@@ -94,7 +95,7 @@ impl Calls {
         self.total += duration;
     }
 
-    /// A call that goes on. Its time is one of those that the first, the shortest and the longest are of.
+    /// Adds a resumption. Its duration counts for the first, the shortest and the longest duration.
     #[cold]
     pub(super) fn add_resumption(&mut self, started: u64, duration: u64) {
         self.add(started, duration);
@@ -102,18 +103,18 @@ impl Calls {
         self.resumptions += 1;
     }
 
-    /// How often it was measured: calls, and how often they went on.
+    /// Returns the number of measurements: calls and resumptions.
     #[inline]
     pub(super) fn measured(&self) -> u64 {
         self.count + self.resumptions
     }
 
-    /// Calls and what they went on, together, if any went on; else 0.
+    /// Returns the number of calls and resumptions, or 0 if there are no resumptions.
     pub(super) fn polls(&self) -> u64 {
         if self.resumptions == 0 { 0 } else { self.measured() }
     }
 
-    /// `duration` is either the first call or one of the rest.
+    /// Adds a duration, as the first one if it is the earliest, otherwise to the rest.
     #[inline]
     fn add_first(&mut self, started: u64, duration: u64, has_others: bool) {
         let mut other = duration;
@@ -129,16 +130,17 @@ impl Calls {
         }
     }
 
-    /// The standard deviation of all but the first; `None` of less than two.
+    /// Returns the standard deviation of all durations except the first, or `None` if there are
+    /// fewer than two.
     pub(super) fn deviation(&self) -> Option<f64> {
         let count = self.measured().saturating_sub(1) as f64;
         let variance = (self.rest_squares - self.rest * self.rest / count) / (count - 1.0);
-        // Rounding may make nothing less than nothing.
+        // Rounding may produce a slightly negative variance.
         (count >= 2.0).then(|| variance.max(0.0).sqrt())
     }
 
-    /// Counts the calls of `other` too; their total only if they are not inside calls that are
-    /// counted already.
+    /// Adds the calls of `other`. Their total time is added only if they are not inside calls that
+    /// are already counted.
     pub(super) fn merge(&mut self, other: &Self, is_inside: bool) {
         if other.measured() > 0 {
             self.add_first(other.first_started, other.first, self.measured() > 0);
@@ -165,7 +167,7 @@ pub(super) struct PathTree {
 }
 
 impl PathTree {
-    /// The node of a path.
+    /// Returns the node of a path.
     #[inline]
     pub(super) fn node(&mut self, key: PathKey) -> NodeId {
         match self.ids.get(&key) {
@@ -177,7 +179,7 @@ impl PathTree {
     #[cold]
     fn add(&mut self, mut key: PathKey) -> NodeId {
         if let Some(resumed) = key.action.resumed() {
-            // What goes on of a call is where the call is.
+            // A resumption belongs to the path of its call.
             let id = self.node(PathKey { action: resumed, ..key });
             if !self.is_full() {
                 self.ids.insert(key, id);
@@ -193,7 +195,8 @@ impl PathTree {
         let kind = key.action.kind();
         let parent = self.nodes.get(key.parent as usize);
         let part = match parent.and_then(|parent| parent.part) {
-            // What runs while a batch is fetched belongs to that; else the innermost that tells one decides.
+            // Everything that runs while a batch is fetched belongs to the data part. Otherwise the
+            // innermost action with a known part decides.
             Some(StepPart::Data) => Some(StepPart::Data),
             around => StepPart::told_by(key.action, key.direction).or(around),
         };
@@ -208,17 +211,17 @@ impl PathTree {
         id
     }
 
-    /// The innermost module that a path ran in, itself included.
+    /// Returns the innermost module in which a path ran, which may be the path itself.
     pub(super) fn module_of(&self, node: &Node) -> Option<ModuleId> {
         node.modules.map(|chain| self.modules.innermost(chain))
     }
 
-    /// Whether there was no room for all paths.
+    /// Returns `true` if the maximum number of paths is reached.
     pub(super) fn is_full(&self) -> bool {
         self.nodes.len() >= MOST_PATHS
     }
 
-    /// The node of a way down, the outermost first.
+    /// Returns the node at the end of a sequence of actions, outermost first.
     pub(super) fn descend(&mut self, actions: &[Action]) -> NodeId {
         let mut id = NOWHERE;
         for action in actions {
@@ -227,7 +230,8 @@ impl PathTree {
         id
     }
 
-    /// Adds to every value of `values`, one per node, what its children have.
+    /// Adds the values of all descendants to every value of `values`, which has one element per
+    /// node.
     pub(super) fn sum_up<T: Copy + std::ops::AddAssign>(&self, values: &mut [T]) {
         for id in (0..self.nodes.len()).rev() {
             let parent = self.nodes[id].key.parent as usize;
@@ -238,7 +242,7 @@ impl PathTree {
         }
     }
 
-    /// A value per node, made from the node and its parent's value.
+    /// Computes a value for each node from the node and its parent's value.
     pub(super) fn inherit<T: Clone>(&self, make: impl Fn(&Node, Option<&T>) -> T) -> Vec<T> {
         let mut values: Vec<T> = Vec::with_capacity(self.nodes.len());
         for node in &self.nodes {
@@ -277,7 +281,7 @@ mod tests {
             range.for_each(|index| calls.add(index as u64, durations[index]));
             calls
         };
-        // Of 4, 8, 6 and 2.
+        // The durations are 4, 8, 6 and 2.
         let expected = (20.0_f64 / 3.0).sqrt();
         let near =
             |calls: Calls| calls.deviation().is_some_and(|found| (found - expected).abs() < 1e-9);

@@ -1,12 +1,12 @@
-//! A log taken by one thread while another writes it, in every order that they can run in.
+//! Loom test of a log that one thread takes while another writes it, in every possible order.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::*;
 use loom::thread;
 
-/// Whoever takes a log finds whole records, the first ones, and whatever it does not find is lost
-/// without a trace in the next recording.
+/// Checks that the reader finds complete records, beginning with the first. Other records are lost
+/// and never appear in the next recording.
 #[test]
 fn what_is_taken_is_whole() {
     let orders = std::sync::Arc::new(AtomicUsize::new(0));
@@ -15,7 +15,7 @@ fn what_is_taken_is_whole() {
         counted.fetch_add(1, Relaxed);
         let pool = Arc::new(Pool::<2>::default());
         let log = loom::sync::Arc::new(Log::new(pool.clone()));
-        // The reader is the spawned thread: see the tests of the stack of open scopes.
+        // The reader is the spawned thread, as in the tests of the stack of open scopes.
         let reader = {
             let log = log.clone();
             thread::spawn(move || {
@@ -33,7 +33,8 @@ fn what_is_taken_is_whole() {
         }
         assert_eq!(writer.count(), 3);
         reader.join().expect("reader");
-        // The writer may go on with a chunk that was taken; it must not be given to anybody else.
+        // The writer may continue to use a chunk that was taken, so the pool must not reuse that
+        // chunk.
         let other = Log::new(pool);
         LogWriter::default().push(&other, &budget, [9; 2]);
         writer.push(&log, &budget, [4; 2]);

@@ -1,32 +1,32 @@
-//! What one thread recorded: chunks of fixed-size events that it alone writes.
+//! Record of one thread: chunks of fixed-size events that only this thread writes.
 
 use std::sync::Arc;
 
 use mlprof_events::forking::apart_from_forks;
 use mlprof_events::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Tally};
 
-/// How many events a chunk has room for.
+/// Number of records in a chunk.
 #[cfg(not(loom))]
 pub(crate) const CHUNK: usize = 1024;
 #[cfg(loom)]
 pub(crate) const CHUNK: usize = 2;
 
-/// Room for [`CHUNK`] records of `WORDS` words.
+/// Storage for [`CHUNK`] records of `WORDS` words.
 ///
-/// *Invariant*: one thread writes. It stores the words of a record, then raises `length` over it
-/// with release; a record below `length` never changes again. So whoever reads `length` with
-/// acquire reads whole records.
+/// *Invariant*: single writer. It stores the words of a record and then publishes a larger `length`
+/// with release ordering. A record below `length` never changes again. A reader that loads `length`
+/// with acquire ordering therefore sees complete records.
 pub(crate) struct Chunk<const WORDS: usize> {
     length: Tally,
     words: [[AtomicU64; WORDS]; CHUNK],
 }
 
 impl<const WORDS: usize> Chunk<WORDS> {
-    /// An empty one. Made where it is to be: on the way it would lie on the stack of a thread of the program's, and
-    /// be written twice.
+    /// Creates an empty chunk directly on the heap. Otherwise it would first be written to the
+    /// stack of a thread of the program, and then be copied.
     #[cfg(not(loom))]
     fn new() -> Arc<Self> {
-        // SAFETY: all of it are atomic integers, for which zeros are a value.
+        // SAFETY: a chunk consists only of atomic integers, for which all-zero bytes are valid.
         unsafe { Arc::<Self>::new_zeroed().assume_init() }
     }
 
@@ -36,12 +36,13 @@ impl<const WORDS: usize> Chunk<WORDS> {
         Arc::new(Self { length: Tally::new(0), words: std::array::from_fn(|_| unused()) })
     }
 
-    /// Writes to all its pages, so that the system hands them out.
+    /// Writes to all pages of the chunk, so that the system allocates them.
     fn touch(&self) {
         self.words.iter().flatten().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    /// Adds a record; false if there is no room. Only the owning thread may call this.
+    /// Adds a record, or returns `false` if the chunk is full. Only the owning thread may call this
+    /// function.
     #[inline(always)]
     fn push(&self, record: [u64; WORDS]) -> bool {
         let length = self.length.get();
@@ -62,31 +63,31 @@ impl<const WORDS: usize> Chunk<WORDS> {
     }
 }
 
-/// How many more records a recording may keep, shared by its threads.
+/// Number of further records that a recording may keep, shared by its threads.
 #[derive(Debug)]
 pub struct Budget(std::sync::atomic::AtomicU64);
 
 impl Budget {
-    /// Room for so many.
+    /// Creates a budget of this number of records.
     pub fn new(records: u64) -> Self {
         Self(records.into())
     }
 
-    /// Takes room for `records`; false if there is not so much.
+    /// Reserves space for `records`. Returns `false` if the budget is too small.
     pub fn take(&self, records: u64) -> bool {
         let relaxed = std::sync::atomic::Ordering::Relaxed;
         self.0.fetch_update(relaxed, relaxed, |left| left.checked_sub(records)).is_ok()
     }
 }
 
-/// Chunks that were used and are free again. The system hands out memory page by page, at the first
-/// touch, which takes longer than recording what goes there: a warm-up has that done before the
-/// steps that count.
+/// Pool of used chunks that are free again. The system allocates memory page by page at the first
+/// access, which takes longer than recording the data. A warm-up does that before the steps that
+/// count.
 #[derive(Default)]
 pub struct Pool<const WORDS: usize>(Mutex<Vec<Arc<Chunk<WORDS>>>>);
 mlprof_events::debug_as_name!([const WORDS: usize] Pool<WORDS>);
 
-/// How many chunks a pool keeps: 10 MiB of events.
+/// Maximum number of chunks in a pool: 10 MiB of events.
 const POOL: usize = 256;
 
 impl<const WORDS: usize> Pool<WORDS> {
@@ -99,10 +100,10 @@ impl<const WORDS: usize> Pool<WORDS> {
         used.unwrap_or_else(Chunk::new)
     }
 
-    /// Has so many chunks ready, if it keeps as many at all.
+    /// Fills the pool up to `count` chunks, limited to its maximum size.
     pub fn fill(&self, count: usize) {
         let missing = count.min(POOL).saturating_sub(self.chunks().len());
-        // Made outside of the lock.
+        // The chunks are allocated without holding the lock.
         let made: Vec<_> = (0..missing).map(|_| Chunk::new()).collect();
         for chunk in made {
             chunk.touch();
@@ -110,7 +111,7 @@ impl<const WORDS: usize> Pool<WORDS> {
         }
     }
 
-    /// Keeps a chunk that nobody else holds.
+    /// Puts a chunk back into the pool if there is no other reference to it.
     fn give(&self, mut chunk: Arc<Chunk<WORDS>>) {
         let Some(own) = Arc::get_mut(&mut chunk) else { return };
         own.length = Tally::new(0);
@@ -121,17 +122,17 @@ impl<const WORDS: usize> Pool<WORDS> {
     }
 }
 
-/// A growing list of records with one writer; anybody may read while it grows.
+/// A growing list of records with a single writer. Any thread may read it while it grows.
 pub struct Log<const WORDS: usize> {
     pool: Arc<Pool<WORDS>>,
     chunks: Mutex<Vec<Arc<Chunk<WORDS>>>>,
-    /// Records that found no room.
+    /// Number of records that were dropped for lack of space.
     dropped: Tally,
 }
 mlprof_events::debug_as_name!([const WORDS: usize] Log<WORDS>);
 
 impl<const WORDS: usize> Log<WORDS> {
-    /// One that is empty.
+    /// Creates an empty log.
     pub fn new(pool: Arc<Pool<WORDS>>) -> Self {
         Self { pool, chunks: Mutex::new(Vec::new()), dropped: Tally::new(0) }
     }
@@ -140,12 +141,12 @@ impl<const WORDS: usize> Log<WORDS> {
         self.chunks.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// How many records found no room.
+    /// Returns the number of records that were dropped for lack of space.
     pub fn dropped(&self) -> u64 {
         self.dropped.get()
     }
 
-    /// Takes what is in it now; what is added later is lost.
+    /// Takes the current content. Records that are added later are lost.
     pub fn take(&self) -> LogSnapshot<WORDS> {
         let chunks = std::mem::take(&mut *self.chunks());
         let chunks = chunks.into_iter().map(|chunk| {
@@ -156,24 +157,24 @@ impl<const WORDS: usize> Log<WORDS> {
     }
 }
 
-/// The writing end of a [`Log`].
+/// Writing end of a [`Log`].
 #[derive(Default)]
 pub struct LogWriter<const WORDS: usize> {
     chunk: Option<Arc<Chunk<WORDS>>>,
-    /// Chunks that are full.
+    /// Number of full chunks.
     full: u64,
 }
 mlprof_events::debug_as_name!([const WORDS: usize] LogWriter<WORDS>);
 
 impl<const WORDS: usize> LogWriter<WORDS> {
-    /// Adds a record where there is room already; false if there is none.
+    /// Adds a record to the current chunk, or returns `false` if that is full.
     #[inline(always)]
     pub fn push_to_current(&mut self, record: [u64; WORDS]) -> bool {
         self.chunk.as_ref().is_some_and(|chunk| chunk.push(record))
     }
 
-    /// Adds a record to `log`, if the budget allows. Only one thread may write a log, always through
-    /// the same writer.
+    /// Adds a record to `log`, if the budget allows it. Only one thread may write a log, always
+    /// through the same writer.
     pub fn push(&mut self, log: &Log<WORDS>, budget: &Budget, record: [u64; WORDS]) {
         if self.push_to_current(record) {
             return;
@@ -189,16 +190,16 @@ impl<const WORDS: usize> LogWriter<WORDS> {
         self.chunk = Some(chunk);
     }
 
-    /// How many records were added.
+    /// Returns the number of records that were added.
     pub fn count(&self) -> u64 {
         let last = self.chunk.as_ref().map_or(0, |chunk| chunk.length.get());
         self.full * CHUNK as u64 + last
     }
 }
 
-/// The records of a [`Log`] at one moment.
+/// Records of a [`Log`] at one moment.
 pub struct LogSnapshot<const WORDS: usize> {
-    /// None if it has no chunks.
+    /// Pool of the chunks; `None` if the snapshot has no chunks.
     pool: Option<Arc<Pool<WORDS>>>,
     chunks: Vec<(Arc<Chunk<WORDS>>, usize)>,
 }
@@ -215,22 +216,22 @@ impl<const WORDS: usize> Drop for LogSnapshot<WORDS> {
 }
 
 impl<const WORDS: usize> LogSnapshot<WORDS> {
-    /// Of nobody.
+    /// Creates a snapshot without records.
     pub(crate) const fn empty() -> Self {
         Self { pool: None, chunks: Vec::new() }
     }
 
-    /// How many there are.
+    /// Returns the number of records.
     pub(crate) fn len(&self) -> usize {
         self.chunks.iter().map(|(_, length)| length).sum()
     }
 
-    /// How many chunks it keeps.
+    /// Returns the number of chunks.
     pub(crate) fn chunk_count(&self) -> usize {
         self.chunks.len()
     }
 
-    /// The record at a place, counted from 0. All chunks but the last one are full.
+    /// Returns the record at an index, counted from 0. All chunks except the last are full.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<[u64; WORDS]> {
         let (chunk, length) = self.chunks.get(index / CHUNK)?;
@@ -252,7 +253,7 @@ mod loom_tests;
 mod tests {
     use super::*;
 
-    /// What a program gives its own threads may be little more than a chunk takes.
+    /// Tests recording on a thread with a stack that is not much larger than a chunk.
     #[test]
     fn a_thread_with_a_small_stack_records() {
         let record = || {
