@@ -12,7 +12,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 use std::thread::Thread;
 
-use crate::forking::{Mutex, apart_from_forks};
+use crate::forking::{Mutex, apart_from_forks, forks};
 
 /// Function that passes the numbers of a table's open actions to `tell`, outermost first.
 pub type Tell = unsafe fn(table: *const (), tell: &mut dyn FnMut(u32));
@@ -41,7 +41,9 @@ thread_local! {
     // The initial value is constant and the type has no destructor. The memory therefore stays
     // valid until the thread has ended.
     static OPEN: OpenScopes = const { OpenScopes([const { OpenTable::none() }; TABLES]) };
-    static IS_ANNOUNCED: Cell<bool> = const { Cell::new(false) };
+    /// Process in which the thread has announced itself, as 1 + [`forks`], or 0. A forked child has
+    /// a copy of the value of its parent.
+    static ANNOUNCED_IN: Cell<u32> = const { Cell::new(0) };
 }
 
 impl OpenScopes {
@@ -133,7 +135,8 @@ pub unsafe fn publish_table(place: usize, session: u64, table: *const (), tell: 
         compiler_fence(Ordering::SeqCst);
         open.tell.store(tell as *mut (), Ordering::Relaxed);
     });
-    if !IS_ANNOUNCED.replace(true) {
+    let process = forks() + 1;
+    if ANNOUNCED_IN.replace(process) != process {
         announce();
     }
 }
@@ -141,6 +144,8 @@ pub unsafe fn publish_table(place: usize, session: u64, table: *const (), tell: 
 /// Threads that have announced their open scopes, by thread id.
 #[derive(Default)]
 struct Announced {
+    /// Value of [`forks`] in the process whose threads these are.
+    forks: u32,
     threads: HashMap<i32, Address>,
     /// Thread to wake when a new thread registers.
     listener: Option<Thread>,
@@ -159,7 +164,12 @@ static ANNOUNCED: Mutex<Option<Announced>> = Mutex::new(None);
 fn with_announced<T>(use_them: impl FnOnce(&mut Announced) -> T) -> T {
     apart_from_forks(|| {
         let mut announced = ANNOUNCED.lock().unwrap_or_else(PoisonError::into_inner);
-        use_them(announced.get_or_insert_default())
+        let announced = announced.get_or_insert_default();
+        if announced.forks != forks() {
+            // This is a forked child: it has none of its parent's other threads, and other ids.
+            *announced = Announced { forks: forks(), ..Announced::default() };
+        }
+        use_them(announced)
     })
 }
 
@@ -177,7 +187,7 @@ fn announce() {
 /// and its thread-local memory is freed.
 pub fn withdraw_thread() {
     withdraw_tables();
-    if IS_ANNOUNCED.replace(false) {
+    if ANNOUNCED_IN.replace(0) == forks() + 1 {
         with_announced(|announced| announced.threads.remove(&this_thread()));
     }
 }
@@ -202,4 +212,47 @@ fn this_thread() -> i32 {
 #[cfg(not(target_os = "linux"))]
 fn this_thread() -> i32 {
     0
+}
+
+#[cfg(all(test, target_os = "linux", not(loom), not(miri)))]
+mod tests {
+    use super::*;
+
+    fn no_actions(_table: *const (), _tell: &mut dyn FnMut(u32)) {}
+
+    fn publish() {
+        // SAFETY: `no_actions` does not read the table.
+        unsafe { publish_table(0, 1, ptr::null(), no_actions) };
+    }
+
+    fn announced() -> Vec<i32> {
+        let mut threads = Vec::new();
+        with_addresses(|addresses| threads.extend(addresses.keys()));
+        threads
+    }
+
+    #[test]
+    fn a_forked_child_announces_its_own_threads_only() {
+        publish();
+        assert!(announced().contains(&this_thread()));
+        // SAFETY: the child takes locks that forks respect, allocates, which the C library allows in
+        // a child, and exits.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0);
+        if child == 0 {
+            let starts_empty = announced().is_empty();
+            publish();
+            let is_right = starts_empty && announced() == [this_thread()];
+            // SAFETY: `_exit` takes a number. It ends the child without running the parent's exit
+            // handlers.
+            unsafe { libc::_exit(i32::from(!is_right)) }
+        }
+        let mut status = 1;
+        // SAFETY: `status` is a valid place for the exit status.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+        assert!(announced().contains(&this_thread()));
+        withdraw_thread();
+        assert!(!announced().contains(&this_thread()));
+    }
 }

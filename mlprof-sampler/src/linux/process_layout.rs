@@ -136,10 +136,14 @@ unsafe extern "C" fn list(
         // as long as its library, which cannot be unloaded during the call.
         false => unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned(),
     };
-    // SAFETY: the loader states that `dlpi_phnum` headers start at `dlpi_phdr`. They are part of
-    // the library, which cannot be unloaded during the call.
-    let headers =
-        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    let headers: &[_] = match info.dlpi_phdr.is_null() {
+        true => &[],
+        // SAFETY: the pointer is not null, and the loader states that `dlpi_phnum` headers start
+        // there. They are part of the library, which cannot be unloaded during the call.
+        false => unsafe {
+            std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum))
+        },
+    };
     listing.listed.push(Listed { name, bias: info.dlpi_addr as usize, headers: headers.to_vec() });
     0
 }

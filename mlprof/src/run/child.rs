@@ -116,6 +116,8 @@ mod unix {
             unsafe { libc::kill(target, early) };
         }
         let name = name_at_the_end(process);
+        // The system may reuse the id after `wait`, so no signal is forwarded to it any more.
+        TARGET.store(NOBODY, Ordering::SeqCst);
         Ok(Ended { status: child.wait()?, process, name })
     }
 
