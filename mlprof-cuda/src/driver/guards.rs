@@ -1,5 +1,7 @@
 //! RAII guards that restore the thread's current context and its capture mode.
 
+use std::marker::PhantomData;
+
 use super::Driver;
 
 /// Guard that restores the thread's previous context when dropped.
@@ -7,6 +9,8 @@ use super::Driver;
 pub(crate) struct Entered<'driver> {
     pub(super) driver: &'driver Driver,
     pub(super) is_pushed: bool,
+    /// Keeps the guard on its thread, whose context it restores.
+    pub(super) of_thread: PhantomData<*const ()>,
 }
 
 impl Drop for Entered<'_> {
@@ -14,9 +18,9 @@ impl Drop for Entered<'_> {
         if self.is_pushed {
             let mut context = std::ptr::null_mut();
             // SAFETY: `cuCtxPopCurrent` writes one pointer to `context`, an initialised local.
-            // `Driver::enter` has pushed a context on this thread, and this call pops it. All
-            // guards are local variables, so they are dropped on the thread that pushed, in reverse
-            // order.
+            // `Driver::enter` has pushed a context on this thread, and this call pops it. The
+            // guard is not `Send`, so it is dropped on the thread that pushed. All guards are local
+            // variables, so they are dropped in reverse order.
             unsafe { (self.driver.pop_context)(&raw mut context) };
         }
     }
@@ -28,6 +32,8 @@ pub(crate) struct BesideCaptures<'driver> {
     pub(super) driver: &'driver Driver,
     /// Previous capture mode. `None` if the mode was not changed.
     pub(super) mode: Option<i32>,
+    /// Keeps the guard on its thread, whose mode it restores.
+    pub(super) of_thread: PhantomData<*const ()>,
 }
 
 impl Drop for BesideCaptures<'_> {

@@ -5,6 +5,7 @@
 mod guards;
 
 use std::ffi::{CStr, c_char, c_void};
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 pub(crate) use self::guards::{BesideCaptures, Entered};
@@ -179,22 +180,29 @@ impl Driver {
 
     /// Returns the driver's version, such as `13000` for CUDA 13.0.
     pub(crate) fn version(&self) -> Result<u32, Failure> {
-        self.integer("cuDriverGetVersion", self.driver_version)
+        // SAFETY: `cuDriverGetVersion` writes one `i32` and has no precondition.
+        unsafe { self.integer("cuDriverGetVersion", self.driver_version) }
     }
 
     /// Returns the number of devices.
     pub(crate) fn device_count(&self) -> Result<u32, Failure> {
-        self.integer("cuDeviceGetCount", self.device_count)
+        // SAFETY: `cuDeviceGetCount` writes one `i32`. `Driver::get` has called `cuInit`.
+        unsafe { self.integer("cuDeviceGetCount", self.device_count) }
     }
 
-    fn integer(
+    /// Returns the number that `function` writes.
+    ///
+    /// # Safety
+    ///
+    /// `function` must write one `i32` to its argument and have no other precondition.
+    unsafe fn integer(
         &self,
         name: &'static str,
         function: unsafe extern "C" fn(*mut i32) -> u32,
     ) -> Result<u32, Failure> {
         let mut answer = 0;
-        // SAFETY: the function writes one `i32` to `answer`, an initialised local. Callers pass
-        // only driver functions without further preconditions.
+        // SAFETY: the caller promises that the function only writes one `i32`, and `answer` is an
+        // initialised local.
         check(name, unsafe { function(&raw mut answer) })?;
         Ok(u32::try_from(answer).unwrap_or(0))
     }
@@ -232,16 +240,17 @@ impl Driver {
     /// The context must exist until the guard is dropped.
     pub(crate) unsafe fn enter(&self, context: Handle) -> Result<Entered<'_>, Failure> {
         if self.current_context()? == context {
-            return Ok(Entered { driver: self, is_pushed: false });
+            return Ok(Entered { driver: self, is_pushed: false, of_thread: PhantomData });
         }
         // SAFETY: the caller guarantees that the context exists. The guard pops it again.
         check("cuCtxPushCurrent_v2", unsafe { (self.push_context)(context) })?;
-        Ok(Entered { driver: self, is_pushed: true })
+        Ok(Entered { driver: self, is_pushed: true, of_thread: PhantomData })
     }
 
     /// Returns the device id of the thread's current context.
     pub(crate) fn context_device(&self) -> Result<u32, Failure> {
-        self.integer("cuCtxGetDevice", self.context_device)
+        // SAFETY: `cuCtxGetDevice` writes one `i32`. Without a current context it returns an error.
+        unsafe { self.integer("cuCtxGetDevice", self.context_device) }
     }
 
     /// Keeps `context` alive if it is the primary context of its device, which all users of the
@@ -381,7 +390,11 @@ impl Driver {
         // SAFETY: the function reads and writes one `i32`, and `mode` is an initialised local with
         // a valid mode. The previous mode is stored in it.
         let before = self.exchange_capture_mode.map(|exchange| unsafe { exchange(&raw mut mode) });
-        BesideCaptures { driver: self, mode: (before == Some(0)).then_some(mode) }
+        BesideCaptures {
+            driver: self,
+            mode: (before == Some(0)).then_some(mode),
+            of_thread: PhantomData,
+        }
     }
 
     /// Returns an integer attribute of a device.

@@ -97,6 +97,9 @@ impl Bucket {
                     .is_ok()
         };
         let Some(way) = (0..WAYS).find(claim) else { return false };
+        // Pairs with the acquire fence in `read`: a reader that sees one of the stores below also
+        // sees that the slot was claimed.
+        std::sync::atomic::fence(Ordering::Release);
         self.bytes[way].store(block.bytes, Ordering::Relaxed);
         self.origins[way].store(block.origin(), Ordering::Relaxed);
         self.addresses[way].store(address, Ordering::Release);
