@@ -11,12 +11,12 @@ use crate::answers::{
     CriticalPath, DeviceAnswers, ModuleTimes, NameTimes, OutlierStep, PathKind, PathPart,
     StepBreakdown, StepPart, ThreadTimes,
 };
+use crate::classify::Meanings;
 use crate::device::{self, window::Window, work::DeviceWork};
 use crate::findings::{self, Facts};
 use crate::host::path::Paths;
 use crate::host::steps::{self, Parts, Step};
 use crate::host::{outliers, self_times, threads};
-use crate::meaning::Meanings;
 use crate::trace::Trace;
 use mlprof_report::number::duration;
 

@@ -5,7 +5,7 @@ use mlprof_report::Error;
 use mlprof_report::comparison::{Comparison, SteppedRow, SteppedRun, Subject, compare_steps};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::meaning::is_module;
+use crate::classify::is_module;
 use crate::rollups::{OpSum, Rollups};
 use crate::trace::{Category, Name};
 
@@ -175,7 +175,7 @@ fn run<'a>(cycles: &[&'a Rollups]) -> SteppedRun {
 fn of(cycle: &Rollups, op: &OpSum) -> Option<(Subject, i64)> {
     let name = cycle.name(op.name);
     match op.category {
-        Category::UserAnnotation if name.starts_with(crate::meaning::STEP) => None,
+        Category::UserAnnotation if name.starts_with(crate::classify::STEP) => None,
         // Modules have rows of their own.
         Category::UserAnnotation | Category::PythonFunction if is_module(name) => None,
         Category::UserAnnotation => Some((Subject::Actions, op.total)),

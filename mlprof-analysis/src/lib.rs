@@ -19,6 +19,7 @@
 
 mod analysis;
 mod answers;
+mod classify;
 #[cfg(feature = "parquet")]
 #[doc(hidden)]
 pub mod columns;
@@ -29,7 +30,6 @@ mod findings;
 mod host;
 mod kernel_category;
 pub mod kineto;
-mod meaning;
 pub mod numerics;
 #[doc(hidden)]
 pub mod page;

@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::classify::Meanings;
 use crate::host::self_times;
 use crate::host::steps::{self, Step, StepOf};
-use crate::meaning::Meanings;
 use crate::sweep;
 use crate::trace::{Category, Info, Name, Names, Trace, TrackKind};
 

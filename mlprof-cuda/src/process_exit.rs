@@ -15,9 +15,9 @@ static INSIDE: AtomicU32 = AtomicU32::new(0);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Drop guard that leaves the section, even if `work` panics.
-struct Inside;
+struct SectionGuard;
 
-impl Drop for Inside {
+impl Drop for SectionGuard {
     fn drop(&mut self) {
         INSIDE.fetch_sub(1, Ordering::SeqCst);
     }
@@ -28,7 +28,7 @@ pub(crate) fn before<T>(work: impl FnOnce() -> T) -> Option<T> {
     // The order is sequentially consistent: either the exit handler sees this thread inside, or
     // this thread sees that the process is exiting.
     INSIDE.fetch_add(1, Ordering::SeqCst);
-    let _inside = Inside;
+    let _inside = SectionGuard;
     (!IS_ENDING.load(Ordering::SeqCst)).then(work)
 }
 

@@ -36,14 +36,14 @@ pub struct DeviceDescription {
 }
 
 /// Properties of a device that hooks have declared.
-struct Known {
+struct DeclaredDevice {
     description: Option<DeviceDescription>,
     /// Total memory in bytes as reported by the sampler of the device's counters. The sampler
     /// measures used memory on the same basis.
     sampled_memory: Option<u64>,
 }
 
-impl Known {
+impl DeclaredDevice {
     const fn new() -> Self {
         Self { description: None, sampled_memory: None }
     }
@@ -55,12 +55,12 @@ impl Known {
     }
 }
 
-static KNOWN: RwLock<BTreeMap<u32, Known>> = RwLock::new(BTreeMap::new());
+static KNOWN: RwLock<BTreeMap<u32, DeclaredDevice>> = RwLock::new(BTreeMap::new());
 
-fn change(device: u32, change: impl FnOnce(&mut Known)) {
+fn change(device: u32, change: impl FnOnce(&mut DeclaredDevice)) {
     apart_from_forks(|| {
         let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-        change(known.entry(device).or_insert(Known::new()));
+        change(known.entry(device).or_insert(DeclaredDevice::new()));
     });
 }
 
@@ -73,7 +73,7 @@ pub fn declare_device_memory(device: u32, bytes: u64) {
 pub fn device_memory(device: u32) -> Option<u64> {
     apart_from_forks(|| {
         let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-        known.get(&device).and_then(Known::memory)
+        known.get(&device).and_then(DeclaredDevice::memory)
     })
 }
 
@@ -85,7 +85,7 @@ pub fn describe_device(device: u32, description: DeviceDescription) {
 /// Returns the declared devices by their indices. The memory of each is the one that
 /// [`device_memory`] returns.
 pub fn descriptions() -> BTreeMap<u32, DeviceDescription> {
-    let described = |(device, known): (&u32, &Known)| {
+    let described = |(device, known): (&u32, &DeclaredDevice)| {
         let memory = known.memory().unwrap_or(0);
         Some((*device, DeviceDescription { memory, ..known.description.clone()? }))
     };

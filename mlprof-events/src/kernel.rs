@@ -39,12 +39,12 @@ pub struct KernelConfiguration(u32);
 const MOST: usize = 1 << 18;
 
 #[derive(Default)]
-struct Known {
+struct NumberedLaunches {
     launches: Vec<KernelLaunch>,
     numbers: HashMap<KernelLaunch, u32>,
 }
 
-static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
+static KNOWN: LazyLock<RwLock<NumberedLaunches>> = LazyLock::new(RwLock::default);
 
 impl KernelConfiguration {
     /// Handle for an unknown configuration.

@@ -18,13 +18,13 @@ pub fn is_uncounted() -> bool {
 /// Freeing blocks of the program still counts.
 pub fn uncounted<R>(work: impl FnOnce() -> R) -> R {
     /// Drop guard that resumes counting, even after a panic.
-    struct Again;
-    impl Drop for Again {
+    struct DecrementGuard;
+    impl Drop for DecrementGuard {
         fn drop(&mut self) {
             DEPTH.with(|depth| depth.set(depth.get() - 1));
         }
     }
     DEPTH.with(|depth| depth.set(depth.get() + 1));
-    let _again = Again;
+    let _again = DecrementGuard;
     work()
 }

@@ -11,7 +11,7 @@ use super::text::{plain, without_blanks};
 
 /// Properties on which the selection of a function depends.
 #[derive(Debug)]
-pub(super) struct Found<'a> {
+pub(super) struct FunctionProperties<'a> {
     pub path: &'a FunctionPath,
     pub kind: FunctionKind,
     /// `true` for `pub` functions and for functions of a trait.

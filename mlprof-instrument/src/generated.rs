@@ -71,7 +71,7 @@ impl GeneratedItems {
     }
 
     /// Returns all calls except those of the crate's own macros.
-    pub fn into_left_out(self, known: &macros::Found) -> Vec<LeftOut> {
+    pub fn into_left_out(self, known: &macros::CrateMacros) -> Vec<LeftOut> {
         let is_of_others =
             |places: &Places| places.macro_name.as_ref().is_none_or(|name| !known.defines(name));
         let all = self.places.into_iter().filter(|(_, places)| is_of_others(places));

@@ -27,7 +27,7 @@ pub(super) enum Inputs {
 
 /// Expressions used in a hook's text if only the compiler knows the name or the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Made {
+pub(super) struct MacroExpressions {
     /// Expression for the name.
     pub name: String,
     /// Expression to compare and its accepted values, if only some calls of the macro are selected.
@@ -58,7 +58,7 @@ impl Hook {
             None => &self.name,
             Some(_) => self.name.split('{').next().unwrap_or_default(),
         };
-        let made = Made { name: format!("{name:?}"), only: None };
+        let made = MacroExpressions { name: format!("{name:?}"), only: None };
         self.with(number, &made, &line.to_string(), arguments)
     }
 
@@ -66,7 +66,7 @@ impl Hook {
     pub fn made_statement(
         &self,
         number: usize,
-        made: &Made,
+        made: &MacroExpressions,
         arguments: &[String],
     ) -> Result<String, String> {
         self.with(number, made, LINE, arguments)
@@ -75,7 +75,7 @@ impl Hook {
     fn with(
         &self,
         number: usize,
-        made: &Made,
+        made: &MacroExpressions,
         line: &str,
         arguments: &[String],
     ) -> Result<String, String> {
@@ -120,14 +120,14 @@ impl Hook {
 
     /// Returns the texts before and after the body of an async function.
     pub fn around_async(&self, line: u32, returns: Option<String>) -> (String, &'static str) {
-        let made = Made { name: format!("{:?}", self.name), only: None };
+        let made = MacroExpressions { name: format!("{:?}", self.name), only: None };
         self.around_polls(&made, &line.to_string(), returns)
     }
 
     /// Returns the texts before and after the body of an async function that a macro generates.
     pub fn around_made_async(
         &self,
-        made: &Made,
+        made: &MacroExpressions,
         returns: Option<String>,
     ) -> (String, &'static str) {
         self.around_polls(made, LINE, returns)
@@ -135,7 +135,7 @@ impl Hook {
 
     fn around_polls(
         &self,
-        made: &Made,
+        made: &MacroExpressions,
         line: &str,
         returns: Option<String>,
     ) -> (String, &'static str) {
@@ -155,7 +155,7 @@ impl Hook {
 
     /// Returns an expression for the bits that enable the hook. It evaluates to 0 if this call of
     /// the macro is not selected.
-    fn bits(&self, made: &Made) -> String {
+    fn bits(&self, made: &MacroExpressions) -> String {
         let bits = self.kind.bits();
         let Some((made, names)) = &made.only else { return bits.to_string() };
         let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();

@@ -16,7 +16,7 @@ use super::conditional::conditional_items;
 use super::context::Context;
 use super::files::Folder;
 use super::foreign::SignalHandlers;
-use super::function::{Body, Found, Function};
+use super::function::{Body, Function, FunctionProperties};
 use super::generated::GeneratedItems;
 use super::insert;
 use super::item_tokens::{included_path, items_of, type_name};
@@ -39,7 +39,7 @@ pub(super) struct CrateWalk<'all> {
     pub selection: &'all Selection,
     pub handlers: &'all SignalHandlers,
     pub result: SplicedCrate,
-    pub macros: macros::Found,
+    pub macros: macros::CrateMacros,
     pub unseen: GeneratedItems,
 }
 
@@ -149,7 +149,7 @@ impl<'w, 'all> ItemWalk<'w, 'all> {
     fn hook(&mut self, function: &Function<'_>, inner: &Context) {
         let path = &inner.path;
         self.all.result.seen.push(path.full());
-        let found = Found {
+        let found = FunctionProperties {
             path,
             kind: function.kind,
             is_public: function.is_public,

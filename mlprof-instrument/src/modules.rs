@@ -60,7 +60,7 @@ pub(super) fn splice(
         selection,
         handlers: &handlers,
         result: SplicedCrate::default(),
-        macros: macros::Found::default(),
+        macros: macros::CrateMacros::default(),
         unseen: GeneratedItems::default(),
     };
     loop {

@@ -1,10 +1,14 @@
 //! Derives the names of ops from the names of functions.
 
-use super::function::Found;
+use super::function::FunctionProperties;
 use super::rules::FunctionRule;
 
 /// Returns the name that a rule gives to a function.
-pub(super) fn hook_name(rule: &FunctionRule, framework: &str, found: &Found<'_>) -> String {
+pub(super) fn hook_name(
+    rule: &FunctionRule,
+    framework: &str,
+    found: &FunctionProperties<'_>,
+) -> String {
     if let Some(expression) = &rule.named_by {
         return format!("{framework}::{{{expression}}}");
     }

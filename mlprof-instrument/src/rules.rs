@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mlprof_events::DType;
 use serde::{Deserialize, Serialize};
 
-use super::function::Found;
+use super::function::FunctionProperties;
 use super::pattern::{Pattern, glob};
 use super::result::{FunctionKind, HookKind};
 use super::text::without_blanks;
@@ -271,7 +271,7 @@ impl FunctionRule {
     }
 
     /// Returns `true` if the rule applies to a function.
-    pub(super) fn applies_to(&self, found: &Found<'_>) -> bool {
+    pub(super) fn applies_to(&self, found: &FunctionProperties<'_>) -> bool {
         let is_inner = matches!(found.kind, FunctionKind::Nested | FunctionKind::Closure);
         !is_inner
             && (found.is_public || !self.public)

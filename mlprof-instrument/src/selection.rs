@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::error::SelectError;
-use super::function::Found;
+use super::function::FunctionProperties;
 use super::hook::{Hook, Inputs};
 use super::names;
 use super::pattern::Pattern;
@@ -115,7 +115,7 @@ impl Selection {
     }
 
     /// Returns the hooks for a function.
-    pub(super) fn hooks(&self, found: &Found<'_>) -> Vec<Hook> {
+    pub(super) fn hooks(&self, found: &FunctionProperties<'_>) -> Vec<Hook> {
         let is_chosen =
             |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(found.path));
         if is_chosen(&self.except) {

@@ -67,6 +67,8 @@ mod process_memory;
 mod random;
 #[cfg(unix)]
 mod recording;
+#[cfg(unix)]
+mod recording_target;
 mod registration;
 #[cfg(unix)]
 mod requester;
@@ -78,8 +80,6 @@ mod service;
 mod shared;
 #[cfg(unix)]
 mod tallies;
-#[cfg(unix)]
-mod told;
 #[cfg(unix)]
 mod trainings;
 #[cfg(unix)]

@@ -36,11 +36,11 @@ pub(crate) struct Recording {
     pub(crate) from: Instant,
     pub(crate) news: Sender<News>,
     /// Recording profiler, once the recording has begun.
-    pub(crate) guest: Option<Guest>,
+    pub(crate) guest: Option<AttachedProfiler>,
 }
 
 /// Profiler that performs the recording.
-pub(crate) struct Guest {
+pub(crate) struct AttachedProfiler {
     pub(crate) profiler: Arc<TensorProfiler>,
     /// Number of the recorded stage; `None` if everything is recorded, without steps.
     pub(crate) of: Option<u64>,
@@ -92,7 +92,7 @@ impl Recording {
     }
 
     /// Creates a profiler for the steps of a stage, beginning with the given step.
-    pub(crate) fn guest_for_steps(&self, of: u64, step: u64, now: Instant) -> Guest {
+    pub(crate) fn guest_for_steps(&self, of: u64, step: u64, now: Instant) -> AttachedProfiler {
         // A recording of steps discards its first step, in which hooks are enabled. A recording of
         // a time has no warmup, because its time may be short.
         let schedule = match self.wishes.steps {
@@ -105,11 +105,11 @@ impl Recording {
     }
 
     /// Creates a profiler that records all events, without steps.
-    pub(crate) fn guest_for_time(&self, now: Instant) -> Guest {
+    pub(crate) fn guest_for_time(&self, now: Instant) -> AttachedProfiler {
         self.guest(TensorProfiler::new().without_schedule(), None, now)
     }
 
-    fn guest(&self, profiler: TensorProfiler, of: Option<u64>, now: Instant) -> Guest {
+    fn guest(&self, profiler: TensorProfiler, of: Option<u64>, now: Instant) -> AttachedProfiler {
         let is_full = Arc::new(AtomicBool::new(false));
         let (news, has_cycle) = (self.news.clone(), is_full.clone());
         let profiler = profiler
@@ -127,11 +127,11 @@ impl Recording {
             let ops = Interest::OPS | Interest::SHAPES | Interest::INPUTS | Interest::DEVICE;
             profiler.toggle_collection(ops, false);
         }
-        Guest { profiler: Arc::new(profiler), of, began: now, is_paused: false, is_full }
+        AttachedProfiler { profiler: Arc::new(profiler), of, began: now, is_paused: false, is_full }
     }
 }
 
-impl Guest {
+impl AttachedProfiler {
     pub(crate) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }

@@ -37,7 +37,7 @@ fn listen_if_asked() {
 }
 
 /// Endpoint with a port that an environment variable sets.
-struct Door {
+struct Endpoint {
     variable: &'static str,
     port: fn(&Environment) -> Option<Port>,
     /// Text for messages about a closed endpoint.
@@ -49,8 +49,8 @@ struct Door {
 }
 
 /// Endpoints of TensorBoard and XProf, and of Prometheus.
-const DOORS: [Door; 2] = [
-    Door {
+const DOORS: [Endpoint; 2] = [
+    Endpoint {
         variable: "MLPROF_CAPTURE_PORT",
         port: |environment| environment.capture_port,
         is_missing: "TensorBoard and XProf cannot capture this process",
@@ -60,7 +60,7 @@ const DOORS: [Door; 2] = [
         #[cfg(not(all(unix, feature = "capture")))]
         open: None,
     },
-    Door {
+    Endpoint {
         variable: "MLPROF_METRICS_PORT",
         port: |environment| environment.metrics_port,
         is_missing: "there are no metrics",
@@ -80,7 +80,7 @@ fn of_local_rank(port: Port) -> Port {
     if port.0 == 0 { port } else { Port(port.0.saturating_add(local_rank)) }
 }
 
-impl Door {
+impl Endpoint {
     fn open_if_asked(&self, environment: &Environment) {
         let Self { variable, is_missing, feature, .. } = self;
         let of_port = |problem: &&String| {

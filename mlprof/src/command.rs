@@ -17,11 +17,11 @@ use crate::{analyze, compare_numerics, convert, diff, merge, report, run, sql, t
 #[command(name = "mlprof", version, bin_name = "mlprof")]
 struct Command {
     #[command(subcommand)]
-    what: What,
+    subcommand: Subcommands,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Subcommands {
     Run(run::Arguments),
     Report(report::Arguments),
     Convert(convert::Arguments),
@@ -52,20 +52,22 @@ pub fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|first| first == "mlprof") {
         arguments.remove(1);
     }
-    let done: Result<ExitCode, Box<dyn Error>> = match Command::parse_from(arguments).what {
-        What::Run(arguments) => run::run(&arguments).map(run::end_as).map_err(Into::into),
-        What::Report(arguments) => report::run(&arguments).map_err(Into::into),
-        What::Convert(arguments) => convert::run(&arguments).map_err(Into::into),
-        What::Analyze(arguments) => analyze::run(&arguments).map_err(Into::into),
-        What::Diff(arguments) => diff::run(&arguments).map_err(Into::into),
-        What::CompareNumerics(arguments) => compare_numerics::run(&arguments).map_err(Into::into),
-        What::Merge(arguments) => merge::run(&arguments).map_err(Into::into),
-        What::Sql(arguments) => sql::run(&arguments).map_err(Into::into),
-        What::Ps(arguments) => succeeded(ps::run(&arguments)),
-        What::Top(arguments) => succeeded(top::run(&arguments)),
-        What::Record(arguments) => succeeded(record::run(&arguments)),
-        What::Dump(arguments) => succeeded(dump::run(&arguments)),
-        What::Schema(arguments) => {
+    let done: Result<ExitCode, Box<dyn Error>> = match Command::parse_from(arguments).subcommand {
+        Subcommands::Run(arguments) => run::run(&arguments).map(run::end_as).map_err(Into::into),
+        Subcommands::Report(arguments) => report::run(&arguments).map_err(Into::into),
+        Subcommands::Convert(arguments) => convert::run(&arguments).map_err(Into::into),
+        Subcommands::Analyze(arguments) => analyze::run(&arguments).map_err(Into::into),
+        Subcommands::Diff(arguments) => diff::run(&arguments).map_err(Into::into),
+        Subcommands::CompareNumerics(arguments) => {
+            compare_numerics::run(&arguments).map_err(Into::into)
+        }
+        Subcommands::Merge(arguments) => merge::run(&arguments).map_err(Into::into),
+        Subcommands::Sql(arguments) => sql::run(&arguments).map_err(Into::into),
+        Subcommands::Ps(arguments) => succeeded(ps::run(&arguments)),
+        Subcommands::Top(arguments) => succeeded(top::run(&arguments)),
+        Subcommands::Record(arguments) => succeeded(record::run(&arguments)),
+        Subcommands::Dump(arguments) => succeeded(dump::run(&arguments)),
+        Subcommands::Schema(arguments) => {
             tables::print_schema(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
     };

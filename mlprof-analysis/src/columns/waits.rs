@@ -3,7 +3,7 @@
 use parquet::data_type::ByteArray;
 use rustc_hash::FxHashMap;
 
-use crate::meaning::Meanings;
+use crate::classify::Meanings;
 use crate::ranks::groups;
 use crate::trace::{Category, Trace};
 

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::work::Device;
 use crate::answers::{CollectiveTimes, WorkKind};
-use crate::meaning::{Meanings, message};
+use crate::classify::{Meanings, message};
 use crate::trace::{Correlated, Message, Name, Trace};
 
 /// Kind of collective.

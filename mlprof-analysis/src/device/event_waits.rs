@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use super::launch_order::LaunchOrder;
 use super::work::DeviceWork;
 use crate::answers::WorkKind;
-use crate::meaning::Meanings;
+use crate::classify::Meanings;
 use crate::trace::{Category, Correlated, Slice, Trace};
 
 /// Gaps shorter than this are the device's normal gaps between kernels, in nanoseconds. The

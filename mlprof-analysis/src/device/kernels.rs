@@ -9,8 +9,8 @@ use super::union::Union;
 use super::window::Window;
 use super::work::{Device, DeviceWork};
 use crate::answers::{CategoryTimes, KernelCategory, KernelTimes};
+use crate::classify::Meanings;
 use crate::kernel_category;
-use crate::meaning::Meanings;
 use crate::trace::{Category, Name, Trace};
 
 #[derive(Default)]

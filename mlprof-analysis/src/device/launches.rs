@@ -10,7 +10,7 @@ use super::earlier;
 use super::window::Window;
 use super::work::{Device, DeviceWork};
 use crate::answers::{GraphLaunch, LaunchStatistics};
-use crate::meaning::Meanings;
+use crate::classify::Meanings;
 use crate::trace::{Correlated, Name, Trace};
 
 /// Thresholds of HolisticTraceAnalysis in nanoseconds.

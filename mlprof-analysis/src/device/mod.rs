@@ -24,7 +24,7 @@ use self::event_waits::EventWaits;
 use self::window::Window;
 use self::work::{Device, DeviceWork};
 use crate::answers::{CollectiveTimes, DeviceAnswers};
-use crate::meaning::Meanings;
+use crate::classify::Meanings;
 use crate::recomputed;
 use crate::trace::{Correlated, Trace};
 

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::window::Window;
 use super::work::{Device, DeviceWork};
 use crate::answers::KernelSequence;
-use crate::meaning::Meanings;
+use crate::classify::Meanings;
 use crate::trace::{Category, Name, Trace};
 
 /// Minimum number of kernels in a sequence. A single kernel cannot be fused.

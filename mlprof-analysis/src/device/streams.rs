@@ -4,7 +4,7 @@ use super::event_waits::{BETWEEN, EventWaits};
 use super::window::Window;
 use super::work::{DeviceWork, Stream};
 use crate::answers::{StreamIdle, WorkKind};
-use crate::meaning::Meanings;
+use crate::classify::Meanings;
 use crate::trace::{Slice, Trace};
 
 /// Inputs for the explanation of gaps.

@@ -4,7 +4,7 @@ use super::union::Union;
 use super::window::Window;
 use super::work::Device;
 use crate::answers::{DeviceTimes, Overlap, WorkKind};
-use crate::meaning::Meanings;
+use crate::classify::Meanings;
 use crate::trace::Trace;
 
 fn of_kind(trace: &Trace, meanings: &Meanings, device: &Device, kind: WorkKind) -> Union {

@@ -7,7 +7,7 @@ use mlprof_report::number::share;
 use super::Rule;
 use super::facts::{Facts, NO_DEVICE, finding, healthy, idle, no_inputs, time};
 use crate::answers::{Activity, PathKind, PathPart};
-use crate::meaning::waits_for_device;
+use crate::classify::waits_for_device;
 
 pub(super) const DATA_WAITING: Rule = Rule {
     name: "data-waiting",

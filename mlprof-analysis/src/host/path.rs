@@ -16,10 +16,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::waits::Waits;
 use crate::answers::{Activity, CriticalPath, PathKind, PathPart, PathSegment, WorkKind};
+use crate::classify::Meanings;
 use crate::device::BETWEEN;
 use crate::device::work::DeviceWork;
 use crate::host::steps::Step;
-use crate::meaning::Meanings;
 use crate::sweep::Innermost;
 use crate::trace::{Correlated, FlowKind, Name, Slice, Trace};
 

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashMap;
 
 use crate::answers::{ModuleTimes, NameTimes};
-use crate::meaning::Meanings;
+use crate::classify::Meanings;
 use crate::trace::{Category, Correlated, FlowKind, Name, Slice, Trace, TrackKind};
 
 #[derive(Default)]

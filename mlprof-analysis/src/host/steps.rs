@@ -3,8 +3,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::answers::{Activity, StepBreakdown, StepPart};
+use crate::classify::Meanings;
 use crate::device::window::Window;
-use crate::meaning::Meanings;
 use crate::sweep;
 use crate::trace::{Category, FlowKind, Name, Slice, Trace, TrackKind};
 

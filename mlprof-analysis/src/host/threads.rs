@@ -1,8 +1,8 @@
 //! Busy, waiting and idle times of threads.
 
 use crate::answers::{Activity, ThreadTimes};
+use crate::classify::Meanings;
 use crate::device::window::Window;
-use crate::meaning::Meanings;
 use crate::sweep;
 use crate::trace::{Trace, TrackKind};
 

@@ -2,10 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::classify::Meanings;
 use crate::device::event_waits::EventWaits;
 use crate::device::launch_order::LaunchOrder;
 use crate::device::work::DeviceWork;
-use crate::meaning::Meanings;
 use crate::trace::{Category, Correlated, Slice, Trace};
 use crate::vendor::Vendor;
 

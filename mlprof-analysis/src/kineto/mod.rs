@@ -204,7 +204,7 @@ impl Reader {
         let name = match more.step.0 {
             // This is an XProf step.
             Some(step) if event.cat.is_empty() => {
-                names.intern(&format!("{}{step}", crate::meaning::STEP))
+                names.intern(&format!("{}{step}", crate::classify::STEP))
             }
             _ => names.intern(&event.name),
         };

@@ -71,7 +71,7 @@ impl Default for Place {
 /// Visitor that accepts any value.
 struct Anything;
 
-enum Found<'de> {
+enum AnyValue<'de> {
     Number(i64),
     /// A number with a fraction.
     Real(f64),
@@ -80,60 +80,60 @@ enum Found<'de> {
 }
 
 impl<'de> Visitor<'de> for Anything {
-    type Value = Found<'de>;
+    type Value = AnyValue<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a value")
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Found<'de>, E> {
-        Ok(Found::Number(i64::from(value)))
+    fn visit_bool<E>(self, value: bool) -> Result<AnyValue<'de>, E> {
+        Ok(AnyValue::Number(i64::from(value)))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Found<'de>, E> {
-        Ok(Found::Number(value))
+    fn visit_i64<E>(self, value: i64) -> Result<AnyValue<'de>, E> {
+        Ok(AnyValue::Number(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Found<'de>, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<AnyValue<'de>, E> {
         // Some recorders use addresses as flow ids, so any injective conversion to `i64` is
         // sufficient.
-        Ok(Found::Number(value.cast_signed()))
+        Ok(AnyValue::Number(value.cast_signed()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Found<'de>, E> {
-        Ok(Found::Real(value))
+    fn visit_f64<E>(self, value: f64) -> Result<AnyValue<'de>, E> {
+        Ok(AnyValue::Real(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Found<'de>, E> {
-        Ok(Found::Text(Cow::Owned(value.to_owned())))
+    fn visit_str<E>(self, value: &str) -> Result<AnyValue<'de>, E> {
+        Ok(AnyValue::Text(Cow::Owned(value.to_owned())))
     }
 
-    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Found<'de>, E> {
-        Ok(Found::Text(Cow::Borrowed(value)))
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<AnyValue<'de>, E> {
+        Ok(AnyValue::Text(Cow::Borrowed(value)))
     }
 
-    fn visit_unit<E>(self) -> Result<Found<'de>, E> {
-        Ok(Found::Nothing)
+    fn visit_unit<E>(self) -> Result<AnyValue<'de>, E> {
+        Ok(AnyValue::Nothing)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Found<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<AnyValue<'de>, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Found::Nothing)
+        Ok(AnyValue::Nothing)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AnyValue<'de>, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Found::Nothing)
+        Ok(AnyValue::Nothing)
     }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self(match deserializer.deserialize_any(Anything)? {
-            Found::Text(text) => text,
-            Found::Number(number) => number.to_string().into(),
-            Found::Real(number) => number.to_string().into(),
-            Found::Nothing => Cow::default(),
+            AnyValue::Text(text) => text,
+            AnyValue::Number(number) => number.to_string().into(),
+            AnyValue::Real(number) => number.to_string().into(),
+            AnyValue::Nothing => Cow::default(),
         }))
     }
 }
@@ -141,10 +141,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 impl<'de> Deserialize<'de> for Integer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self(match deserializer.deserialize_any(Anything)? {
-            Found::Number(number) => Some(number),
-            Found::Real(number) => Some(number as i64),
-            Found::Text(text) => number_of(&text),
-            Found::Nothing => None,
+            AnyValue::Number(number) => Some(number),
+            AnyValue::Real(number) => Some(number as i64),
+            AnyValue::Text(text) => number_of(&text),
+            AnyValue::Nothing => None,
         }))
     }
 }
@@ -163,13 +163,13 @@ pub(super) fn number_of(text: &str) -> Option<i64> {
 impl<'de> Deserialize<'de> for Place {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self(match deserializer.deserialize_any(Anything)? {
-            Found::Number(number) => PlaceId::Number(number),
-            Found::Real(number) => PlaceId::Number(number as i64),
-            Found::Text(text) => match number_of(&text) {
+            AnyValue::Number(number) => PlaceId::Number(number),
+            AnyValue::Real(number) => PlaceId::Number(number as i64),
+            AnyValue::Text(text) => match number_of(&text) {
                 Some(number) => PlaceId::Number(number),
                 None => PlaceId::Text(text.as_ref().into()),
             },
-            Found::Nothing => PlaceId::Number(0),
+            AnyValue::Nothing => PlaceId::Number(0),
         }))
     }
 }

@@ -73,7 +73,7 @@ struct Walk<R> {
 }
 
 /// Next readable element after unreadable text.
-enum After {
+enum NextElement {
     /// An event.
     Event,
     /// The end of the event list.
@@ -249,8 +249,8 @@ impl<R: Read> Walk<R> {
                         self.is_damaged = true;
                         self.json.distrust();
                         match self.after() {
-                            After::Event | After::End => self.unreadable(position),
-                            After::Nothing => {
+                            NextElement::Event | NextElement::End => self.unreadable(position),
+                            NextElement::Nothing => {
                                 return self.cut("the file ends in the middle of an event");
                             }
                         }
@@ -293,7 +293,7 @@ impl<R: Read> Walk<R> {
     }
 
     /// Skips to the next readable element after unreadable text.
-    fn after(&mut self) -> After {
+    fn after(&mut self) -> NextElement {
         let mut from = 1;
         loop {
             let (rest, is_over) = (self.json.rest(), self.json.is_over());
@@ -305,7 +305,7 @@ impl<R: Read> Walk<R> {
                 self.json.advance(length);
                 from = 0;
                 if !self.json.fill() {
-                    return After::Nothing;
+                    return NextElement::Nothing;
                 }
                 continue;
             };
@@ -320,7 +320,7 @@ impl<R: Read> Walk<R> {
             match is_it {
                 Some(true) => {
                     self.json.advance(place);
-                    return if bracket == b'{' { After::Event } else { After::End };
+                    return if bracket == b'{' { NextElement::Event } else { NextElement::End };
                 }
                 Some(false) => from = place + 1,
                 None => {

@@ -12,11 +12,11 @@ mod element;
 mod judge;
 mod page;
 mod pairs;
+mod preconditions;
 mod read;
 #[cfg(test)]
 mod tests;
 mod text;
-mod unlike;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -29,9 +29,9 @@ pub use self::judge::DifferenceKind;
 use self::judge::{Judged, Noise};
 pub use self::page::html;
 use self::pairs::{Pair, pairs};
+pub use self::preconditions::BatchAgreement;
 pub use self::read::read;
 pub use self::text::text;
-pub use self::unlike::BatchAgreement;
 
 /// Numerics record of a run.
 #[derive(Debug, Clone)]
@@ -220,10 +220,10 @@ pub fn compare(
         unproven: judged.iter().filter(|judged| judged.is_unproven()).count() as u64,
         knows_noise: !again.is_empty(),
         unknown_noise: noise.unknown(),
-        unlike: unlike::unlike([before, after], &found, &judged, &batches),
+        unlike: preconditions::check([before, after], &found, &judged, &batches),
         seeds: [before.header.seed, after.header.seed],
         batches,
-        ran_with: [before, after].map(unlike::ran_with),
+        ran_with: [before, after].map(preconditions::ran_with),
         unused_names: pairs::unused(&options.names, after),
         first: first.and_then(|(pair, judged)| {
             Some(FirstDifference {

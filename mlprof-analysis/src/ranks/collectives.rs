@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use super::RankFacts;
 use crate::answers::CollectiveTimes;
+use crate::classify::Meanings;
 use crate::device::collectives::{Collectives, Kind, rows};
 use crate::device::work::DeviceWork;
-use crate::meaning::Meanings;
 use crate::trace::Trace;
 
 /// Durations of a rank's collectives by kind, in nanoseconds and in order.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use mlprof_report::ranks::Stage;
 
 use crate::answers::WorkKind;
+use crate::classify::Meanings;
 use crate::device::union::Union;
 use crate::device::work::{Device, DeviceWork};
 use crate::host::steps::Step;
-use crate::meaning::Meanings;
 use crate::trace::Trace;
 
 /// Number of parts.

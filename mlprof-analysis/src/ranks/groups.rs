@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::meaning::{Meanings, message};
+use crate::classify::{Meanings, message};
 use crate::trace::{Message, Slice, Trace};
 
 /// Operations that all ranks of the group take part in and wait for.

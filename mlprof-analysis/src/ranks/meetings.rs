@@ -11,8 +11,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::groups;
+use crate::classify::Meanings;
 use crate::host::steps::Step;
-use crate::meaning::Meanings;
 use crate::trace::{Category, Slice, Trace};
 
 /// Identity of a collective among all ranks.

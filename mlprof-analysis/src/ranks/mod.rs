@@ -6,10 +6,10 @@ mod device;
 mod fit;
 pub(crate) mod groups;
 mod judgement;
-#[cfg(test)]
-mod made;
 mod meetings;
 pub(crate) mod stages;
+#[cfg(test)]
+mod synthetic_trace;
 mod time_line;
 
 use crate::Error;
@@ -21,8 +21,8 @@ use self::judgement::Judgement;
 use self::meetings::Meetings;
 pub use self::time_line::{Method, Offset};
 use crate::answers::CollectiveTimes;
+use crate::classify::Meanings;
 use crate::host::steps;
-use crate::meaning::Meanings;
 use crate::trace::{Info, Trace};
 use mlprof_report::ranks::median;
 pub use mlprof_report::ranks::{Exposed, Stage, StageTable, Straggler, stragglers};

@@ -6,11 +6,11 @@ use rustc_hash::FxHashSet;
 
 use super::device::Activity as DeviceActivity;
 use crate::answers::Activity;
+use crate::classify::Meanings;
 use crate::device::union::Union;
 use crate::device::work::DeviceWork;
 use crate::host::steps::Step;
 use crate::host::waits::Waits;
-use crate::meaning::Meanings;
 use crate::sweep;
 use crate::trace::{Category, FlowKind, Slice, Trace, TrackKind};
 
@@ -186,7 +186,7 @@ fn stage_told_by(name: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ranks::made::{Made, made};
+    use crate::ranks::synthetic_trace::{SyntheticTrace, made};
 
     fn told(trace: &Trace) -> Vec<(u64, [i64; COUNT])> {
         let meanings = Meanings::of(trace);
@@ -222,8 +222,8 @@ mod tests {
             ("[LightningModule]Net.optimizer_step", 3),
             ("[Callback]Logger.on_train_batch_end", 2),
         ];
-        let trace = made(Made { steps: &[step, step], ..Made::rank(0) });
+        let trace = made(SyntheticTrace { steps: &[step, step], ..SyntheticTrace::rank(0) });
         assert_eq!(told(&trace), [(0, [5, 20, 40, 0, 7, 3, 2]), (1, [5, 20, 40, 0, 7, 3, 2])]);
-        assert_eq!(told(&made(Made { ends: &[10, 20], ..Made::rank(0) })), []);
+        assert_eq!(told(&made(SyntheticTrace { ends: &[10, 20], ..SyntheticTrace::rank(0) })), []);
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of the multi-rank analysis.
 
-use super::made::{Made, made};
+use super::synthetic_trace::{SyntheticTrace, made};
 use super::*;
 
 fn step(data: i64) -> [(&'static str, i64); 5] {
@@ -21,7 +21,7 @@ fn the_rank_that_is_late_is_named_with_what_makes_it_late() {
         .map(|rank| {
             let of_rank = if rank == 2 { &late } else { &usual };
             let steps: Vec<&[(&str, i64)]> = (0..6).map(|_| &of_rank[..]).collect();
-            made(Made { steps: &steps, ..Made::rank(rank) })
+            made(SyntheticTrace { steps: &steps, ..SyntheticTrace::rank(rank) })
         })
         .collect();
     let traces = |ranks: &[usize], all: &[Trace]| -> Ranks {
@@ -45,7 +45,7 @@ fn the_rank_that_is_late_is_named_with_what_makes_it_late() {
 
 #[test]
 fn two_of_one_rank_are_an_error() {
-    let (one, other) = (made(Made::rank(1)), made(Made::rank(1)));
+    let (one, other) = (made(SyntheticTrace::rank(1)), made(SyntheticTrace::rank(1)));
     let traces = [RankFacts::of("a.json", &one), RankFacts::of("b.json", &other)];
     let error = Ranks::of(&traces).expect_err("both are rank 1");
     assert!(error.to_string().contains("a.json and b.json are both of rank 1"), "{error}");
@@ -56,8 +56,8 @@ fn two_of_one_rank_are_an_error() {
 fn ranks_without_steps_are_put_on_one_time_line_all_the_same() {
     let ends = [1_000, 2_000, 3_000];
     let (one, other) = (
-        made(Made { ends: &ends, ..Made::rank(0) }),
-        made(Made { ends: &ends, boot: "two", ..Made::rank(1) }),
+        made(SyntheticTrace { ends: &ends, ..SyntheticTrace::rank(0) }),
+        made(SyntheticTrace { ends: &ends, boot: "two", ..SyntheticTrace::rank(1) }),
     );
     let traces = [RankFacts::of("a.json", &one), RankFacts::of("b.json", &other)];
     let found = Ranks::of(&traces).expect("one of each");

@@ -274,24 +274,24 @@ impl<'a> Placed<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ranks::made::{Made, made};
+    use crate::ranks::synthetic_trace::{SyntheticTrace, made};
 
-    fn facts(of: Made<'_>) -> RankFacts {
+    fn facts(of: SyntheticTrace<'_>) -> RankFacts {
         RankFacts::of("a file", &made(of))
     }
 
     #[test]
     fn on_one_machine_its_clock_decides() {
         // Both traces read the machine's clock at 1 ms. Their own times differ by 400 ns.
-        let first = facts(Made {
+        let first = facts(SyntheticTrace {
             base: 1_000,
             clocks: &[(500, 1_000_000, 20), (10_500, 1_010_000, 20)],
-            ..Made::rank(0)
+            ..SyntheticTrace::rank(0)
         });
-        let second = facts(Made {
+        let second = facts(SyntheticTrace {
             base: 2_000,
             clocks: &[(100, 1_001_000, 30), (10_110, 1_011_000, 30)],
-            ..Made::rank(1)
+            ..SyntheticTrace::rank(1)
         });
         let found = offsets(&[&first, &second]);
         assert_eq!(found[0], Offset::REFERENCE);
@@ -306,9 +306,12 @@ mod tests {
     fn on_two_machines_collectives_do() {
         let ends =
             |add: i64| (0..9).map(|step| 1_000_000 * step + add + step % 3).collect::<Vec<_>>();
-        let first = facts(Made { boot: "one", ends: &ends(7_000), ..Made::rank(0) });
-        let second = facts(Made { boot: "two", ends: &ends(2_000), ..Made::rank(1) });
-        let third = facts(Made { boot: "three", ends: &[5, 6], ..Made::rank(2) });
+        let first =
+            facts(SyntheticTrace { boot: "one", ends: &ends(7_000), ..SyntheticTrace::rank(0) });
+        let second =
+            facts(SyntheticTrace { boot: "two", ends: &ends(2_000), ..SyntheticTrace::rank(1) });
+        let third =
+            facts(SyntheticTrace { boot: "three", ends: &[5, 6], ..SyntheticTrace::rank(2) });
         let found = offsets(&[&first, &second, &third]);
         assert_eq!((found[1].nanoseconds, found[1].method), (5_000, Method::Collectives));
         assert_eq!((found[1].meetings, found[1].error_ns, found[1].drift), (9, Some(0), 0.0));
@@ -324,8 +327,10 @@ mod tests {
             .iter()
             .map(|time| time - 50_000 - time / 10_000 + noise(time / 100_000_000))
             .collect();
-        let first = facts(Made { boot: "one", ends: &moments, ..Made::rank(0) });
-        let second = facts(Made { boot: "two", ends: &drifted, ..Made::rank(1) });
+        let first =
+            facts(SyntheticTrace { boot: "one", ends: &moments, ..SyntheticTrace::rank(0) });
+        let second =
+            facts(SyntheticTrace { boot: "two", ends: &drifted, ..SyntheticTrace::rank(1) });
         let offset = offsets(&[&first, &second])[1];
         assert!((offset.drift - 1e-4).abs() < 2e-6, "{offset:?}");
         for (own, right) in drifted.iter().zip(&moments) {

@@ -29,19 +29,19 @@ pub(crate) struct Correlated {
     /// Index of the call.
     pub(crate) call: Option<u32>,
     /// Indices of kernels, copies, fills and waits.
-    pub(crate) device: Few,
+    pub(crate) device: SmallList,
 }
 
 /// List of slice indices. The common case of one index needs no allocation.
 #[derive(Debug, Default)]
-pub(crate) enum Few {
+pub(crate) enum SmallList {
     #[default]
     None,
     One([u32; 1]),
     Several(Vec<u32>),
 }
 
-impl Few {
+impl SmallList {
     fn push(&mut self, place: u32) {
         *self = match std::mem::take(self) {
             Self::None => Self::One([place]),
@@ -54,7 +54,7 @@ impl Few {
     }
 }
 
-impl std::ops::Deref for Few {
+impl std::ops::Deref for SmallList {
     type Target = [u32];
 
     fn deref(&self) -> &[u32] {

@@ -29,7 +29,7 @@ use prost::Message;
 
 use self::messages::{XEvent, XLine, XSpace};
 use crate::Trace;
-use crate::meaning::Meanings;
+use crate::classify::Meanings;
 use crate::trace::{Slice, Track};
 
 /// Trace to write, with its time range and the classification of its names.

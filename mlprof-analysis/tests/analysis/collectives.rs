@@ -3,7 +3,7 @@
 use mlprof_analysis::ranks::{RankFacts, Ranks};
 use mlprof_analysis::{CollectiveTimes, PathKind, kineto};
 
-use crate::made::{MAIN, action, analysis, call, slice, with, work};
+use crate::synthetic::{MAIN, action, analysis, call, slice, with, work};
 
 /// Communication kernels of libraries other than NCCL. Each runs for 50 µs in the test.
 const KERNELS: [&str; 10] = [
@@ -224,7 +224,7 @@ fn messages_and_kinds_of_work_go_through_tables() {
 
     let mut events = waits_for_communication(true);
     events.push(nccl(12_000.0, 20.0, &message("allreduce", "Half", (10, 10))));
-    let trace = crate::made::trace(&events);
+    let trace = crate::synthetic::trace(&events);
     let folder = tempfile::tempdir().expect("a folder");
     let files = columns::write(&trace, folder.path()).expect("tables");
     let again = columns::read(&files).expect("a trace");

@@ -16,7 +16,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 
-use crate::made::{MAIN, OTHER, action, arrow, op, slice, trace, with};
+use crate::synthetic::{MAIN, OTHER, action, arrow, op, slice, trace, with};
 
 /// Returns a trace with all kinds of items: threads, streams, crossing slices, arrows, counters and
 /// arguments.

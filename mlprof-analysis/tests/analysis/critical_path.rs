@@ -2,7 +2,7 @@
 
 use mlprof_analysis::{Activity, Analysis, CriticalPath, PathKind};
 
-use crate::made::{MAIN, OTHER, action, analysis, arrow, call, op, slice, with, work};
+use crate::synthetic::{MAIN, OTHER, action, analysis, arrow, call, op, slice, with, work};
 
 fn path(analysis: &Analysis) -> &CriticalPath {
     let [path] = &analysis.critical_paths[..] else { panic!("{:?}", analysis.critical_paths) };
@@ -249,7 +249,8 @@ fn it_stays_on_its_thread_where_nothing_leads_to_another() {
 #[test]
 fn only_one_path_is_told_stretch_by_stretch() {
     let step = |number: u32, ts: f64, dur: f64| action(&format!("ProfilerStep#{number}"), ts, dur);
-    let trace = crate::made::trace(&[step(1, 0.0, 10.0), step(2, 10.0, 30.0), step(3, 40.0, 20.0)]);
+    let trace =
+        crate::synthetic::trace(&[step(1, 0.0, 10.0), step(2, 10.0, 30.0), step(3, 40.0, 20.0)]);
     let told = |analysis: &Analysis| {
         let paths = analysis.critical_paths.iter();
         paths.filter(|path| !path.segments.is_empty()).map(|path| path.step).collect::<Vec<_>>()

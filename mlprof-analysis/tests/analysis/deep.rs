@@ -5,7 +5,7 @@ use mlprof_analysis::ranks::RankFacts;
 use mlprof_analysis::rollups::Rollups;
 use mlprof_analysis::{Analysis, kineto, perfetto, xplane};
 
-use crate::made::{MAIN, arrow, json, slice, with};
+use crate::synthetic::{MAIN, arrow, json, slice, with};
 
 const CATEGORIES: [&str; 4] = ["cpu_op", "user_annotation", "python_function", "cuda_runtime"];
 

@@ -2,7 +2,7 @@
 
 use mlprof_analysis::WorkKind;
 
-use crate::made::{MAIN, action, analysis, call, op, slice, work};
+use crate::synthetic::{MAIN, action, analysis, call, op, slice, work};
 
 /// Returns the events of two consecutive kernels, a wait for them, and a copy.
 pub fn events() -> Vec<String> {
@@ -80,7 +80,7 @@ fn launches_and_queues_are_weighted_by_time() {
 fn copies_have_their_bandwidth() {
     let mut events = events();
     // Half of this copy overlaps another one.
-    events.push(crate::made::with(
+    events.push(crate::synthetic::with(
         (0, 8),
         "gpu_memcpy",
         "Memcpy HtoD",

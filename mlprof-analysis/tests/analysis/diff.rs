@@ -5,7 +5,7 @@ use mlprof_analysis::rollups::Rollups;
 use mlprof_report::Error;
 use mlprof_report::comparison::{ComparedRow, Comparison, Subject, Verdict};
 
-use crate::made::{STREAM, action, call, op, trace, work};
+use crate::synthetic::{STREAM, action, call, op, trace, work};
 
 /// Slow-down factors of a run's parts.
 #[derive(Clone, Copy)]

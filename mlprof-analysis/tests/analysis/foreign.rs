@@ -6,7 +6,7 @@ use mlprof_analysis::kineto::read;
 use mlprof_analysis::trace::{Category, TrackKind};
 use mlprof_analysis::{Analysis, Trace};
 
-use crate::made::{MAIN, STREAM, action, call, json, op, with, work};
+use crate::synthetic::{MAIN, STREAM, action, call, json, op, with, work};
 
 /// Returns three steps with an op, a launch and a kernel each.
 fn steps() -> Vec<String> {

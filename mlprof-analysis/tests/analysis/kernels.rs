@@ -2,7 +2,7 @@
 
 use mlprof_analysis::{Analysis, DeviceAnswers, KernelCategory, KernelTimes, kineto};
 
-use crate::made::{MAIN, OTHER, STREAM, action, analysis, call, op, slice, with, work};
+use crate::synthetic::{MAIN, OTHER, STREAM, action, analysis, call, op, slice, with, work};
 
 fn case(name: &str) -> DeviceAnswers {
     let path = format!("{}/tests/cases/{name}.json", env!("CARGO_MANIFEST_DIR"));
@@ -185,7 +185,7 @@ fn work_of_before_the_trace_is_counted_apart() {
     assert!(text.contains(expected), "{text}");
     // In a trace without calls, no work is attributed to the time before the trace.
     let events = [work("kernel", "k", 0.0, 10.0, 99), work("kernel", "k", 10.0, 10.0, 98)];
-    let launches = &crate::made::analysis(&events).devices[0].launches;
+    let launches = &crate::synthetic::analysis(&events).devices[0].launches;
     assert_eq!((launches.unknown, launches.before_trace), (2, 0));
 }
 

@@ -7,7 +7,7 @@ use mlprof_analysis::kineto::{self, Merge};
 use mlprof_analysis::ranks::{RankFacts, Ranks};
 use mlprof_analysis::{Analysis, perfetto, xplane};
 
-use crate::made::{action, arrow, call, json, op, work};
+use crate::synthetic::{action, arrow, call, json, op, work};
 
 /// Xorshift random number generator.
 struct Random(u64);

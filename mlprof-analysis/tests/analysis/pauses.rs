@@ -5,7 +5,7 @@ use mlprof_analysis::diff::compare;
 use mlprof_analysis::rollups::Rollups;
 use mlprof_analysis::{Analysis, kineto};
 
-use crate::made::{action, analysis, call, json, op, trace, work};
+use crate::synthetic::{action, analysis, call, json, op, trace, work};
 
 /// Returns step 0 in two parts of 30 and 100 µs, and steps 1 and 2 of 100 µs. The pauses are 100
 /// and 70 µs long.

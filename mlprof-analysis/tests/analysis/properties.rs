@@ -3,7 +3,7 @@
 use mlprof_analysis::{Analysis, kineto};
 use proptest::prelude::*;
 
-use crate::made::{MAIN, OTHER, action, arrow, json, slice, with};
+use crate::synthetic::{MAIN, OTHER, action, arrow, json, slice, with};
 
 #[derive(Debug, Clone)]
 struct Made {

@@ -6,7 +6,7 @@ use mlprof_analysis::Error;
 use mlprof_analysis::kineto::read;
 use mlprof_analysis::trace::{Category, TrackKind};
 
-use crate::made::{MAIN, STREAM, action, arrow, call, json, op, slice, work};
+use crate::synthetic::{MAIN, STREAM, action, arrow, call, json, op, slice, work};
 
 fn many(count: u32) -> Vec<String> {
     (0..count).map(|number| op(&format!("op {}", number % 10), f64::from(number), 0.5)).collect()

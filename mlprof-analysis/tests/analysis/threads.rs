@@ -2,7 +2,7 @@
 
 use mlprof_analysis::{Activity, Analysis};
 
-use crate::made::{MAIN, OTHER, action, analysis, arrow, call, op, slice, work};
+use crate::synthetic::{MAIN, OTHER, action, analysis, arrow, call, op, slice, work};
 
 /// Returns a step of 100 µs.
 fn step() -> Vec<String> {

@@ -109,12 +109,12 @@ impl DeviceCounters {
 }
 
 /// Requested settings, or the reason why a request is invalid.
-type Wish = Result<Settings, String>;
+type RequestedSettings = Result<Settings, String>;
 
 struct State {
     /// Set after the first call of the program or the first read of the environment.
     is_known: bool,
-    wish: Option<Wish>,
+    wish: Option<RequestedSettings>,
     /// Set if counters were turned off explicitly.
     is_off: bool,
     /// Senders for pending requests of current values.
@@ -145,7 +145,7 @@ impl State {
         uncounted(|| apart_from_forks(|| work(&mut lock())))
     }
 
-    fn wish(&mut self) -> Option<&Wish> {
+    fn wish(&mut self) -> Option<&RequestedSettings> {
         if !std::mem::replace(&mut self.is_known, true) {
             self.wish = Settings::from_environment();
             self.is_off = Settings::are_off_in_environment();
@@ -169,7 +169,7 @@ impl State {
     }
 }
 
-fn say(wish: Option<Wish>) {
+fn say(wish: Option<RequestedSettings>) {
     State::with(|state| {
         (state.is_known, state.is_off, state.wish) = (true, wish.is_none(), wish);
         thread::begin_turn();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::nvml::{self, Board, NoCounters};
 use super::settings::Settings;
-use super::{State, Wish};
+use super::{RequestedSettings, State};
 use crate::process_exit;
 use mlprof_core::Interest;
 use mlprof_core::hook::{self, CounterSample};
@@ -38,7 +38,7 @@ pub(super) fn start() -> io::Result<Thread> {
 }
 
 /// Devices of this process, or the reason why there are none. `None` before NVML is loaded.
-type Asked = Option<Result<Board, NoCounters>>;
+type BoardResult = Option<Result<Board, NoCounters>>;
 
 fn run() {
     let mut board = None;
@@ -60,7 +60,7 @@ fn run() {
 }
 
 /// Samples the devices until a new turn begins or no profiler needs device data.
-fn take_turn(turn: u64, wish: Wish, board: &mut Asked) {
+fn take_turn(turn: u64, wish: RequestedSettings, board: &mut BoardResult) {
     let goes_on = || is_wanted() && TURN.load(Ordering::Acquire) == turn;
     let settings = match wish {
         Ok(settings) => settings,
@@ -89,7 +89,7 @@ fn take_turn(turn: u64, wish: Wish, board: &mut Asked) {
 
 /// Sends the current values to all pending requests. Without devices, it drops the senders, so that
 /// the requests end without values.
-fn answer(board: &mut Asked) {
+fn answer(board: &mut BoardResult) {
     let (asked, wish) = State::with(|state| (mem::take(&mut state.asked), state.wish().cloned()));
     if asked.is_empty() {
         return;
@@ -109,7 +109,7 @@ fn answer(board: &mut Asked) {
 }
 
 /// Samples all devices once and sends the values to the profiler.
-fn round(board: &mut Asked, settings: &Settings, samples: &mut Vec<CounterSample>) {
+fn round(board: &mut BoardResult, settings: &Settings, samples: &mut Vec<CounterSample>) {
     let Some(Ok(board)) = board else { return };
     let devices = board.devices.iter_mut();
     for device in devices.filter(|device| settings.includes(device.number())) {
@@ -153,7 +153,7 @@ fn say(note: &str) {
     apart_from_forks(|| hook::note(note));
 }
 
-fn say_until(note: &str, board: &mut Asked, goes_on: impl Fn() -> bool) {
+fn say_until(note: &str, board: &mut BoardResult, goes_on: impl Fn() -> bool) {
     say(note);
     while goes_on() {
         answer(board);

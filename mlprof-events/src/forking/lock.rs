@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 
-use super::AtWork;
+use super::ForkGuard;
 
 /// The standard library's mutex, held only [apart from forks](super::apart_from_forks). The child
 /// of a fork finds it unlocked, and the data it protects consistent.
@@ -27,7 +27,7 @@ impl<T> Mutex<T> {
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         // The work begins before the lock is taken. A fork waits for threads that are at work, and
         // a thread that waits for the lock is released in time.
-        let at_work = AtWork::begin();
+        let at_work = ForkGuard::begin();
         match self.0.lock() {
             Ok(guard) => Ok(MutexGuard { guard, _at_work: at_work }),
             Err(poisoned) => {
@@ -43,7 +43,7 @@ impl<T> Mutex<T> {
     ///
     /// Fails if another thread holds the lock, or panicked while it held it.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        let at_work = AtWork::begin();
+        let at_work = ForkGuard::begin();
         match self.0.try_lock() {
             Ok(guard) => Ok(MutexGuard { guard, _at_work: at_work }),
             Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
@@ -65,7 +65,7 @@ impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
 pub struct MutexGuard<'lock, T> {
     // The field order matters: the lock is released first.
     guard: std::sync::MutexGuard<'lock, T>,
-    _at_work: AtWork,
+    _at_work: ForkGuard,
 }
 crate::debug_as_name!([T] MutexGuard<'_, T>);
 

@@ -67,19 +67,19 @@ impl Gate {
 /// Runs `work`, which takes locks that a forked child may need. *Cost*: two atomic additions, or
 /// none on systems other than Unix.
 pub fn apart_from_forks<T>(work: impl FnOnce() -> T) -> T {
-    let _at_work = AtWork::begin();
+    let _at_work = ForkGuard::begin();
     work()
 }
 
 #[cfg(all(unix, not(loom)))]
-use self::process::AtWork;
+use self::process::ForkGuard;
 
 /// Empty guard, because this platform has no forks to wait for.
 #[cfg(not(all(unix, not(loom))))]
-struct AtWork;
+struct ForkGuard;
 
 #[cfg(not(all(unix, not(loom))))]
-impl AtWork {
+impl ForkGuard {
     fn begin() -> Self {
         Self
     }
@@ -165,9 +165,9 @@ mod process {
         FORKS.load(Ordering::Relaxed)
     }
 
-    pub(super) struct AtWork;
+    pub(super) struct ForkGuard;
 
-    impl AtWork {
+    impl ForkGuard {
         pub(super) fn begin() -> Self {
             watch();
             let depth = DEPTH.get();
@@ -179,7 +179,7 @@ mod process {
         }
     }
 
-    impl Drop for AtWork {
+    impl Drop for ForkGuard {
         fn drop(&mut self) {
             let depth = DEPTH.get() - 1;
             DEPTH.set(depth);

@@ -7,8 +7,8 @@
 //! A call in item position is also expanded. The expansion reveals declared modules, calls of other
 //! macros, and functions that are written in the call.
 
+mod crate_macros;
 mod expand;
-mod found;
 mod matcher;
 mod scan;
 mod signature;
@@ -16,16 +16,16 @@ mod signature;
 use std::collections::{BTreeSet, HashMap};
 
 use super::function;
-use super::hook::{Hook, Inputs, Made};
+use super::hook::{Hook, Inputs, MacroExpressions};
 use super::outputs;
 use super::path::FunctionPath;
 use super::result::{FunctionKind, HookKind, LeftOut, SplicedCrate, SplicedFunction};
 use super::selection::Selection;
 use super::source::Source;
 use super::text::owned;
+use crate_macros::{Call, Definition};
+pub(super) use crate_macros::{CallSite, CrateMacros, Expansion, ItemKind};
 pub(super) use expand::written_braces;
-use found::{Call, Definition};
-pub(super) use found::{CallSite, Expansion, Found, ItemKind};
 use matcher::Match;
 use scan::{MadeFunction, Part};
 
@@ -43,7 +43,7 @@ struct One {
 /// Inserts hooks into the macros of a crate.
 pub(super) fn splice(
     selection: &Selection,
-    found: &Found,
+    found: &CrateMacros,
     sources: &mut [Source],
     result: &mut SplicedCrate,
 ) {
@@ -174,7 +174,7 @@ fn one_made(
         path.implemented = Some((path.segments.len().saturating_sub(2), name.clone()));
     }
     let is_public = function.is_public || path.implemented.is_some();
-    let hooks = selection.hooks(&function::Found {
+    let hooks = selection.hooks(&function::FunctionProperties {
         path: &path,
         kind: FunctionKind::Macro,
         is_public,
@@ -225,13 +225,14 @@ fn statements(made: &[One], function: &MadeFunction) -> Result<(String, String),
         let (name_of_function, inputs) = (String::new(), inputs.clone());
         let hook = Hook { kind, name: name_of_function, named_by: None, inputs, outputs };
         if function.is_async {
-            let (before, behind) =
-                hook.around_made_async(&Made { name, only }, returned_by_async(function)?);
+            let (before, behind) = hook
+                .around_made_async(&MacroExpressions { name, only }, returned_by_async(function)?);
             text += &before;
             after = behind.to_owned() + &after;
             continue;
         }
-        text += &hook.made_statement(number, &Made { name, only }, &function.arguments)?;
+        text +=
+            &hook.made_statement(number, &MacroExpressions { name, only }, &function.arguments)?;
         let returns = outputs::returned_by_macro(&function.returns, &hook.outputs);
         if let Some(returns) = returns.filter(|_| !hook.outputs.is_empty() && after.is_empty()) {
             let around = outputs::around(&hook, number, &function.arguments, &returns)?;

@@ -210,7 +210,7 @@ fn function(
         .take_while(|next| !is_end(&tokens[*next]))
         .find(|next| group(tokens.get(*next), Delimiter::Brace).is_some())?;
     let block = group(tokens.get(body), Delimiter::Brace)?;
-    let before = Before::of(&tokens[..place]);
+    let before = FunctionHeader::of(&tokens[..place]);
     let returns_text = returns(&tokens[parameters + 1..body]);
     let mut path = around.path.clone();
     path.push(name);
@@ -239,14 +239,14 @@ fn is_end(token: &TokenTree) -> bool {
 const CONST: &str = "it is a `const fn` that a macro makes, into which no hook is put";
 
 /// Properties derived from the tokens before `fn`.
-struct Before {
+struct FunctionHeader {
     is_public: bool,
     obstacle: Option<String>,
     is_async: bool,
     attribute: Option<String>,
 }
 
-impl Before {
+impl FunctionHeader {
     fn of(mut tokens: &[TokenTree]) -> Self {
         let mut before =
             Self { is_public: false, obstacle: None, is_async: false, attribute: None };

@@ -179,9 +179,9 @@ fn wishes(request: &ProfileRequest) -> RecordRequest {
 type Outcome = Result<(Box<Cycle>, Vec<String>), String>;
 
 /// Guard that cancels the request in the watcher when it is dropped.
-struct Asked<'watcher>(&'watcher Watcher, u64);
+struct RequestGuard<'watcher>(&'watcher Watcher, u64);
 
-impl Drop for Asked<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         self.0.cancel(self.1);
     }
@@ -195,7 +195,7 @@ fn record(watcher: &Watcher, wishes: &RecordRequest, turn: &Turn) -> Option<Outc
     }
     let (sender, news) = channel();
     let asked = match watcher.record(wishes.clone(), Requester::Capture, sender) {
-        Ok(number) => Asked(watcher, number),
+        Ok(number) => RequestGuard(watcher, number),
         Err(busy) => return Some(Err(busy.to_string())),
     };
     let (mut cycle, mut early) = (None, None);

@@ -27,7 +27,7 @@ use crate::families;
 use crate::own_file::OwnFile;
 use crate::service::remembered_folders;
 use crate::shared::{self, door_is_open};
-use token::{Token, Wish};
+use token::{Token, TokenPolicy};
 
 /// Address of this process's endpoint.
 static OPEN: Mutex<Option<SocketAddr>> = Mutex::new(None);
@@ -62,7 +62,7 @@ pub fn metrics(port: u16) -> Result<SocketAddr, Error> {
         mlprof_events::forking::watch();
         families::remember();
         let of_port = |error| Error::Port { port, source: error };
-        let wish = Wish::of_environment();
+        let wish = TokenPolicy::of_environment();
         let named = wish.named()?;
         // The port is bound first, so that a failure leaves no token file behind.
         let bound = server::bind(port).map_err(of_port)?;
@@ -127,10 +127,10 @@ pub(crate) fn start(port: Port) {
 
 /// Returns the part of the message that explains the token.
 fn hint() -> String {
-    match Wish::of_environment() {
-        Wish::Off => ", for everybody on this machine".to_owned(),
-        Wish::In(path) => format!(", with the token in {}", path.display()),
-        Wish::Random => {
+    match TokenPolicy::of_environment() {
+        TokenPolicy::Off => ", for everybody on this machine".to_owned(),
+        TokenPolicy::In(path) => format!(", with the token in {}", path.display()),
+        TokenPolicy::Random => {
             let path = TOKEN_FILE.path().unwrap_or_default();
             format!(", with the token in {}", path.display())
         }

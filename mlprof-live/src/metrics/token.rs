@@ -16,7 +16,7 @@ const VARIABLE: &str = "MLPROF_METRICS_TOKEN";
 
 /// Setting of the environment variable `MLPROF_METRICS_TOKEN`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum TokenPolicy {
     /// A random token in a new file.
     Random,
     /// The token in this file.
@@ -24,7 +24,7 @@ pub(super) enum Wish {
     Off,
 }
 
-impl Wish {
+impl TokenPolicy {
     pub(super) fn of_environment() -> Self {
         let value = variable(VARIABLE).filter(|value| !value.is_empty());
         match value {
@@ -139,7 +139,8 @@ mod tests {
         assert!(Token::read(&path).is_err());
         assert!(Token::read(&folder.path().join("none")).is_err());
         // The user has mistaken the variable for the token itself.
-        let error = Wish::In("s3cret-token".into()).named().expect_err("no file").to_string();
+        let error =
+            TokenPolicy::In("s3cret-token".into()).named().expect_err("no file").to_string();
         assert!(error.contains("$MLPROF_METRICS_TOKEN") && !error.contains("s3cret"), "{error}");
     }
 }

@@ -7,14 +7,14 @@ const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
 
 /// Configured push target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct PushTarget {
     /// Environment variable that sets the target.
     pub(super) variable: &'static str,
     /// URL of the target.
     pub(super) url: String,
 }
 
-impl Asked {
+impl PushTarget {
     /// Returns the URL without secrets, for messages.
     pub(super) fn shown_url(&self) -> String {
         without_secrets(&self.url)
@@ -56,7 +56,7 @@ pub(super) fn without_secrets(url: &str) -> String {
 }
 
 /// Returns the push target of the environment, or `None` if pushing is disabled or not configured.
-pub(super) fn asked(value: &dyn Fn(&str) -> Option<String>) -> Option<Asked> {
+pub(super) fn asked(value: &dyn Fn(&str) -> Option<String>) -> Option<PushTarget> {
     let value = |name: &str| set(value, name);
     let is_off = value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let takes_otlp = value("OTEL_METRICS_EXPORTER")
@@ -66,11 +66,11 @@ pub(super) fn asked(value: &dyn Fn(&str) -> Option<String>) -> Option<Asked> {
     }
     // This URL is used unchanged.
     if let Some(url) = value(METRICS_ENDPOINT) {
-        return Some(Asked { variable: METRICS_ENDPOINT, url });
+        return Some(PushTarget { variable: METRICS_ENDPOINT, url });
     }
     let base = value(ENDPOINT)?;
     let url = format!("{}/v1/metrics", base.strip_suffix('/').unwrap_or(&base));
-    Some(Asked { variable: ENDPOINT, url })
+    Some(PushTarget { variable: ENDPOINT, url })
 }
 
 /// Returns the trimmed value of a variable. An empty value counts as unset.
@@ -100,7 +100,7 @@ mod tests {
         let own = of(&[here, (METRICS_ENDPOINT, "http://b.example/push")]);
         assert_eq!(own, Some((METRICS_ENDPOINT, "http://b.example/push".to_owned())));
         assert_eq!(of(&[here, (METRICS_ENDPOINT, "")]), expected, "what is empty is not set");
-        let shown = |url: &str| Asked { variable: ENDPOINT, url: url.to_owned() }.shown_url();
+        let shown = |url: &str| PushTarget { variable: ENDPOINT, url: url.to_owned() }.shown_url();
         assert_eq!(shown("http://user:word@a.example/x@y"), "http://a.example/x@y");
         assert_eq!(shown("http://a.example/x@y"), "http://a.example/x@y");
     }

@@ -34,7 +34,7 @@ mod settings;
 use mlprof_core::output::say;
 use mlprof_events::environment::variable;
 
-use config::Asked;
+use config::PushTarget;
 
 /// Starts pushing metrics if the environment requests it.
 pub(crate) fn start_if_asked() {
@@ -48,7 +48,7 @@ pub(crate) fn start_if_asked() {
 }
 
 #[cfg(all(unix, feature = "otlp"))]
-fn start(asked: &Asked, value: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+fn start(asked: &PushTarget, value: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
     let settings = settings::Settings::read(asked, value)?;
     for problem in &settings.problems {
         say(format_args!("mlprof: {problem}"));
@@ -60,7 +60,7 @@ fn start(asked: &Asked, value: &dyn Fn(&str) -> Option<String>) -> Result<(), St
 }
 
 #[cfg(all(unix, not(feature = "otlp")))]
-fn start(_: &Asked, _: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+fn start(_: &PushTarget, _: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
     let why = "the program was built without that; turn on the feature `otlp` of its mlprof plugin \
                (OTEL_METRICS_EXPORTER=none says that none are wanted)";
     Err(why.to_owned())

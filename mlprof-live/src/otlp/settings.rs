@@ -5,7 +5,7 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use ureq::http::{HeaderName, HeaderValue, Uri};
 
-use super::config::{Asked, set};
+use super::config::{PushTarget, set};
 
 /// Default interval and timeout of the specification, in milliseconds.
 const INTERVAL: u64 = 60_000;
@@ -147,7 +147,7 @@ impl Settings {
     ///
     /// Returns an error if the settings do not allow pushing.
     pub(super) fn read(
-        asked: &Asked,
+        asked: &PushTarget,
         value: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
         let mut reader = Reader { value, problems: Vec::new() };
@@ -211,7 +211,7 @@ mod tests {
         let value = |name: &str| {
             variables.iter().find(|it| it.0 == name).map(|(_, value)| (*value).to_owned())
         };
-        Settings::read(&Asked { variable: "V", url: url.to_owned() }, &value)
+        Settings::read(&PushTarget { variable: "V", url: url.to_owned() }, &value)
     }
 
     fn here(variables: &[(&str, &str)]) -> Settings {

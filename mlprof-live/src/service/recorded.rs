@@ -85,9 +85,9 @@ impl Delivery {
 type Outcome = Result<Delivery, String>;
 
 /// Guard that cancels the request when it is dropped, for example because the client disconnected.
-struct Asked<'watcher>(&'watcher Watcher, u64);
+struct RequestGuard<'watcher>(&'watcher Watcher, u64);
 
-impl Drop for Asked<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         self.0.cancel(self.1);
     }
@@ -105,7 +105,7 @@ pub(super) fn record(
     }
     let (sender, news) = channel();
     let asked = match watcher.record(wishes.clone(), requester, sender) {
-        Ok(number) => Asked(watcher, number),
+        Ok(number) => RequestGuard(watcher, number),
         Err(busy) => return Ok(Err(busy.to_string())),
     };
     let (mut cycle, mut sampler) = (None, None);

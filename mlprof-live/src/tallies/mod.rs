@@ -56,13 +56,13 @@ pub(crate) struct Tallies {
     forks: u32,
     places: Mutex<Places>,
     threads: Mutex<Vec<Arc<OfThread>>>,
-    gone: Mutex<Gone>,
+    gone: Mutex<EndedThreads>,
     marks: Mutex<Marks>,
 }
 
 /// Sums of threads that have ended.
 #[derive(Default)]
-struct Gone {
+struct EndedThreads {
     sums: Vec<Durations>,
     left_out: u64,
 }

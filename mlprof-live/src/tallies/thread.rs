@@ -24,7 +24,7 @@ pub(super) struct OfThread {
 pub(super) struct Table {
     clock: Clock,
     pub(super) open: Vec<Open>,
-    known: FxHashMap<(u32, Action), Known>,
+    known: FxHashMap<(u32, Action), KnownAction>,
     /// Durations, indexed by place.
     pub(super) sums: Vec<Durations>,
     /// Ticks spent waiting for data since the last call of `take_waited`.
@@ -34,7 +34,7 @@ pub(super) struct Table {
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownAction {
     place: u32,
     is_waiting_for_data: bool,
 }
@@ -43,7 +43,7 @@ struct Known {
 #[derive(Clone, Copy)]
 pub(super) struct Open {
     pub(super) action: Action,
-    known: Known,
+    known: KnownAction,
     /// Start time in clock ticks.
     pub(super) began: u64,
 }
@@ -78,11 +78,11 @@ impl Table {
     }
 
     #[cold]
-    fn get_to_know(&mut self, around: u32, action: Action, tallies: &Weak<Tallies>) -> Known {
+    fn get_to_know(&mut self, around: u32, action: Action, tallies: &Weak<Tallies>) -> KnownAction {
         let number = |tallies: Arc<Tallies>| lock(&tallies.places).number(around, action);
         let place = tallies.upgrade().map_or(NO_ROOM, number);
         let is_waiting_for_data = names::is_waiting_for_data(action.name());
-        let known = Known { place, is_waiting_for_data };
+        let known = KnownAction { place, is_waiting_for_data };
         if place != NO_ROOM {
             self.known.insert((around, action), known);
         }
@@ -123,7 +123,7 @@ impl Table {
 }
 
 /// Link from the calling thread to its entry in the active tallies.
-struct Here {
+struct ThreadLink {
     number: u64,
     forks: u32,
     /// Entry of the thread; `None` if the maximum number of threads is reached.
@@ -131,7 +131,7 @@ struct Here {
     tallies: Weak<Tallies>,
 }
 
-impl Here {
+impl ThreadLink {
     fn begin(tallies: &Arc<Tallies>) -> Self {
         let thread = Arc::new(OfThread::this());
         let thread = tallies.thread_begins(&thread).map(|()| thread);
@@ -140,7 +140,7 @@ impl Here {
     }
 }
 
-impl Drop for Here {
+impl Drop for ThreadLink {
     fn drop(&mut self) {
         // In a forked child, the parent's tallies are not touched. Their locks may have been held
         // by another thread at the time of the fork.
@@ -152,7 +152,7 @@ impl Drop for Here {
 }
 
 thread_local! {
-    static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
+    static HERE: RefCell<Option<ThreadLink>> = const { RefCell::new(None) };
 }
 
 /// Calls `work` with the calling thread's table in the tallies with this number. `tallies` returns
@@ -164,11 +164,11 @@ pub(super) fn with_table<R>(
     tallies: impl FnOnce() -> Option<Arc<Tallies>>,
     work: impl FnOnce(&mut Table, &Weak<Tallies>) -> R,
 ) -> Option<R> {
-    let work = |here: &RefCell<Option<Here>>| {
+    let work = |here: &RefCell<Option<ThreadLink>>| {
         let mut here = here.try_borrow_mut().ok()?;
-        let is_known = |it: &Here| it.number == number && it.forks == super::forks();
+        let is_known = |it: &ThreadLink| it.number == number && it.forks == super::forks();
         if !here.as_ref().is_some_and(is_known) {
-            *here = Some(Here::begin(&tallies()?));
+            *here = Some(ThreadLink::begin(&tallies()?));
         }
         let here = here.as_ref()?;
         Some(work(&mut here.thread.as_ref()?.table(), &here.tallies))

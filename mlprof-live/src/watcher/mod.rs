@@ -13,10 +13,10 @@ use mlprof_events::forking::{Mutex, MutexGuard};
 use mlprof_events::live::{Activity, RecordRequest, TrainingState};
 use mlprof_events::uncounted;
 
-use crate::recording::{Guest, News, Recording};
+use crate::recording::{AttachedProfiler, News, Recording};
+use crate::recording_target::RecordingTarget;
 use crate::requester::{Busy, Requester};
 use crate::tallies::{Followed, Tallies};
-use crate::told::Told;
 use crate::trainings::Trainings;
 
 /// Time after a cancellation in which only the user may request recordings. Otherwise another
@@ -28,7 +28,7 @@ pub(crate) struct Watcher {
     /// Function that is called whenever a stage begins.
     at_stage: fn(),
     /// Target of forwarded events during a recording.
-    told: Told,
+    told: RecordingTarget,
     /// Profiler that counts actions for metrics, created on the first request.
     #[cfg(any(feature = "metrics", feature = "otlp"))]
     scraped: std::sync::OnceLock<mlprof_core::SimpleProfiler>,
@@ -81,7 +81,7 @@ impl Watcher {
     pub(crate) fn new(at_stage: fn()) -> Self {
         Self {
             at_stage,
-            told: Told::default(),
+            told: RecordingTarget::default(),
             #[cfg(any(feature = "metrics", feature = "otlp"))]
             scraped: std::sync::OnceLock::new(),
             followed: Followed::default(),
@@ -230,7 +230,12 @@ impl Watcher {
         });
     }
 
-    fn begin(&self, recording: &mut Recording, guest: Guest, stage: Option<(Stage, &RunContext)>) {
+    fn begin(
+        &self,
+        recording: &mut Recording,
+        guest: AttachedProfiler,
+        stage: Option<(Stage, &RunContext)>,
+    ) {
         let profiler = guest.profiler.clone();
         recording.guest = Some(guest);
         self.told.begin(profiler.clone());

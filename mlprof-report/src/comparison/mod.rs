@@ -57,6 +57,7 @@
 
 mod advanced;
 mod dependence;
+mod format;
 mod lines;
 mod memory;
 mod pairs;
@@ -75,7 +76,6 @@ mod tests;
 mod text;
 mod uncertainty;
 mod verdict;
-mod words;
 
 use serde::Serialize;
 

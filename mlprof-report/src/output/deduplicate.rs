@@ -31,8 +31,8 @@ pub fn deliver_together(deliver: impl FnOnce()) {
         return deliver();
     }
     /// Drop guard that prints the pending findings, even if a user's profiler panics.
-    struct Whole;
-    impl Drop for Whole {
+    struct FlushGuard;
+    impl Drop for FlushGuard {
         fn drop(&mut self) {
             let _ = RANKS_ARE_TOLD.try_with(|told| told.set(false));
             let held_back = with_held_back(Option::take).flatten().unwrap_or_default();
@@ -43,7 +43,7 @@ pub fn deliver_together(deliver: impl FnOnce()) {
         }
     }
     with_held_back(|held_back| *held_back = Some(Vec::new()));
-    let _whole = Whole;
+    let _whole = FlushGuard;
     deliver();
 }
 

@@ -10,7 +10,7 @@ use super::process_layout::{Libraries, UnwindSnapshot};
 use super::refusals::Refusals;
 use super::retired_snapshots::RetiredSnapshots;
 use super::sampled_threads::{EndedThreads, Member, Tally};
-use super::samples_so_far::{Found, Totals};
+use super::samples_so_far::{SampleData, Totals};
 use super::slot::Slots;
 use super::stacks::LastPlaces;
 use super::threads::{name_of, threads};
@@ -355,11 +355,11 @@ impl Collector {
     }
 
     /// Returns all data for a report, as of now.
-    pub(super) fn found(&mut self) -> Found {
+    pub(super) fn found(&mut self) -> SampleData {
         self.drain();
         self.totals.refused = self.refusals.count();
         let (nanoseconds, processor) = self.spans();
-        Found {
+        SampleData {
             hz: self.settings.hz,
             totals: self.totals.clone(),
             threads: self.ended.and(self.members.values().chain(&self.leaving)),

@@ -29,7 +29,7 @@ pub(super) struct Totals {
 }
 
 /// Data for a report.
-pub(super) struct Found {
+pub(super) struct SampleData {
     pub(super) hz: u32,
     pub(super) totals: Totals,
     /// Sums grouped by thread name.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::samples_so_far::{Found, Totals};
+use super::samples_so_far::{SampleData, Totals};
 use super::symbols::{Frame, Function, Symbols};
 use super::tree::{Key, NodeId, Tree, Weights};
 use crate::ReportedSessions;
@@ -16,7 +16,7 @@ use mlprof_report::samples::{
 /// Name of the frame for unknown callers.
 pub(super) const CUT: &str = "(callers not known)";
 
-pub(super) fn summarize(found: Found, of: Option<&ReportedSessions>) -> Samples {
+pub(super) fn summarize(found: SampleData, of: Option<&ReportedSessions>) -> Samples {
     let totals = &found.totals;
     let hz = f64::from(found.hz);
     let mut summary = Summary::new(Symbols::new(&found.libraries));

@@ -4,7 +4,7 @@ use mlprof_analysis::ranks::{RankFacts, Ranks};
 use mlprof_analysis::{Analysis, Trace};
 use serde_json::Value;
 
-use crate::made::ranks;
+use crate::rank_tables::ranks;
 use crate::{asked, integer, word};
 
 fn analysed(traces: &[Trace]) -> Ranks {

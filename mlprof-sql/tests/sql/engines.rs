@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::made::ranks;
+use crate::rank_tables::ranks;
 use crate::rows::{Row, compared};
 use crate::{asked, path, text};
 

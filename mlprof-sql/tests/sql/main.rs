@@ -4,9 +4,9 @@
 mod answers;
 mod edge_cases;
 mod engines;
-mod made;
 mod program;
 mod rank_file;
+mod rank_tables;
 mod rows;
 mod server;
 mod store;

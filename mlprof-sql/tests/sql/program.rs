@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::made::ranks;
+use crate::rank_tables::ranks;
 use crate::{asked, integer, path, program, rows_of, text};
 
 const QUERY: &str = "select rank, count(*) as steps, max(dur) / 1e9 as longest from steps group by rank order by rank";

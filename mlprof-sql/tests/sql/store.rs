@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 
-use crate::made::ranks;
+use crate::rank_tables::ranks;
 use crate::server::{KEYS, PYTHON, Server};
 use crate::{path, program, text};
 

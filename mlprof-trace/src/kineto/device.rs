@@ -21,10 +21,10 @@ struct Queue {
 struct Slice<'cycle> {
     start: i64,
     end: i64,
-    what: What<'cycle>,
+    what: DeviceRecord<'cycle>,
 }
 
-enum What<'cycle> {
+enum DeviceRecord<'cycle> {
     Event(&'cycle DeviceEvent),
     Span(Span),
 }
@@ -45,29 +45,29 @@ impl<W: Write> Writer<'_, W> {
             if self.is_shown_with_launch(event) && event.activity.is_device_work() {
                 self.annotations.ran(event, start, end);
             }
-            slices.push(Slice { start, end, what: What::Event(event) });
+            slices.push(Slice { start, end, what: DeviceRecord::Event(event) });
         }
         let spans = self.annotations.spans();
         slices.extend(spans.map(|span| Slice {
             start: span.start,
             end: span.end,
-            what: What::Span(span),
+            what: DeviceRecord::Span(span),
         }));
         // An enclosing slice must precede the slices inside it.
         slices.order_by_key(|slice| {
             let (is_event, action) = match &slice.what {
-                What::Span(span) => (false, Some(span.action)),
-                What::Event(_) => (true, None),
+                DeviceRecord::Span(span) => (false, Some(span.action)),
+                DeviceRecord::Event(_) => (true, None),
             };
             (Reverse(slice.end), slice.start, is_event, action)
         });
         let mut queues = HashMap::new();
         for slice in slices {
             match slice.what {
-                What::Event(event) => {
+                DeviceRecord::Event(event) => {
                     self.device_event(event, (slice.start, slice.end), &mut queues)?;
                 }
-                What::Span(span) => self.span(&span, &mut queues)?,
+                DeviceRecord::Span(span) => self.span(&span, &mut queues)?,
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ pub(super) struct Allocation {
 }
 
 /// Memory from before the recording, as far as labels describe it: bytes and category by address.
-pub(super) type Before = HashMap<u64, (u64, MemoryCategory)>;
+pub(super) type EarlierMemory = HashMap<u64, (u64, MemoryCategory)>;
 
 /// Returns the allocations of one device in chronological order.
 pub(super) fn allocations(recorded: &Recorded, device: MemoryDevice) -> Vec<Allocation> {
@@ -84,7 +84,7 @@ pub(super) fn apply_labels(
     device: MemoryDevice,
     recorded: &Recorded,
     allocations: &mut [Allocation],
-) -> Before {
+) -> EarlierMemory {
     let change = |place: usize| &recorded.changes[place];
     let mut by_address: HashMap<u64, Vec<usize>> = HashMap::new();
     for (index, allocation) in allocations.iter().enumerate() {
@@ -92,7 +92,7 @@ pub(super) fn apply_labels(
         by_address.entry(address).or_default().push(index);
     }
     let firsts = first_times(recorded, device);
-    let mut before = Before::new();
+    let mut before = EarlierMemory::new();
     for (label, time) in cycle.memory_labels.iter().zip(&cycle.memory_label_times) {
         let time = cycle.nanoseconds_since_start(*time);
         if label.device != device || label.address == 0 {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use super::categories::{Allocation, Before, allocations, apply_labels};
+use super::categories::{Allocation, EarlierMemory, allocations, apply_labels};
 use super::changes::Recorded;
 use mlprof_report::tensor::memory_over_time::PeakMemory;
 
@@ -91,7 +91,7 @@ pub(super) fn timeline(
 }
 
 /// Returns the memory that was allocated before the first change, as far as it is known.
-fn level_before(recorded: &Recorded, device: MemoryDevice, labelled: &Before) -> Bytes {
+fn level_before(recorded: &Recorded, device: MemoryDevice, labelled: &EarlierMemory) -> Bytes {
     let mut before = Bytes::default();
     for (bytes, category) in labelled.values() {
         before[place(*category)] += bytes;
@@ -112,7 +112,7 @@ fn effects(
     recorded: &Recorded,
     device: MemoryDevice,
     allocations: &[Allocation],
-    mut labelled_before: Before,
+    mut labelled_before: EarlierMemory,
 ) -> Vec<Effect> {
     let mut effects = Vec::with_capacity(allocations.len() * 2);
     let mut explained = HashSet::new();

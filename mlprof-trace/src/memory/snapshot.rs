@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::categories::{Before, allocations, apply_labels};
+use super::categories::{EarlierMemory, allocations, apply_labels};
 use super::changes::{Around, Recorded};
 use super::pickle::{self, Value};
 use crate::cycle::Cycle;
@@ -91,7 +91,7 @@ struct DeviceTrace {
 
 fn device_trace(cycle: &Cycle, recorded: &Recorded, device: MemoryDevice) -> DeviceTrace {
     let mut allocations = allocations(recorded, device);
-    let before: Before = apply_labels(cycle, device, recorded, &mut allocations);
+    let before: EarlierMemory = apply_labels(cycle, device, recorded, &mut allocations);
     let known = before.into_iter().map(|(address, (bytes, category))| {
         (address, Alive { bytes, category, frames: Value::List(Vec::new()) })
     });

@@ -21,7 +21,7 @@ const LONGEST_REPORT: u64 = 256 << 20;
 
 /// Kind of result that the user can request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum ResultKind {
     Ops,
     Numerics,
     Functions,
@@ -30,7 +30,7 @@ enum Asked {
     Samples,
 }
 
-impl Asked {
+impl ResultKind {
     fn of(settings: &RunSettings) -> Vec<Self> {
         let memory = settings.allocations;
         // With `--memory` alone, lines are instrumented for memory and not for time.
@@ -77,7 +77,7 @@ pub fn tell(
     new: &[PathBuf],
     measured: Measured,
 ) {
-    for asked in Asked::of(settings) {
+    for asked in ResultKind::of(settings) {
         let ending = format!("-{}.json", asked.word());
         let is_of_it = |path: &&PathBuf| path.to_string_lossy().ends_with(&ending);
         let files: Vec<_> = new.iter().filter(is_of_it).collect();
@@ -87,12 +87,12 @@ pub fn tell(
         let reason = match asked {
             // The lost process was already reported.
             _ if files.is_empty() && measured.is_lost => continue,
-            Asked::Samples if files.is_empty() => continue,
-            Asked::Numerics => {
+            ResultKind::Samples if files.is_empty() => continue,
+            ResultKind::Numerics => {
                 "no hook has told of a tensor: candle's and tch's plugins do, and --ops candle"
                     .to_owned()
             }
-            Asked::Samples => "the program was too short for a sample; ask for more a second \
+            ResultKind::Samples => "the program was too short for a sample; ask for more a second \
                                (--sample), or let it run longer"
                 .to_owned(),
             asked => of_hooks(asked, plan, records),
@@ -103,7 +103,7 @@ pub fn tell(
     }
 }
 
-fn of_hooks(asked: Asked, plan: &Plan, records: &[CrateRecord]) -> String {
+fn of_hooks(asked: ResultKind, plan: &Plan, records: &[CrateRecord]) -> String {
     let of_plan: Vec<_> = concerned(plan, records).collect();
     let obstacles: BTreeSet<_> = of_plan
         .iter()
@@ -207,7 +207,7 @@ mod tests {
         let plan = plan();
         let broken =
             CrateRecord { unspliced: Some("error: File exists\nmore".into()), ..record(&plan) };
-        let reason = of_hooks(Asked::Functions, &plan, &[broken]);
+        let reason = of_hooks(ResultKind::Functions, &plan, &[broken]);
         assert!(reason.contains("one is built without hooks"), "{reason}");
         assert!(reason.contains("(error: File exists)"), "{reason}");
     }
@@ -222,8 +222,8 @@ mod tests {
             reason: "const fn".into(),
         };
         let record = CrateRecord { left_out: vec![left_out], ..record(&plan) };
-        let reason = of_hooks(Asked::Functions, &plan, &[record]);
+        let reason = of_hooks(ResultKind::Functions, &plan, &[record]);
         assert!(reason.contains("1 function was left out, and none is left"), "{reason}");
-        assert!(of_hooks(Asked::Functions, &plan, &[]).contains("built without the crates"));
+        assert!(of_hooks(ResultKind::Functions, &plan, &[]).contains("built without the crates"));
     }
 }

@@ -28,7 +28,7 @@ fn modules_outside_of_the_sources_folder_have_hooks() {
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(!run.stderr.contains("without hooks"), "{run:?}");
     let calls = corner.calls();
-    for name in ["beside::beside", "beside::below::below", "far::far", "everywhere"] {
+    for name in ["sibling::beside", "sibling::below::below", "far::far", "everywhere"] {
         assert_eq!(calls.get(&format!("corner::{name}")), Some(&1), "{name} in {calls:?}");
     }
     // Cargo watches the original files.

@@ -117,7 +117,7 @@ impl Activation {
 }
 
 /// The profiler that a thread reports to.
-pub(super) enum Told<'all> {
+pub(super) enum ReportTarget<'all> {
     To(&'all Activation),
     /// The thread reports to none of the running trainings. `None` if no training runs.
     Nobody(Option<UnattributedReason>),
@@ -258,7 +258,7 @@ impl Activations {
     }
 
     /// Returns the current key and the profiler that a thread of this owner reports to.
-    pub(super) fn look_up(&self, owner: Option<&Arc<Owner>>) -> (Key, Told<'_>) {
+    pub(super) fn look_up(&self, owner: Option<&Arc<Owner>>) -> (Key, ReportTarget<'_>) {
         let mut chain = owner.into_iter().flat_map(Owner::chain);
         let told = match chain.find(|owner| owner.is_active()) {
             Some(owner) => self.stack.iter().rfind(|entry| entry.is_of(owner)),
@@ -270,7 +270,7 @@ impl Activations {
             false if key.is_several() => Some(UnattributedReason::SeveralTrainings),
             false => Some(UnattributedReason::TrainingEnded),
         };
-        (key, told.map_or(Told::Nobody(reason), Told::To))
+        (key, told.map_or(ReportTarget::Nobody(reason), ReportTarget::To))
     }
 
     fn lone(&self) -> Option<&Activation> {

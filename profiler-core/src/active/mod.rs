@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
-use self::activations::{Activation, Activations, State, Told};
+use self::activations::{Activation, Activations, ReportTarget, State};
 pub(crate) use self::binding::RunningLoop;
 pub use self::binding::{Binding, Bound, bound};
 use self::owner::Owner;
@@ -214,8 +214,8 @@ pub fn active() -> Option<Arc<dyn Profiler>> {
     let owner = thread::with(|thread| thread.place.owner()).flatten();
     let activations = Activations::lock();
     match activations.look_up(owner.as_ref()).1 {
-        Told::To(activation) => Some(activation.profiler.clone()),
-        Told::Nobody(_) => activations.beside().map(|beside| beside.profiler.clone()),
+        ReportTarget::To(activation) => Some(activation.profiler.clone()),
+        ReportTarget::Nobody(_) => activations.beside().map(|beside| beside.profiler.clone()),
     }
 }
 

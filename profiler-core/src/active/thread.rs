@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Weak};
 
-use super::activations::{Activation, Activations, Key, Told};
+use super::activations::{Activation, Activations, Key, ReportTarget};
 use super::owner::Place;
 use crate::forked_child;
 use crate::guarded::guarded;
@@ -28,7 +28,7 @@ struct Uncounted {
     counts: Arc<WorkCounts>,
 }
 
-struct Seen {
+struct ThreadView {
     /// Profiler that this thread reports to.
     current: Option<Reference>,
     /// Set when the profiler may not want all events of the combined interest.
@@ -44,7 +44,7 @@ struct Seen {
 pub(super) struct Thread {
     /// Key of the active profilers when `seen` was looked up.
     key: Cell<Key>,
-    seen: RefCell<Seen>,
+    seen: RefCell<ThreadView>,
     pub(super) place: Place,
 }
 
@@ -52,7 +52,7 @@ thread_local! {
     static THREAD: Thread = const {
         Thread {
             key: Cell::new(Key::NONE),
-            seen: RefCell::new(Seen {
+            seen: RefCell::new(ThreadView {
                 current: None,
                 is_selective: false,
                 earlier: Vec::new(),
@@ -124,8 +124,8 @@ pub(super) fn tell_late(interest: Interest, tell: impl FnOnce(&dyn Profiler)) ->
     let told = uncounted(|| {
         let activations = Activations::lock();
         match activations.look_up(None).1 {
-            Told::To(activation) => Some(activation.clone()),
-            Told::Nobody(reason) => {
+            ReportTarget::To(activation) => Some(activation.clone()),
+            ReportTarget::Nobody(reason) => {
                 if let Some(reason) = reason {
                     activations.tops().for_each(|top| top.uncounted(reason).counts.add(interest));
                 }
@@ -265,7 +265,7 @@ pub fn let_go() {
 /// Maximum number of profilers that a thread remembers after they have ended.
 const MOST_ENDED: usize = 16;
 
-impl Seen {
+impl ThreadView {
     /// Remembers an ended activation, because a guard may outlive the activation under which it was
     /// opened.
     fn remember(&mut self, gone: &Reference) {
@@ -330,8 +330,8 @@ impl Thread {
             let activations = Activations::lock();
             let (key, told) = activations.look_up(owner.as_ref());
             let (told, reason) = match told {
-                Told::To(activation) => (Some(activation), None),
-                Told::Nobody(reason) => (activations.beside(), reason),
+                ReportTarget::To(activation) => (Some(activation), None),
+                ReportTarget::Nobody(reason) => (activations.beside(), reason),
             };
             if let (Teller::Scope, Some(activation)) = (teller, told) {
                 activation.is_used.store(true, Ordering::Relaxed);

@@ -14,14 +14,14 @@ const CHUNKS: usize = 1024;
 
 /// *Invariant*: the writer stores `category` first and `name` last, with `Release`. A reader that
 /// loads a non-null name with `Acquire` therefore also sees the category.
-struct Known {
+struct KnownName {
     name: AtomicPtr<c_void>,
     category: AtomicU32,
 }
 
 /// Registered names by action number. Their number is bounded by the number of distinct action
 /// names.
-static KNOWN: [OnceLock<Box<[Known]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+static KNOWN: [OnceLock<Box<[KnownName]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 
 /// Returns the category of ranges for actions of this kind.
 fn category(kind: ActionKind) -> u32 {
@@ -42,7 +42,8 @@ pub(super) fn range_of(action: Action, tool: &Tool) -> Range {
     let Some(chunk) = KNOWN.get(number / CHUNK) else {
         return new(); // the tables hold four million names
     };
-    let unknown = |_| Known { name: AtomicPtr::new(ptr::null_mut()), category: AtomicU32::new(0) };
+    let unknown =
+        |_| KnownName { name: AtomicPtr::new(ptr::null_mut()), category: AtomicU32::new(0) };
     let known = &made_once(chunk, || (0..CHUNK).map(unknown).collect())[number % CHUNK];
     let name = known.name.load(Ordering::Acquire);
     if !name.is_null() {

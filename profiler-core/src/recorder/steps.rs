@@ -39,7 +39,7 @@ pub(crate) fn part_told_by(action: Action) -> Option<StepPart> {
 
 /// Place that contributes to a part of a step.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct StepPlace {
     place: usize,
     part: StepPart,
     /// Part of a step that encloses this place, if any. The time of this place is subtracted from
@@ -70,7 +70,7 @@ pub(super) struct Steps {
     last: Option<u64>,
     /// Elapsed ticks and parts of the running step from before a pause.
     before: (u64, StepParts),
-    known: Vec<Known>,
+    known: Vec<StepPlace>,
     /// Optimizer updates inside a hook of the optimizer, which is in `known`. Their time is not
     /// part of the hook's forward and backward passes.
     updates: Vec<Update>,
@@ -168,7 +168,7 @@ impl Steps {
             // data loading counts as data loading.
             if around != Some(part) && around != Some(StepPart::Data) {
                 let until = ActionTicks::default();
-                self.known.push(Known { place, part, around, until });
+                self.known.push(StepPlace { place, part, around, until });
             } else if part == StepPart::Optimizer && around == Some(part) {
                 self.updates.push(Update { place, until: 0 });
             }

@@ -31,13 +31,14 @@ const OF_STD: [libc::c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 const PATIENCE_MILLISECONDS: u32 = 20_000;
 
 /// Previous handlers of the signals, in the order of [`SIGNALS`].
-struct Before([UnsafeCell<MaybeUninit<libc::sigaction>>; SIGNALS.len()]);
+struct PreviousHandlers([UnsafeCell<MaybeUninit<libc::sigaction>>; SIGNALS.len()]);
 
 // SAFETY: a cell is written before the handler that reads it is installed, and is not written while
 // that handler is installed.
-unsafe impl Sync for Before {}
+unsafe impl Sync for PreviousHandlers {}
 
-static BEFORE: Before = Before([const { UnsafeCell::new(MaybeUninit::zeroed()) }; SIGNALS.len()]);
+static BEFORE: PreviousHandlers =
+    PreviousHandlers([const { UnsafeCell::new(MaybeUninit::zeroed()) }; SIGNALS.len()]);
 
 /// [Process](this_process) for which reports are made, or 0 for none. A forked child has none until
 /// it is measured itself.

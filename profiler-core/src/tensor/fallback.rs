@@ -29,11 +29,11 @@ pub(super) struct Fallback {
     /// Set while the current recording is a fallback.
     pub(super) is_recording: bool,
     /// Finished fallback recording.
-    taken: Option<Taken>,
+    taken: Option<RecordedSteps>,
 }
 
 /// Recorded steps that may be shown.
-pub(super) struct Taken {
+pub(super) struct RecordedSteps {
     pub(super) cycle: Cycle,
     pub(super) regions: Regions,
 }
@@ -70,7 +70,7 @@ impl Fallback {
 
     /// Ends the fallback, because an active step has ended. Returns its recording, if any.
     #[must_use = "its memory is given back where no lock is held"]
-    pub(super) fn end(&mut self) -> Option<Taken> {
+    pub(super) fn end(&mut self) -> Option<RecordedSteps> {
         self.is_wanted = false;
         self.taken.take()
     }
@@ -107,7 +107,7 @@ impl TensorProfiler {
         // The pool is refilled, because the kept recording holds its memory. Otherwise active steps
         // would have to allocate from the system.
         recording.fill_pool(&cycle);
-        let taken = Taken { cycle, regions: recording.take_regions() };
+        let taken = RecordedSteps { cycle, regions: recording.take_regions() };
         let mut control = self.control();
         let fallback = &mut control.top().fallback;
         fallback.is_recording = false;
@@ -130,7 +130,9 @@ impl TensorProfiler {
             // A warm-up that is still being recorded is preferred, because its steps are later.
             (std::mem::take(&mut fallback.is_recording), fallback.end())
         };
-        let Some(Taken { mut cycle, regions }) = taken.filter(|_| !is_better) else { return };
+        let Some(RecordedSteps { mut cycle, regions }) = taken.filter(|_| !is_better) else {
+            return;
+        };
         cycle.number = self.name_of_cycle(false).number;
         self.keep(cycle, &regions);
     }

@@ -28,7 +28,7 @@ pub(super) fn trace(cycle: &Cycle, read: ReadTrace) -> io::Result<Option<Trace>>
         // The receiver exists until it has the result.
         let _ = answer.send(read(text));
     })?;
-    let mut sent = Sent { to: sender, piece: Vec::with_capacity(2 * PIECE) };
+    let mut sent = ChannelWriter { to: sender, piece: Vec::with_capacity(2 * PIECE) };
     let written = mlprof_trace::kineto::write(cycle, "", &mut sent).and_then(|()| sent.flush());
     drop(sent);
     let answer = answered.recv();
@@ -44,12 +44,12 @@ pub(super) fn trace(cycle: &Cycle, read: ReadTrace) -> io::Result<Option<Trace>>
 }
 
 /// Writer that sends text to another thread.
-struct Sent {
+struct ChannelWriter {
     to: SyncSender<Vec<u8>>,
     piece: Vec<u8>,
 }
 
-impl Write for Sent {
+impl Write for ChannelWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.piece.extend_from_slice(bytes);
         if self.piece.len() >= PIECE {
@@ -93,7 +93,7 @@ mod tests {
         let text: Vec<u8> =
             (0..5 * PIECE as u32 + 7).map(|number| number.to_le_bytes()[0]).collect();
         let (to, from) = sync_channel(100);
-        let mut sent = Sent { to, piece: Vec::new() };
+        let mut sent = ChannelWriter { to, piece: Vec::new() };
         for part in text.chunks(1_000) {
             sent.write_all(part).expect("somebody reads");
         }
@@ -106,7 +106,8 @@ mod tests {
         // Writing fails if the receiver no longer exists.
         let (to, from) = sync_channel(1);
         drop(from);
-        let error = Sent { to, piece: Vec::new() }.write_all(&text).expect_err("nobody is there");
+        let error =
+            ChannelWriter { to, piece: Vec::new() }.write_all(&text).expect_err("nobody is there");
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 }

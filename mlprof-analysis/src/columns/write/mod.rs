@@ -17,8 +17,8 @@ use super::slices::Order;
 use super::stacks::Stacks;
 use super::waits::Waits;
 use crate::answers::WorkKind;
+use crate::classify::Meanings;
 use crate::host::steps;
-use crate::meaning::Meanings;
 use crate::ranks::stages;
 use crate::trace::{Details, EventWait, FlowKind, Name, Slice, Trace, TrackKind};
 

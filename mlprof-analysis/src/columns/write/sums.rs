@@ -5,10 +5,10 @@ use std::io;
 use parquet::data_type::ByteArray;
 
 use super::{Writer, signed};
+use crate::classify::work_of;
 use crate::columns::file::Source;
 use crate::columns::schema::{MODULES, OPS, PAUSES, PHASES, STAGES, STEP_PARTS, STEPS, WINDOWS};
 use crate::host::steps;
-use crate::meaning::work_of;
 use crate::ranks::stages;
 use crate::rollups::Rollups;
 use crate::trace::Name;

@@ -2,7 +2,7 @@
 
 use mlprof_analysis::ranks::{Method, Offset, Ranks};
 
-use super::made::{ALL_REDUCE, File, LAUNCH, merged, ranks};
+use super::rank_files::{ALL_REDUCE, File, LAUNCH, merged, ranks};
 
 const MS: i64 = 1_000_000;
 
@@ -125,7 +125,7 @@ fn groups(rank: u32, is_described_by_ops: bool) -> File {
                 true => (described, String::new()),
                 false => (String::new(), format!(",{described}")),
             };
-            let place = (super::made::HOST, super::made::HOST);
+            let place = (super::rank_files::HOST, super::rank_files::HOST);
             file.with(place, "cpu_op", "record_param_comms", (start + launched, 9_000), &on_op);
             file.call(LAUNCH, start + launched + 1_000, 5_000, correlation);
             let times = (start + end - 30_000, start + end);

@@ -2,6 +2,6 @@
 
 mod cases;
 mod clocks;
-mod made;
 mod one_trace;
+mod rank_files;
 mod slow;

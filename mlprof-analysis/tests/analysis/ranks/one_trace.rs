@@ -4,7 +4,7 @@
 use mlprof_analysis::kineto;
 use mlprof_analysis::{Analysis, Trace};
 
-use super::made::{DEVICE, File, HOST, LAUNCH, merged};
+use super::rank_files::{DEVICE, File, HOST, LAUNCH, merged};
 
 const US: i64 = 1_000;
 

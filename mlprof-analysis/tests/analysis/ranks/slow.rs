@@ -2,7 +2,7 @@
 
 use mlprof_analysis::ranks::Ranks;
 
-use super::made::{ALL_REDUCE, DEVICE, File, HOST, LAUNCH, WAIT, ranks};
+use super::rank_files::{ALL_REDUCE, DEVICE, File, HOST, LAUNCH, WAIT, ranks};
 
 const US: i64 = 1_000;
 const MS: i64 = 1_000_000;

@@ -1,8 +1,8 @@
 //! Tests that a Ballista cluster of local processes gives the same results as the program itself,
 //! also with S3 and after the loss of a machine.
 
-#[path = "../../../tests/sql/made.rs"]
-mod made;
+#[path = "../../../tests/sql/rank_tables.rs"]
+mod rank_tables;
 #[path = "../../../tests/sql/rows.rs"]
 mod rows;
 
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use machines::{Cluster, free_port};
-use made::ranks;
+use rank_tables::ranks;
 use rows::{Row, compared};
 use server::Server;
 

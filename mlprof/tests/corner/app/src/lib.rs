@@ -1,15 +1,15 @@
 //! Functions that are difficult to instrument.
 fn first(of: &[u32]) -> u32 { of[1] }
 use std::panic::Location;
-#[path = "../beside.rs"]
-mod beside;
+#[path = "../sibling.rs"]
+mod sibling;
 #[path = "../../elsewhere/far.rs"]
 mod far;
 pub mod columns;
 pub mod recursion;
 
 /// Returns the sum over both modules outside the source folder.
-pub fn everywhere() -> u32 { beside::beside() + far::far() }
+pub fn everywhere() -> u32 { sibling::beside() + far::far() }
 
 /// Returns the caller's location.
 #[track_caller]

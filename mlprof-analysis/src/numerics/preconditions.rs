@@ -58,7 +58,7 @@ fn are_among(few: &Hashes<'_>, many: &Hashes<'_>) -> bool {
 }
 
 /// Returns sentences about the violated preconditions.
-pub(super) fn unlike(
+pub(super) fn check(
     [before, after]: [&NumericsRecord; 2],
     pairs: &[Pair<'_>],
     judged: &[Judged],

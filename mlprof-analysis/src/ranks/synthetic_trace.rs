@@ -5,7 +5,7 @@ use crate::trace::{
 };
 
 /// Specification of a synthetic trace.
-pub(super) struct Made<'a> {
+pub(super) struct SyntheticTrace<'a> {
     pub(super) rank: u32,
     pub(super) boot: &'a str,
     pub(super) base: i64,
@@ -17,13 +17,13 @@ pub(super) struct Made<'a> {
     pub(super) steps: &'a [&'a [(&'a str, i64)]],
 }
 
-impl Made<'_> {
+impl SyntheticTrace<'_> {
     pub(super) fn rank(rank: u32) -> Self {
         Self { rank, boot: "one", base: 0, clocks: &[], ends: &[], steps: &[] }
     }
 }
 
-pub(super) fn made(of: Made<'_>) -> Trace {
+pub(super) fn made(of: SyntheticTrace<'_>) -> Trace {
     let mut builder = TraceBuilder::default();
     let clock = |(time, monotonic, error): &(i64, i64, i64)| ClockReading {
         time: *time,

@@ -9,12 +9,12 @@ use mlprof_core::TensorProfiler;
 /// Target of forwarded events, usually empty. *Cost* without a recording: one atomic load per
 /// action.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct RecordingTarget {
     is_anybody: AtomicBool,
     guest: ArcSwapOption<TensorProfiler>,
 }
 
-impl Told {
+impl RecordingTarget {
     /// Starts to forward events to `guest`.
     pub(crate) fn begin(&self, guest: Arc<TensorProfiler>) {
         self.guest.store(Some(guest));

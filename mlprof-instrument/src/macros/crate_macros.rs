@@ -22,7 +22,7 @@ const MOST_NESTED: usize = 2_000;
 
 /// Macros of a crate, and all macro calls.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct CrateMacros {
     definitions: Vec<Definition>,
     calls: HashMap<String, Vec<Call>>,
     /// Calls in item position that have not been expanded, by name and index.
@@ -86,7 +86,7 @@ pub(crate) struct Expansion {
     pub site: CallSite,
 }
 
-impl Found {
+impl CrateMacros {
     /// Returns all macros of the crate.
     pub(super) fn definitions(&self) -> &[Definition] {
         &self.definitions
