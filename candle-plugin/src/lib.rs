@@ -173,7 +173,7 @@ struct FrontPage;
 
 /// The guide's page on callbacks and checkpoints.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/src/callbacks.md")]
+#[doc = include_str!("../../docs/src/how-to/callbacks-and-checkpoints.md")]
 struct CallbacksPage;
 
 #[cfg(test)]
