@@ -8,7 +8,9 @@ use burn::nn::loss::{MseLoss, Reduction};
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{AdamConfig, lr_scheduler::constant::ConstantLr};
 use burn::tensor::{Device, Tensor};
-use burn::train::{InferenceStep, Learner, RegressionOutput, SupervisedTraining, TrainOutput, TrainStep};
+use burn::train::{
+    InferenceStep, Learner, RegressionOutput, SupervisedTraining, TrainOutput, TrainStep,
+};
 use mlprof_burn::prelude::*;
 
 #[derive(Module, Debug)]

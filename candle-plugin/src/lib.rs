@@ -180,7 +180,8 @@ struct CallbacksPage;
 mod tests {
     #[test]
     fn the_guide_has_the_example_that_runs_as_a_test_here() {
-        let page = include_str!("../../docs/src/candle.md").replace("```rust,ignore\n", "```rust\n");
+        let page =
+            include_str!("../../docs/src/candle.md").replace("```rust,ignore\n", "```rust\n");
         let shown = |line: &&str| !line.starts_with("# ");
         let example: Vec<_> = include_str!("front_page.md").lines().filter(shown).collect();
         assert!(page.contains(&example.join("\n")));
