@@ -7,7 +7,7 @@ use crate::libtorch::workspace;
 use crate::steps::{Step, run_all, target_directory};
 
 /// Version of mdBook, which `cargo install` builds once. Its licence is MPL-2.0; mlprof links nothing of it.
-const VERSION: &str = "0.4.52";
+const VERSION: &str = "0.5.4";
 
 /// Builds the book and opens it in a browser.
 pub fn open() -> Result<(), String> {
