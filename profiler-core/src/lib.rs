@@ -137,30 +137,30 @@ pub use tensor::TensorProfiler;
 mod guide {
     #[doc = include_str!("../README.md")]
     struct Readme;
-    #[doc = include_str!("../../docs/src/ops.md")]
+    #[doc = include_str!("../../docs/src/how-to/profile-every-op.md")]
     struct Ops;
-    #[doc = include_str!("../../docs/src/nvidia.md")]
+    #[doc = include_str!("../../docs/src/how-to/profile-nvidia-gpus.md")]
     struct Nvidia;
-    #[doc = include_str!("../../docs/src/mlprof-run.md")]
+    #[doc = include_str!("../../docs/src/how-to/mlprof-run.md")]
     struct MlprofRun;
-    #[doc = include_str!("../../docs/src/nsight-systems.md")]
+    #[doc = include_str!("../../docs/src/how-to/nsight-systems.md")]
     struct NsightSystems;
-    #[doc = include_str!("../../docs/src/my-loss-is-nan.md")]
+    #[doc = include_str!("../../docs/src/how-to/find-a-nan.md")]
     struct MyLossIsNan;
-    #[doc = include_str!("../../docs/src/reports.md")]
+    #[doc = include_str!("../../docs/src/how-to/choose-what-is-reported.md")]
     struct Reports;
-    #[doc = include_str!("../../docs/src/findings.md")]
+    #[doc = include_str!("../../docs/src/explanation/findings.md")]
     struct Findings;
-    #[doc = include_str!("../../docs/src/page.md")]
+    #[doc = include_str!("../../docs/src/how-to/html-page.md")]
     struct Page;
-    #[doc = include_str!("../../docs/src/comparing.md")]
+    #[doc = include_str!("../../docs/src/how-to/compare-runs.md")]
     struct Comparing;
-    #[doc = include_str!("../../docs/src/analysis.md")]
+    #[doc = include_str!("../../docs/src/how-to/analyze-traces.md")]
     struct Analysis;
-    #[doc = include_str!("../../docs/src/own-code.md")]
+    #[doc = include_str!("../../docs/src/how-to/own-loop-and-profiler.md")]
     struct OwnCode;
-    #[doc = include_str!("../../docs/src/threads-and-async.md")]
+    #[doc = include_str!("../../docs/src/how-to/threads-and-async.md")]
     struct ThreadsAndAsync;
-    #[doc = include_str!("../../docs/src/costs.md")]
+    #[doc = include_str!("../../docs/src/explanation/costs.md")]
     struct Costs;
 }

@@ -164,7 +164,7 @@ fn a_test_that_keeps_what_only_training_needs_is_found_until_it_no_longer_does()
     let saved = remembered(&faulty) - remembered(&mended);
     println!("{saved} ops are no longer remembered");
     assert!(remembered(&mended) * 10 <= saved, "{saved}");
-    // What an op costs that is remembered is known by measuring: docs/src/findings.md.
+    // What an op costs that is remembered is known by measuring: docs/dev/findings-validation.md.
     // Counted, and so the same each time.
     assert_promise_is_kept(f64::max, || {
         (seconds(&finding["cost"]["seconds"]), saved as f64 * REMEMBERED)

@@ -127,7 +127,7 @@ fn more_threads_for_each_op_than_cores_are_found_until_they_are_fewer() {
 }
 
 /// Matrices of 1024 × 1024 are multiplied. Whether all cores are free is up to the other programs of the machine, so what
-/// is saved is told and not asserted; docs/src/findings.md says what it was once.
+/// is saved is told and not asserted; docs/dev/findings-validation.md says what it was once.
 #[test]
 fn long_ops_that_one_thread_works_on_are_found_until_all_cores_do() {
     assert_in_one_of_three(|| {

@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod disk_space;
+mod docs;
 mod features;
 mod folder;
 mod gpu_check;
@@ -43,6 +44,7 @@ Usage: cargo xtask <command>
                         rust-src
   page                  bundle the script and the style sheet of the HTML page anew (needs node); check says
                         whether that has been done
+  docs [--write]        build the guide as a book and open it in a browser, or write its page of help texts anew
   public-api [--write]  compare the public items of the published crates with the lists in docs/api,
                         or write these anew
   run <package> [cargo's options] [-- arguments]
@@ -107,6 +109,8 @@ fn main() -> ExitCode {
         ["check"] => check::run(),
         ["miri"] => miri::run(),
         ["page"] => page::run(),
+        ["docs"] => docs::open(),
+        ["docs", "--write"] => docs::write(),
         ["public-api"] => public_api::run(false),
         ["public-api", "--write"] => public_api::run(true),
         ["libtorch"] => libtorch::print(None),

@@ -305,7 +305,7 @@ mod tests {
     /// defaults.
     #[test]
     fn the_guide_lists_all_rules_and_thresholds_as_they_are() {
-        let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/findings.md");
+        let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/explanation/findings.md");
         let guide = std::fs::read_to_string(guide).expect("the guide");
         let mut told: Vec<(String, f64)> = Vec::new();
         let mut rules: Vec<&str> = Vec::new();

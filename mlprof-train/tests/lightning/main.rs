@@ -18,7 +18,7 @@ use toy::{Triple, inputs, trainer};
 type Counts = BTreeMap<String, u64>;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lightning/counts.py");
-const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/lightning.md");
+const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/reference/lightning.md");
 
 /// Counts actions, as Lightning's profilers do: the sanity check is a part of the fit.
 #[derive(Default)]

@@ -4,6 +4,7 @@ mod comparison;
 mod convert;
 mod errors;
 mod findings;
+mod help;
 mod kinds;
 mod report;
 mod runs;

@@ -3,6 +3,7 @@
 
 mod detailed;
 mod json;
+mod json_page;
 mod lightning;
 mod number;
 mod prof;

@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(reached_by("tch-plugin/src/lib.rs"), ["tool", "tch", "newest", "e2e"]);
         let of_devices = reached_by("mlprof-cuda/tests/cupti/main.rs");
         assert_eq!(of_devices, ["core", "loom", "tool", "candle"]);
-        assert_eq!(reached_by("docs/src/ops.md"), ["core"]);
+        assert_eq!(reached_by("docs/src/how-to/profile-every-op.md"), ["core"]);
         assert_eq!(reached_by("mlprof-sql/sql/straggler.sql"), ["tool", "sql"]);
         assert_eq!(reached_by("xtask/src/main.rs"), ["tool"]);
         assert_eq!(reached_by("xtask/src/npm.rs"), ["tool", "e2e"]);

@@ -12,6 +12,7 @@ mod errors;
 mod extension_traits;
 mod file_access;
 mod graph;
+mod guide;
 mod layout;
 mod modules;
 mod profiler_trait;
