@@ -90,8 +90,8 @@ pub struct RecordRequest {
     #[serde(default)]
     pub memory: bool,
     /// Sampling rate in samples per second and thread. Sampling runs from the warm-up on, and its
-    /// report follows the trace. It requires Linux and the feature `sampling`, which all plugins
-    /// enable by default.
+    /// report follows the trace. It requires Linux and the plugin's feature
+    /// `sampling`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<u32>,
     /// Number of the first recorded step. If that step is over, recording begins at the next
