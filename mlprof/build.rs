@@ -42,7 +42,8 @@ fn is_needed() -> bool {
 fn build() -> PathBuf {
     let package = folder("CARGO_MANIFEST_DIR");
     let out = folder("OUT_DIR");
-    // <target>/<profile>/build/<package>/out: once for all profiles that are optimised, and once for all others.
+    // `out` is <target>/<profile>/build/<package>/out. All optimised profiles share one folder in
+    // <target>, and all others share another.
     let name = if is_optimized() { "mlprof-runtime" } else { "mlprof-runtime-quick" };
     let target = out.ancestors().nth(4).unwrap_or(&out).join(name);
     let workspace = package.join("..");

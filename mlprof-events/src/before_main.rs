@@ -27,13 +27,13 @@
 ///     WAS_HERE.store(true, Ordering::Relaxed);
 /// }
 ///
-/// // SAFETY: stores one number.
+/// // SAFETY: `note` only stores to an atomic, which is allowed before `main`.
 /// mlprof_events::before_main!(unsafe note);
 ///
 /// # fn fails() {
-/// #     panic!("on purpose: it ends no program");
+/// #     panic!("deliberate: the program must not end");
 /// # }
-/// # // SAFETY: it only panics.
+/// # // SAFETY: `fails` only panics, and the panic is contained.
 /// # mlprof_events::before_main!(unsafe fails);
 /// #
 /// fn main() {

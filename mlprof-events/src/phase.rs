@@ -10,9 +10,9 @@ use crate::{Action, ActionKind};
 ///
 /// The innermost action with a known phase decides, beginning with the op itself:
 ///
-/// | what | is |
+/// | action | phase |
 /// |---|---|
-/// | an op that its framework calls [backward](Direction::Backward) | backward |
+/// | an op that its framework marks as [backward](Direction::Backward) | backward |
 /// | a layer of a model ([`ActionKind::Module`]) | forward |
 /// | `…backward` | backward |
 /// | `…training_step`, `…validation_step`, `…test_step`, `…predict_step`, `…forward` | forward |

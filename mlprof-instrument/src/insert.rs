@@ -116,7 +116,7 @@ fn first_place(source: &str, function: &Function<'_>, block: &Block) -> usize {
 /// hint.
 fn hint(function: &Function<'_>) -> Option<String> {
     if function.signature.is_none() && function.returned_type().is_none() {
-        return None; // a closure's is inferred
+        return None; // the compiler infers the type of a closure
     }
     match function.returned_type() {
         None => Some("()".to_owned()),

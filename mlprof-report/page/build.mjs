@@ -1,4 +1,4 @@
-// Bundles the script and the style sheet of the page, and says what its policy allows: these two.
+// Bundles the script and the style sheet of the page, and writes a content security policy that allows only these two.
 // `node build.mjs FOLDER` writes page.js, page.css and policy.txt into FOLDER.
 
 import { createHash } from "node:crypto";
@@ -23,20 +23,20 @@ async function bundled(name, options) {
     ...options,
   });
   const text = result.outputFiles[0].text.trim();
-  // The page has it between tags of its own.
+  // The page embeds the text in an element, which the text must not close.
   if (/<\/(script|style)|<!--/i.test(text)) throw new Error(`${name} would end its own element`);
   return text;
 }
 
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-// The policy forbids styles of single elements: bars, heat and levels of trees have a class for each step.
+// The policy forbids inline styles, so bars, heat and tree levels have a class for each step.
 const classes = (count, rule) => Array.from({ length: count }, (_, index) => rule(index + 1)).join("\n");
 const steps = [
   classes(50, (n) => `.b${n} { background-size: ${2 * n}% 100%; }`),
   classes(9, (n) => `.h${n} { background: rgba(var(--heat), ${(0.075 * n).toFixed(3)}); }`),
   classes(24, (n) => `table:not(.flat) .d${n} { padding-left: ${(2.1 + 1.35 * (n - 1)).toFixed(2)}em; }`),
-  // On a phone names need the room.
+  // On a narrow screen, names need the space.
   "@media (max-width: 45rem) {",
   classes(24, (n) => `table:not(.flat) .d${n} { padding-left: ${(0.6 + 0.5 * Math.min(n, 8)).toFixed(1)}em; }`),
   "}",

@@ -68,7 +68,7 @@ pub fn notes(notes: &[String]) -> String {
 fn escaped(name: &str, longest: usize) -> String {
     let mut shown = String::new();
     let mut characters = 0;
-    let mut cut = 0; // where to cut so that `…` still fits
+    let mut cut = 0; // length in bytes to cut to, so that `…` still fits
     for character in name.chars() {
         let escaped = disturbs_lines(character);
         characters += if escaped { character.escape_default().count() } else { 1 };

@@ -39,7 +39,7 @@ fn python_layout(scientific: &str, last_fixed: i32) -> String {
         None => ("", scientific),
     };
     let Some((mantissa, exponent)) = unsigned.split_once('e') else {
-        return format!("{sign}{}", unsigned.to_ascii_lowercase()); // inf, nan
+        return format!("{sign}{}", unsigned.to_ascii_lowercase()); // infinite or NaN
     };
     let exponent: i32 = exponent.parse().unwrap_or_default();
     let all_digits = mantissa.replace('.', "");

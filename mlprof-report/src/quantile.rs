@@ -19,7 +19,7 @@ pub fn quantile(mut values: Vec<i64>, share: f64) -> i64 {
     let above = above.iter().copied().min().unwrap_or(below);
     // The difference between two `i64` values can exceed 64 bits.
     let between = (i128::from(above) - i128::from(below)) as f64 * place.fract();
-    (i128::from(below) + between.round() as i128) as i64 // it lies between two of them
+    (i128::from(below) + between.round() as i128) as i64 // between two `i64` values, so it fits
 }
 
 /// Returns the median. For an even number of values, it is the mean of the two middle ones. Returns

@@ -13,7 +13,7 @@
 //!
 //! `AdvancedProfiler::sampled` adds the samples below the exact tables of its actions.
 //!
-//! # What is measured
+//! # Measurements
 //!
 //! Every thread of the process has its own timer on the monotonic clock. When the timer expires,
 //! the thread is interrupted. A sample records the open actions of the recorder that the thread
@@ -30,7 +30,7 @@
 //!
 //! Shares in reports are shares of work.
 //!
-//! # How
+//! # Implementation
 //!
 //! * *Threads* are found in `/proc/self/task` every 10 ms, and as soon as they record their first
 //!   action. They need no registration. A thread that lives for less than 10 ms and records no
@@ -53,7 +53,7 @@
 //!   Work that is done before the next check is not sampled; its amount is
 //!   [reported](mlprof_report::samples::Samples).
 //!
-//! # What it does to the program
+//! # Effects on the program
 //!
 //! *Cost*: about 2 to 5 µs per sample, most of which is spent in the kernel. `cargo run --release
 //! -p benches --bin sampler` measures it. *Memory*: about 150 kB per thread that exists at the same

@@ -1,11 +1,11 @@
 //! Output formats of a recorded [`Cycle`] for common tools.
 //!
-//! | to | use |
+//! | output | function and module |
 //! |---|---|
-//! | see events on a time line: Perfetto, chrome://tracing, TensorBoard, HolisticTraceAnalysis | [`Cycle::export_chrome_trace`], [`kineto`] |
-//! | see where time or memory goes as a flame graph | [`Cycle::export_stacks`], [`flame`] |
-//! | see what memory is used for | [`Cycle::memory_timeline`], [`memory`] |
-//! | see ops with their times in a table | [`Cycle::key_averages`] |
+//! | timeline of events for Perfetto, chrome://tracing, TensorBoard and HolisticTraceAnalysis | [`Cycle::export_chrome_trace`], [`kineto`] |
+//! | flame graph of time or memory | [`Cycle::export_stacks`], [`flame`] |
+//! | memory by purpose over time | [`Cycle::memory_timeline`], [`memory`] |
+//! | table of ops with their times | [`Cycle::key_averages`] |
 //!
 //! All of these functions only read a cycle and write output. They never change the cycle or read a
 //! clock.

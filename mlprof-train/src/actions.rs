@@ -1,13 +1,15 @@
-//! The actions of a run, interned before its loop: there it carries 4-byte handles only.
+//! Actions of a run. They are interned before the loop, so that the loop only copies 4-byte
+//! handles.
 
 use super::hooks::{module_hooks, optimizer_hooks, shared_hooks};
 use mlprof_core::names::{self, hook};
 use mlprof_core::{Action, Stage};
 
-/// The strategy's name: one process, one device. Several processes are each one of these.
+/// Name of the strategy: one process with one device. If several processes train together, each has
+/// this strategy.
 const STRATEGY: &str = "SingleDeviceStrategy";
 
-/// A struct with an action per hook of a list.
+/// Declares a struct with an action for each hook of a list.
 macro_rules! declare_actions {
     ([$type:ident] $($name:ident: $doc:literal;)*) => {
         #[derive(Clone, Copy)]
@@ -25,7 +27,7 @@ shared_hooks!(declare_actions SharedActions);
 optimizer_hooks!(declare_actions OptimizerActions);
 module_hooks!(declare_actions ModuleActions);
 
-/// Everything that is measured of one callback.
+/// Actions of one callback.
 #[derive(Clone, Copy)]
 pub(super) struct CallbackActions {
     pub(super) shared: SharedActions,
@@ -52,7 +54,7 @@ impl CallbackActions {
     }
 }
 
-/// Everything that is measured of the module, the strategy and the trainer itself.
+/// Actions of the module, the strategy and the trainer itself.
 #[derive(Clone, Copy)]
 pub(super) struct RunActions {
     pub(super) shared: SharedActions,
@@ -85,7 +87,7 @@ pub(super) struct RunActions {
     pub(super) predict: LoaderActions,
 }
 
-/// What is measured of one kind of data: making the iterator, waiting for a batch, the step.
+/// Actions for one kind of data: making the iterator, waiting for a batch, running the step.
 #[derive(Clone, Copy)]
 pub(super) struct LoaderActions {
     pub(super) dataloader: Action,
@@ -94,7 +96,7 @@ pub(super) struct LoaderActions {
 }
 
 impl RunActions {
-    /// For a module of the type named `module`.
+    /// Creates the actions for a module whose type is named `module`.
     pub(super) fn new(module: &str) -> Self {
         let of_module = |name| Action::new(&hook("LightningModule", module, name));
         let strategy = |name| Action::new(&hook("Strategy", STRATEGY, name));
@@ -135,7 +137,7 @@ impl RunActions {
         }
     }
 
-    /// What is measured of the data of a stage.
+    /// Returns the actions for the data of a stage.
     pub(super) fn loader(&self, stage: Stage) -> LoaderActions {
         match stage {
             Stage::Fit => self.train,
@@ -146,7 +148,7 @@ impl RunActions {
     }
 }
 
-/// What the data of a stage is called in messages.
+/// Returns the name for the data of a stage in messages.
 pub(super) fn loader_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Fit => "training",

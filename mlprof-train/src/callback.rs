@@ -1,4 +1,4 @@
-//! What is called along the way beside the module.
+//! Callbacks that the trainer calls in addition to the module.
 
 use super::checkpoint::Checkpoint;
 use super::error::{BoxError, Result};
@@ -6,9 +6,10 @@ use super::hooks::{optimizer_hooks, plain_methods, shared_hooks};
 use super::saved_state::SavedState;
 use super::state::TrainerState;
 
-/// Something that follows a run, and may end it: early stopping, a logger, a progress bar.
+/// Follows a run, and may end it. Examples are early stopping, a logger and a progress bar.
 ///
-/// Every hook of every callback is measured as `[Callback]{name}.{hook}`, the empty ones, too.
+/// Every hook of every callback is measured as `[Callback]{name}.{hook}`, including hooks with an
+/// empty body.
 ///
 /// ```
 /// use mlprof_train::{Callback, Result, TrainerState};
@@ -26,30 +27,31 @@ use super::state::TrainerState;
 /// }
 /// ```
 ///
-/// [`EarlyStopping`](super::EarlyStopping), [`ModelCheckpoint`](super::ModelCheckpoint) and
-/// [`LearningRateMonitor`](super::LearningRateMonitor) are there already. A callback that needs the
-/// module is a [`ModuleCallback`](super::ModuleCallback).
+/// This crate contains [`EarlyStopping`](super::EarlyStopping),
+/// [`ModelCheckpoint`](super::ModelCheckpoint) and
+/// [`LearningRateMonitor`](super::LearningRateMonitor). Implement
+/// [`ModuleCallback`](super::ModuleCallback) for a callback that needs the module.
 pub trait Callback {
-    /// Its name in reports; the name of its type by default.
+    /// Returns the callback's name in reports. The default is the name of its type.
     fn name(&self) -> String {
         mlprof_core::names::short_type_name::<Self>().to_owned()
     }
 
-    /// The sanity check begins.
+    /// Runs when the sanity check begins.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// A returned error ends the stage, after its report.
     fn on_sanity_check_start(&mut self, trainer: &mut TrainerState) -> Result<()> {
         let _ = trainer;
         Ok(())
     }
 
-    /// The sanity check ends.
+    /// Runs when the sanity check ends.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// A returned error ends the stage, after its report.
     fn on_sanity_check_end(&mut self, trainer: &mut TrainerState) -> Result<()> {
         let _ = trainer;
         Ok(())
@@ -58,32 +60,34 @@ pub trait Callback {
     shared_hooks!(plain_methods);
     optimizer_hooks!(plain_methods);
 
-    /// Name of the callback's state in checkpoints: its [`name`](Self::name), unless a trainer has
-    /// several of the type that are told apart by their settings.
+    /// Returns the name of the callback's state in checkpoints. The default is its
+    /// [`name`](Self::name). Callbacks of one type should include the settings that distinguish
+    /// them.
     fn state_key(&self) -> String {
         self.name()
     }
 
-    /// Returns the state that a checkpoint keeps; nothing by default.
+    /// Returns the state for a checkpoint, which is empty by default.
     fn state(&self) -> SavedState {
         SavedState::new()
     }
 
-    /// Restores what [`state`](Self::state) returned, when training is resumed.
+    /// Restores a state that [`state`](Self::state) returned, when training is resumed.
     ///
     /// # Errors
     ///
-    /// If it is not such a state. Nothing has changed then.
+    /// Returns an error if `state` does not belong to this callback. The callback must then be
+    /// unchanged.
     fn load_state(&mut self, state: &SavedState) -> Result<()> {
         let _ = state;
         Ok(())
     }
 
-    /// A checkpoint is about to be written: add sections of the callback's own.
+    /// Adds the callback's own sections to a checkpoint that is about to be written.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// A returned error ends the stage, after its report.
     fn on_save_checkpoint(
         &mut self,
         checkpoint: &mut Checkpoint,
@@ -93,11 +97,12 @@ pub trait Callback {
         Ok(())
     }
 
-    /// Training is resumed from a checkpoint, which is loaded: read the callback's own sections.
+    /// Reads the callback's own sections from a checkpoint when training is resumed. The checkpoint
+    /// is already loaded.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// A returned error ends the stage, after its report.
     fn on_load_checkpoint(
         &mut self,
         checkpoint: &Checkpoint,
@@ -107,19 +112,20 @@ pub trait Callback {
         Ok(())
     }
 
-    /// Whether the callback decides which checkpoints are saved. The trainer then saves none by
-    /// itself after each epoch. False by default.
+    /// Returns `true` if the callback decides which checkpoints are saved. The trainer itself then
+    /// saves none after each epoch. The default is `false`.
     fn saves_checkpoints(&self) -> bool {
         false
     }
 
-    /// Whether the callback watches metrics: its `on_train_epoch_end` is then called after the
-    /// module's, which may log one there. By default so are those that save checkpoints.
+    /// Returns `true` if the callback watches metrics. Its `on_train_epoch_end` is then called
+    /// after the module's, which may log a metric there. The default is `true` for callbacks that
+    /// save checkpoints.
     fn is_monitor(&self) -> bool {
         self.saves_checkpoints()
     }
 
-    /// The stage ends by an error; no other hook is called after it.
+    /// Runs when an error ends the stage. It is the last hook that is called.
     fn on_exception(&mut self, trainer: &mut TrainerState, error: &BoxError) {
         let _ = (trainer, error);
     }

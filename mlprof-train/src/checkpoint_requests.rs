@@ -1,25 +1,26 @@
-//! Checkpoints that hooks ask for.
+//! Checkpoints that hooks request.
 
 use std::path::{Path, PathBuf};
 
-/// What hooks have asked for since the last time that the trainer did it.
+/// Requests of hooks that the trainer has not served yet.
 #[derive(Default)]
 pub(crate) struct Requests {
-    /// How the names of checkpoint files end.
+    /// File extension of checkpoints.
     pub(crate) extension: &'static str,
-    /// The trainer's own directory for checkpoints.
+    /// Trainer's own checkpoint directory.
     pub(crate) directory: Option<PathBuf>,
     pub(crate) queue: Vec<Request>,
 }
 
-/// In the order in which they are done.
+/// Request to save or remove a checkpoint. The trainer serves requests in order.
 #[derive(Clone)]
 pub(crate) enum Request {
     Save(PathBuf),
     Remove(PathBuf),
 }
 
-/// `{stem}.{extension}`, or the first `{stem}-v{number}.{extension}` that is not taken.
+/// Returns `{stem}.{extension}` in `directory`. If that path is taken, returns the first free
+/// `{stem}-v{number}.{extension}`.
 pub(crate) fn free_path(
     directory: &Path,
     stem: &str,

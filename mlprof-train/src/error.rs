@@ -1,4 +1,4 @@
-//! What can go wrong in a run.
+//! Errors of a run.
 
 use std::path::PathBuf;
 
@@ -7,110 +7,110 @@ use mlprof_core::Stage;
 /// Any error of the user's code.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the user's methods return: any error can be passed on with `?`.
+/// Result type of the user's methods. The `?` operator converts any error.
 pub type Result<T, E = BoxError> = std::result::Result<T, E>;
 
-/// Why a stage ended early. The report has been delivered when this is returned.
+/// Reason why a stage ended early. The report has been delivered by the time this is returned.
 ///
-/// `Display` leaves out the cause, which is the error's [`source`](std::error::Error::source).
-/// `Debug` prints both in one line, as a `main` does that returns the error.
+/// `Display` omits the cause, which is the error's [`source`](std::error::Error::source). `Debug`
+/// prints both in one line. This is the output of a `main` that returns the error.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
-    /// A setting, or two together, make no sense. Nothing was run.
+    /// A setting is invalid, or two settings contradict each other. The stage did not run.
     #[error("{0}")]
     Setting(String),
-    /// The profiler cannot be chosen. Nothing was run.
+    /// The profiler cannot be chosen. The stage did not run.
     #[error("cannot choose the profiler")]
     Profiler {
-        /// The reason, such as an unknown name.
+        /// Reason, such as an unknown name.
         source: mlprof_core::Error,
     },
     /// A method of the module failed.
     #[error("{hook} failed{place}")]
     Module {
-        /// The method.
+        /// Name of the method.
         hook: &'static str,
-        /// Where in the run.
+        /// Position in the run.
         place: Place,
-        /// What it returned.
+        /// Error that the method returned.
         source: BoxError,
     },
     /// A callback failed.
     #[error("callback {callback}: {hook} failed{place}")]
     Callback {
-        /// Its name.
+        /// Name of the callback.
         callback: String,
-        /// The method.
+        /// Name of the method.
         hook: &'static str,
-        /// Where in the run.
+        /// Position in the run.
         place: Place,
-        /// What it returned.
+        /// Error that the callback returned.
         source: BoxError,
     },
-    /// A loader failed, or gave fewer batches than it had promised.
+    /// A loader failed, or yielded fewer batches than it had promised.
     #[error("the {loader} loader failed{place}")]
     Loader {
         /// `training`, `validation`, `test` or `predict`.
         loader: &'static str,
-        /// Where in the run.
+        /// Position in the run.
         place: Place,
-        /// What it returned.
+        /// Error that the loader returned.
         source: BoxError,
     },
-    /// A loader gave nothing.
+    /// A loader yielded no batches.
     #[error("the {loader} loader gave no batch: its data is empty, or smaller than one batch")]
     NoBatches {
         /// `training`, `validation`, `test` or `predict`.
         loader: &'static str,
     },
-    /// The loss is not a number, or infinite: whatever would follow is lost.
+    /// The loss is NaN or infinite, so further training would be useless.
     #[error(
         "the loss is {loss}{place}: training was stopped. Lower the learning rate, clip gradients \
          (gradient_clip_val), look at this batch, or let it go on with stop_on_invalid_loss(false)"
     )]
     InvalidLoss {
-        /// The loss.
+        /// Value of the loss.
         loss: f64,
-        /// Where in the run.
+        /// Position in the run.
         place: Place,
     },
-    /// The profiler was asked to stop the training when it sees what it saw.
+    /// The profiler detected a condition at which it was configured to stop the training.
     #[error("the profiler stopped the training{place}: {reason}")]
     Stopped {
-        /// What it saw.
+        /// Condition that the profiler detected.
         reason: String,
-        /// Where in the run.
+        /// Position in the run.
         place: Place,
     },
-    /// Training cannot go on from a checkpoint. The module is what it was.
+    /// Training cannot resume from a checkpoint. The module is unchanged.
     #[error("cannot resume from {path}", path = .path.display())]
     Resume {
-        /// Its file.
+        /// Checkpoint file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: BoxError,
     },
-    /// A checkpoint could not be written. Those written before are whole.
+    /// A checkpoint could not be written. Earlier checkpoints are intact.
     #[error("cannot write a checkpoint to {path}", path = .path.display())]
     Checkpoint {
-        /// Its file.
+        /// Checkpoint file.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: BoxError,
     },
 }
 
 mlprof_core::debug_as_display!(TrainError);
 
-/// Where in a run something happened, as it is put into messages. All counted from 0.
+/// Position in a run, as messages show it. All numbers count from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The stage, or the sanity check inside fit.
+    /// Stage, or the sanity check inside a fit.
     pub stage: Stage,
-    /// The epoch.
+    /// Epoch.
     pub epoch: usize,
-    /// The batch of the epoch; `None` outside of batches.
+    /// Batch of the epoch; `None` outside of batches.
     pub batch: Option<usize>,
 }
 
@@ -131,7 +131,7 @@ impl std::fmt::Display for Place {
 mod tests {
     use super::*;
 
-    /// As in a `main` that returns `Result<(), Box<dyn Error>>`.
+    /// Covers a `main` that returns `Result<(), Box<dyn Error>>`.
     #[test]
     fn an_error_that_main_returns_says_what_to_do() {
         let place = Place { stage: Stage::Fit, epoch: 0, batch: Some(38) };
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(format!("{returned:?}"), message);
     }
 
-    /// As programs print it that walk the sources.
+    /// Covers programs that print an error and walk its sources.
     #[test]
     fn no_text_is_printed_twice_in_a_chain() {
         let place = Place { stage: Stage::Fit, epoch: 0, batch: Some(4) };

@@ -1,4 +1,4 @@
-//! A pass without learning: validation, sanity check, test and prediction.
+//! Passes without learning: validation, sanity check, test and prediction.
 
 use super::Limit;
 use super::actions::loader_name;
@@ -12,8 +12,8 @@ use super::state::TrainerState;
 use mlprof_core::output::say;
 use mlprof_core::{Evaluation, ProfilerExt, Stage};
 
-/// Calls the hook of the stage that is running: the validation hook, unless it is a test or a
-/// prediction.
+/// Calls the hook of the running stage: the test or prediction hook in these stages, and the
+/// validation hook otherwise.
 macro_rules! hook {
     ($run:ident, $validation:ident, $test:ident, $predict:ident) => {
         match $run.state.stage {
@@ -24,12 +24,12 @@ macro_rules! hook {
     };
 }
 
-/// Predicts a batch in place of the module's `predict_step`.
+/// Function that predicts a batch instead of the module's `predict_step`.
 pub(super) type PredictStep<'step, M> =
     &'step mut dyn FnMut(&mut M, &<M as TrainModule>::Batch, &mut TrainerState) -> Result<()>;
 
 impl<M: TrainModule> Run<'_, M> {
-    /// A stage of its own, from its first hook to its last.
+    /// Runs an evaluation as a separate stage, from its first hook to its last.
     pub(super) fn evaluation(
         &mut self,
         loader: &dyn DataLoader<M::Batch>,
@@ -53,7 +53,7 @@ impl<M: TrainModule> Run<'_, M> {
         })
     }
 
-    /// One pass over `loader` without gradients; how many batches were run.
+    /// Runs one pass over `loader` without gradients and returns the number of batches.
     pub(super) fn evaluate(
         &mut self,
         loader: &dyn DataLoader<M::Batch>,
@@ -90,7 +90,7 @@ impl<M: TrainModule> Run<'_, M> {
             self.batch = None;
             self.state.batch_index = None;
             index += 1;
-            // Inside of a fit the steps are its training batches.
+            // Inside a fit, only training batches count as steps.
             if !is_inside_fit {
                 profiler.step();
             }
@@ -108,7 +108,7 @@ impl<M: TrainModule> Run<'_, M> {
     }
 
     fn end_of_pass(&mut self) -> Result<(), TrainError> {
-        // The values are there for the hooks that end the pass, and these may add to them.
+        // The final hooks of a pass can read the values, and may add to them.
         self.state.metrics_of_passes().finish_pass();
         if self.session.is_interrupted() {
             self.state.stop.get_or_insert(StopReason::Interrupted);
@@ -117,7 +117,7 @@ impl<M: TrainModule> Run<'_, M> {
         hook!(self, on_validation_end, on_test_end, on_predict_end)?;
         match self.state.stage {
             Stage::Test => self.on_test_model_train()?,
-            // As in Lightning, there is no such hook.
+            // Lightning does not have this hook either.
             Stage::Predict => {}
             Stage::Validate | Stage::SanityCheck | Stage::Fit => {
                 self.on_validation_model_train()?

@@ -1,4 +1,4 @@
-//! Getting batches, with the time it takes, and knowing which is the last.
+//! Fetching batches: measures each wait and detects the last batch.
 
 use super::actions::{LoaderActions, loader_name};
 use super::error::{BoxError, Result, TrainError};
@@ -8,16 +8,16 @@ use mlprof_core::{Profiler, ProfilerExt};
 
 type BatchIterator<'loader, Batch> = Box<dyn Iterator<Item = Result<Batch>> + 'loader>;
 
-/// The batches of one pass over a loader.
+/// Batches of one pass over a loader.
 ///
-/// The loop must know a batch to be the last before it runs it: what was accumulated is then
-/// applied. An iterator that knows how many batches it has is asked exactly so often; of another
-/// one, a batch is fetched ahead.
+/// The loop must know that a batch is the last one before it runs it, because the accumulated
+/// gradients are then applied. If the iterator reports its length, `next` is called only that many
+/// times. Otherwise, one batch is fetched ahead.
 pub(super) struct Batches<'loader, Batch> {
     iterator: BatchIterator<'loader, Batch>,
-    /// How many there are, if the iterator knows.
+    /// Number of batches, if the iterator reports it.
     available: Option<usize>,
-    /// No more are used than this.
+    /// Maximum number of batches to use.
     limit: Option<usize>,
     ahead: Option<Batch>,
     fetched: usize,
@@ -26,7 +26,8 @@ pub(super) struct Batches<'loader, Batch> {
 }
 
 impl<'loader, Batch> Batches<'loader, Batch> {
-    /// As many of the iterator's batches as `limit` allows; `setting` is its name in messages.
+    /// Creates a pass over the iterator's batches, up to `limit`. `setting` is the limit's name in
+    /// messages.
     pub(super) fn new(
         iterator: BatchIterator<'loader, Batch>,
         limit: Limit,
@@ -41,12 +42,12 @@ impl<'loader, Batch> Batches<'loader, Batch> {
         Ok(Self { iterator, available, limit, ahead: None, fetched: 0, is_over: false, actions })
     }
 
-    /// How many will be used, if that is known.
+    /// Returns the number of batches that will be used, if it is known.
     pub(super) fn total(&self) -> Option<usize> {
         self.available.and(self.limit)
     }
 
-    /// The next batch, and whether it is the last.
+    /// Returns the next batch, and `true` if it is the last one.
     pub(super) fn next(
         &mut self,
         profiler: &dyn Profiler,
@@ -63,7 +64,7 @@ impl<'loader, Batch> Batches<'loader, Batch> {
         Ok(Some((batch, self.is_at_end())))
     }
 
-    /// Drops the first `number` batches.
+    /// Skips the first `number` batches.
     pub(super) fn skip(
         &mut self,
         number: usize,
@@ -85,8 +86,8 @@ impl<'loader, Batch> Batches<'loader, Batch> {
         Ok(())
     }
 
-    /// Whether there is no batch left. Known of a loader that does not know how many it has after
-    /// the first batch.
+    /// Returns `true` if all batches have been returned. If the loader does not report its length,
+    /// this is known only after the first batch.
     pub(super) fn is_at_end(&self) -> bool {
         self.ahead.is_none() && (self.is_over || self.is_enough())
     }

@@ -15,16 +15,16 @@ use mlprof_core::output::{say, write_whole_at};
 use mlprof_core::{ProfilerExt, Stage, progress};
 use mlprof_events::files::replace;
 
-/// The data of a fit.
+/// Data of a fit.
 pub(super) struct FitData<'data, Batch> {
     pub(super) train: &'data dyn DataLoader<Batch>,
     pub(super) validation: Option<&'data dyn DataLoader<Batch>>,
-    /// The checkpoint to go on from.
+    /// Checkpoint to resume from.
     pub(super) ckpt_path: Option<&'data Path>,
 }
 
 impl<M: TrainModule> Run<'_, M> {
-    /// The whole fit, from its first hook to its last.
+    /// Runs the whole fit, from its first hook to its last.
     pub(super) fn fit(&mut self, data: &FitData<'_, M::Batch>) -> Result<FitOutcome, TrainError> {
         let resumed = data.ckpt_path.map(|path| self.read_checkpoint(path)).transpose()?;
         self.begin()?;
@@ -56,7 +56,8 @@ impl<M: TrainModule> Run<'_, M> {
         })
     }
 
-    /// A few validation batches, so that a mistake shows before hours of training.
+    /// Runs a few validation batches, so that a mistake in validation shows before hours of
+    /// training.
     fn sanity_check(&mut self, data: &FitData<'_, M::Batch>) -> Result<(), TrainError> {
         let is_skipped = self.settings.num_sanity_val_steps == Some(0);
         let (Some(validation), false) = (self.validation(data), is_skipped) else {
@@ -75,8 +76,8 @@ impl<M: TrainModule> Run<'_, M> {
         self.on_sanity_check_end()
     }
 
-    /// Writes a checkpoint on trial, if there is a directory for it, so that a module that cannot
-    /// save and a directory that cannot be written to end the fit before its first batch.
+    /// Writes a trial checkpoint if there is a checkpoint directory. If the module cannot save, or
+    /// the directory is not writable, the fit ends before its first batch.
     fn check_checkpoints(&mut self) -> Result<(), TrainError> {
         let Some(directory) = &self.settings.checkpoint_dir else { return Ok(()) };
         if self.state.run.rank != 0 {
@@ -90,7 +91,7 @@ impl<M: TrainModule> Run<'_, M> {
                 None => self.module.save_checkpoint(temporary)?,
             }
             is_written = true;
-            // It is thrown away with its temporary folder.
+            // The error makes `write_whole_at` discard the file with its temporary folder.
             Err("a trial is not kept".into())
         });
         match result {
@@ -101,7 +102,7 @@ impl<M: TrainModule> Run<'_, M> {
         }
     }
 
-    /// The validation data, unless there is none or it is not to be used.
+    /// Returns the validation data, if there is any and `limit_val_batches` is not 0.
     fn validation<'data>(
         &self,
         data: &FitData<'data, M::Batch>,
@@ -112,8 +113,8 @@ impl<M: TrainModule> Run<'_, M> {
     fn train(&mut self, data: &FitData<'_, M::Batch>) -> Result<usize, TrainError> {
         let mut epochs = self.state.epoch;
         let max_epochs = self.settings.max_epochs.unwrap_or(usize::MAX);
-        // Loaders of the first epoch begin to work before its first hook, those of later epochs
-        // within the epoch.
+        // The loader of the first epoch starts before the first hook, so that it can already fetch
+        // batches. Loaders of later epochs start within their epoch.
         let mut opened = None;
         if self.state.epoch < max_epochs && !self.should_stop() {
             opened = Some(self.open_training_data(data)?);
@@ -145,7 +146,7 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(epochs)
     }
 
-    /// The batches of an epoch.
+    /// Opens the training loader for an epoch.
     fn open_training_data<'data>(
         &mut self,
         data: &FitData<'data, M::Batch>,
@@ -156,8 +157,8 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(batches)
     }
 
-    /// All batches of an epoch, or those before a hook skipped the rest. False if it was left
-    /// early.
+    /// Runs the batches of an epoch. Returns `true` if all were run or a hook skipped the rest, and
+    /// `false` if the epoch was left early.
     fn run_training_epoch<'data>(
         &mut self,
         data: &FitData<'data, M::Batch>,
@@ -177,7 +178,7 @@ impl<M: TrainModule> Run<'_, M> {
             Some(_) => self.settings.val_check_interval(total).map_err(TrainError::Setting)?,
             None => None,
         };
-        // Those that a checkpoint has learned from already.
+        // A resumed training skips the batches that it has already learned from.
         let mut index = self.state.resume_point.batch;
         batches.skip(index, &*profiler, &self.state)?;
         let is_at_end = batches.is_at_end();
@@ -222,7 +223,7 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(is_whole)
     }
 
-    /// A validation inside of an epoch.
+    /// Runs a validation inside an epoch.
     fn validate(
         &mut self,
         validation: &dyn DataLoader<M::Batch>,
@@ -246,13 +247,13 @@ impl<M: TrainModule> Run<'_, M> {
         self.evaluate(validation, Stage::Validate, None).map(drop)
     }
 
-    /// Whether a validation comes after a batch, when `done` batches of the epoch are done.
+    /// Returns `true` if a validation is due after `done` batches of the epoch.
     fn is_validation_due(&mut self, interval: Option<usize>, done: usize, is_last: bool) -> bool {
         let epochs = self.settings.check_val_every_n_epoch;
         if epochs.is_some_and(|epochs| !(self.state.epoch + 1).is_multiple_of(epochs)) {
             return false;
         }
-        // A fit that is asked to end validates what it has learned.
+        // A fit that was requested to end validates once more before it ends.
         if self.is_asked_to_stop().is_some() {
             return true;
         }
@@ -260,7 +261,7 @@ impl<M: TrainModule> Run<'_, M> {
         interval.map_or(is_last, |interval| done.is_multiple_of(interval))
     }
 
-    /// Makes the iterator over a loader.
+    /// Opens and measures the iterator of a loader.
     pub(super) fn open<'data>(
         &mut self,
         loader: &'data dyn DataLoader<M::Batch>,

@@ -1,7 +1,7 @@
-//! The hooks that modules and callbacks have in common, listed once.
+//! Hooks that modules and callbacks have in common, listed once.
 
-/// Hands the list to the macro `$consume`, after `[what stands behind its name]`: each hook's name,
-/// and when it is called.
+/// Passes the list of shared hooks to the macro `$consume`. The list begins with the tokens after
+/// the macro's name in brackets. Each entry is a hook's name and its documentation.
 macro_rules! shared_hooks {
     ($consume:ident $($with:tt)*) => {
         $consume! {
@@ -38,7 +38,8 @@ macro_rules! shared_hooks {
     };
 }
 
-/// The hooks around the optimizer, of which a module is given the optimizer, too.
+/// Passes the list of hooks around the optimizer to `$consume`. The module's version of these hooks
+/// also receives the optimizer.
 macro_rules! optimizer_hooks {
     ($consume:ident $($with:tt)*) => {
         $consume! {
@@ -51,7 +52,8 @@ macro_rules! optimizer_hooks {
     };
 }
 
-/// Hooks that only a module has and that take no more than the trainer.
+/// Passes the list of hooks that only a module has to `$consume`. These hooks receive only the
+/// trainer's state.
 macro_rules! module_hooks {
     ($consume:ident $($with:tt)*) => {
         $consume! {
@@ -67,14 +69,14 @@ macro_rules! module_hooks {
     };
 }
 
-/// Methods of a trait with an empty default.
+/// Declares trait methods with empty default bodies.
 macro_rules! plain_methods {
     ([] $($name:ident: $doc:literal;)*) => {$(
         #[doc = $doc]
         ///
         /// # Errors
         ///
-        /// Whatever is returned ends the stage, after its report.
+        /// A returned error ends the stage, after its report.
         fn $name(&mut self, trainer: &mut $crate::TrainerState) -> $crate::Result<()> {
             let _ = trainer;
             Ok(())

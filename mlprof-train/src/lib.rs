@@ -1,12 +1,13 @@
-//! A training loop for frameworks that have none: what Lightning's `Trainer` does, small.
+//! A training loop for frameworks that do not have one: a small counterpart of Lightning's
+//! `Trainer`.
 //!
-//! The user writes a [`TrainModule`]: a training step that returns the loss, and which optimizer.
-//! A [`Trainer`] does the rest, with every part of it measured under the names that Lightning uses,
-//! and ends each stage with the profiler's report.
+//! The user implements a [`TrainModule`]: a training step, which returns the loss, and the choice
+//! of an optimizer. A [`Trainer`] runs the loop and measures each part under the name that
+//! Lightning uses. Each stage ends with the profiler's report.
 //!
-//! What belongs to one framework comes from its plugin as a [`TrainOptimizer`]: backward, gradient
-//! clipping, the optimizer step, and how a loss is read. The plugins show whole programs; here the
-//! "framework" is one number that learns to be 3:
+//! The framework's plugin provides a [`TrainOptimizer`], which implements backward, gradient
+//! clipping, the optimizer step, and reading a loss. The documentation of the plugins shows whole
+//! programs. In this example, the "framework" is one number that learns to be 3:
 //!
 //! ```
 //! use mlprof_train::{Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState};
@@ -48,25 +49,31 @@
 //!
 //! let mut trainer = Trainer::new().max_epochs(3).profiler("simple").progress_bar(false);
 //! let mut number = Number::default();
-//! let outcome = trainer.fit(&mut number, &vec![(); 20], None)?; // prints FIT Profiler Report
+//! let outcome = trainer.fit(&mut number, &vec![(); 20], None)?; // prints the FIT Profiler Report
 //! assert_eq!((outcome.epochs, outcome.steps), (3, 60));
 //! assert!((number.weight - 3.0).abs() < 0.01);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A hand-written loop can measure the same: `profiler.profile("Optimizer.step")` around the
-//! update, and a [`Session`](mlprof_core::Session) around the loop for the report.
+//! A hand-written loop can record the same measurements. It calls
+//! `profiler.profile("Optimizer.step")` around the update, and opens a
+//! [`Session`](mlprof_core::Session) around the loop for the report.
 //!
-//! # What is measured, in this order
+//! # Measured actions and their order
 //!
-//! Names follow Lightning, prefixes included, so that reports can be laid side by side:
-//! `[LightningModule]{Module}.{hook}` for the user's module, `[Callback]{name}.{hook}` for every
-//! callback, `[Strategy]SingleDeviceStrategy.{x}`, and bare names for what the trainer does.
-//! Indentation means nesting; `on_…` stands for the hook of every callback, then of the module.
+//! Names follow Lightning, including the prefixes, so that reports can be compared side by side:
+//!
+//! - `[LightningModule]{Module}.{hook}`: a hook of the user's module.
+//! - `[Callback]{name}.{hook}`: a hook of a callback.
+//! - `[Strategy]SingleDeviceStrategy.{x}`: work of the strategy.
+//! - Names without a prefix: work of the trainer itself.
+//!
+//! Indentation shows nesting. `on_…` stands for that hook of every callback, followed by the
+//! module's.
 //!
 //! ```text
 //! configure_callbacks, prepare_data, setup, configure_model, configure_optimizers, on_fit_start
-//! on_sanity_check_start … validation block, rows of their own … on_sanity_check_end
+//! on_sanity_check_start … validation block in separate rows … on_sanity_check_end
 //! train_dataloader of the first epoch, on_train_start
 //! per epoch: on_train_epoch_start
 //!   run_training_epoch
@@ -75,17 +82,19 @@
 //!       [Strategy].batch_to_device { transfer_batch_to_device, on_after_batch_transfer }
 //!       on_train_batch_start
 //!       run_training_batch
-//!         optimizer_step (while gradients are accumulated: its first four without it)
+//!         optimizer_step (while gradients accumulate: only forward and backward, no such row)
 //!           [Strategy].training_step, on_before_zero_grad, optimizer_zero_grad
 //!           [Strategy].backward { on_before_backward, on_after_backward }
-//!           rerun_training_batch, where a profiler of numbers wants to see a batch once more
+//!           rerun_training_batch, if a numerics profiler requests a rerun of the batch
 //!           on_before_optimizer_step, configure_gradient_clipping
-//!           Optimizer.step: the optimizer's own update, which Lightning does not list
-//!         [Strategy].read_loss, when the loss is due to be read
-//!       lr_scheduler_step, also of epochs after the last batch, on_train_batch_end
-//!       on_validation_model_zero_grad and validation block when it is due
-//!       lr_scheduler_step if it goes by steps and a metric
-//!   on_train_epoch_end, lr_scheduler_step if it goes by epochs and a metric, save_checkpoint
+//!           Optimizer.step: the optimizer's own update, which Lightning does not measure
+//!         [Strategy].read_loss, if the loss is due
+//!       lr_scheduler_step (of an epoch-wise schedule: after the last batch), on_train_batch_end
+//!       on_validation_model_zero_grad and validation block, if a validation is due
+//!       lr_scheduler_step, if the schedule follows a metric after each step
+//!   on_train_epoch_end
+//!   lr_scheduler_step, if the schedule follows a metric after each epoch
+//!   save_checkpoint
 //! on_train_end, on_fit_end, teardown
 //!
 //! validation block: val_dataloader, on_validation_model_eval, on_validation_start,
@@ -93,13 +102,14 @@
 //!   per batch: [_EvaluationLoop].val_next, batch transfer, on_validation_batch_start,
 //!     [Strategy].validation_step, on_validation_batch_end
 //!   on_validation_epoch_end, on_validation_end, on_validation_model_train
-//! test and predict: the same with test_ and predict_ names, without on_predict_model_train
+//! test and predict blocks: test_ and predict_ instead of val_ and validation_ in all names;
+//!   there is no on_predict_model_train
 //! ```
 //!
-//! "The trainer and Lightning" in the guide compares counts, hooks and settings.
+//! The guide's page "The trainer and Lightning" compares counts, hooks and settings.
 //!
-//! *Cost*: some thirty scopes per training batch with one callback; about a microsecond with the
-//! Simple profiler, and none of them does anything else without a profiler.
+//! *Cost*: with one callback, a training batch has about thirty scopes. The Simple profiler needs
+//! about a microsecond for them. Without a profiler, a scope records nothing.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -146,7 +156,7 @@ pub use error::{BoxError, Place, Result, TrainError};
 pub use limit::{Interval, Limit};
 pub use loader::{DataLoader, EpochContext, LoaderItem, MakeEpoch, loader_fn};
 pub use metrics::{LogOptions, Reduce};
-/// The core of mlprof: sessions, profilers and their settings, reports as values.
+/// Core of mlprof: sessions, profilers and their settings, and reports as values.
 pub use mlprof_core;
 pub use module::{LossOf, TrainModule};
 pub use module_callback::{HookContext, ModuleCallback};
@@ -160,10 +170,10 @@ pub use skip::SkipBatch;
 pub use state::TrainerState;
 pub use trainer::Trainer;
 
-/// What a program with a training loop usually needs; [`mlprof_core::prelude`] is part of it.
+/// Imports for a program with a training loop, including [`mlprof_core::prelude`].
 ///
-/// `profile!("name")` measures a scope, `#[profiled]` a function, a method or all of an `impl`
-/// block.
+/// `profile!("name")` measures a scope. `#[profiled]` measures a function, a method, or all methods
+/// of an `impl` block.
 ///
 /// ```
 /// use mlprof_train::prelude::*;
@@ -175,7 +185,7 @@ pub use trainer::Trainer;
 /// }
 ///
 /// let profiler = std::sync::Arc::new(SimpleProfiler::new());
-/// let active = activate(profiler.clone()); // what profile! and #[profiled] report to
+/// let active = activate(profiler.clone()); // receives the scopes of profile! and #[profiled]
 /// assert_eq!(load(), 42);
 /// drop(active);
 /// assert!(profiler.summary().contains("read_file"));

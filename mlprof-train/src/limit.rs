@@ -1,11 +1,11 @@
-//! How much of the data is used, and how often.
+//! Limits on the data that is used, and intervals within an epoch.
 
-/// How many batches of a loader are used: `limit_train_batches(100)` or `(0.25)`.
+/// Limit on the batches of a loader, such as `limit_train_batches(100)` or `(0.25)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// So many; 0 skips the stage.
+    /// Maximum number of batches; 0 skips the stage.
     Batches(usize),
-    /// This share of them, from 0 to 1; needs a loader that knows how many it has.
+    /// Share of the batches, from 0 to 1. The loader must know its number of batches.
     Share(f64),
 }
 
@@ -24,7 +24,7 @@ impl From<f64> for Limit {
 impl Limit {
     pub(super) const ALL: Self = Self::Share(1.0);
 
-    /// Refuses a share that is none.
+    /// Returns an error if the share is not between 0 and 1.
     pub(super) fn check(self, setting: &str) -> Result<(), String> {
         match self {
             Self::Share(share) if !(0.0..=1.0).contains(&share) => Err(format!(
@@ -34,12 +34,13 @@ impl Limit {
         }
     }
 
-    /// Whether nothing is to be used at all.
+    /// Returns `true` if no batches are to be used.
     pub(super) fn is_zero(self) -> bool {
         matches!(self, Self::Batches(0) | Self::Share(0.0))
     }
 
-    /// How many batches of a loader that has `available`, if it knows.
+    /// Returns the number of batches to use from a loader that has `available` batches. `None`
+    /// means that the number is unknown.
     pub(super) fn of(
         self,
         available: Option<usize>,
@@ -66,12 +67,12 @@ impl Limit {
     }
 }
 
-/// How often something happens within a training epoch: `val_check_interval(0.5)` or `(100)`.
+/// Interval within a training epoch, such as `val_check_interval(0.5)` or `(100)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Interval {
-    /// After every so many batches.
+    /// Number of batches between two events.
     Batches(usize),
-    /// After this share of an epoch; 1.0 is once, at its end.
+    /// Share of an epoch between two events; 1.0 means once, at the end of the epoch.
     Share(f64),
 }
 
@@ -88,7 +89,7 @@ impl From<f64> for Interval {
 }
 
 impl Interval {
-    /// Refuses what is no interval.
+    /// Returns an error if the interval is invalid.
     pub(super) fn check(self, setting: &str) -> Result<(), String> {
         let is_valid = match self {
             Self::Batches(batches) => batches > 0,
@@ -107,7 +108,8 @@ impl Interval {
         ))
     }
 
-    /// After how many batches of an epoch that has `total`, if that is known. `None`: at its end.
+    /// Returns the interval in batches for an epoch of `total` batches, if that number is known.
+    /// `None` means the end of the epoch.
     pub(super) fn of(self, total: Option<usize>, setting: &str) -> Result<Option<usize>, String> {
         match (self, total) {
             (Self::Share(1.0), _) => Ok(None),

@@ -1,11 +1,11 @@
-//! A callback and what is measured of it.
+//! Callbacks of a run, together with their measured actions.
 
 use super::actions::CallbackActions;
 use super::callback::Callback;
 use super::module::TrainModule;
 use super::module_callback::ModuleCallback;
 
-/// A callback and what is measured of it.
+/// Callback with its name and its measured actions.
 pub(super) struct Listener<'run, M: TrainModule> {
     callback: Held<'run, M>,
     pub(super) name: String,
@@ -41,7 +41,7 @@ impl<'run, M: TrainModule> Listener<'run, M> {
         self.callback.callback()
     }
 
-    /// The callback, if it wants to see the module.
+    /// Returns the callback if its hooks receive the module.
     pub(super) fn module_callback(&mut self) -> Option<&mut dyn ModuleCallback<M>> {
         match &mut self.callback {
             Held::OfModule(callback) => Some(&mut **callback),
@@ -60,7 +60,8 @@ impl<M: TrainModule> Held<'_, M> {
     }
 }
 
-/// The order in which hooks are called: those that save checkpoints see what all others have done.
+/// Sorts callbacks into the order of their calls. Those that save checkpoints come last, so that a
+/// checkpoint contains the effects of all others.
 pub(super) fn sort<M: TrainModule>(listeners: &mut [Listener<'_, M>]) {
     listeners.sort_by_key(|listener| listener.callback.saves());
 }
@@ -75,11 +76,11 @@ impl<M: TrainModule> Held<'_, M> {
     }
 }
 
-/// Which callbacks are called.
+/// Selection of the callbacks to call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
     All,
-    /// Those that watch metrics.
+    /// Callbacks that watch metrics.
     Monitors,
     Others,
 }

@@ -1,21 +1,21 @@
-//! Where batches come from.
+//! Loaders, which provide the batches of each epoch.
 
 use super::error::{BoxError, Result};
 
-/// What a loader may want to know when an epoch begins: to shuffle differently each time, and to
-/// give each process its part of the data.
+/// Information for a loader at the start of an epoch. With it, a loader can shuffle differently in
+/// each epoch and give each process its part of the data.
 ///
-/// The default is the first epoch of the only process, to try a loader without a trainer.
+/// The default is the first epoch of a single process, to try a loader without a trainer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EpochContext {
-    /// From 0. Evaluations see the epoch they happen in.
+    /// Epoch, counted from 0. In an evaluation, it is the epoch in which the evaluation runs.
     pub epoch: usize,
-    /// The trainer's seed; 0 if it has none.
+    /// Seed of the trainer; 0 if it has none.
     pub seed: u64,
-    /// The number of this process among all of the run.
+    /// Rank of this process among all processes of the run.
     pub rank: u32,
-    /// How many processes take part.
+    /// Number of processes in the run.
     pub world_size: u32,
 }
 
@@ -25,11 +25,12 @@ impl Default for EpochContext {
     }
 }
 
-/// Gives the batches of one epoch after another.
+/// Provides the batches of each epoch.
 ///
-/// Implemented for a `Vec` of batches that can be cloned (cheap for tensors that share their data),
-/// and for closures from an [`EpochContext`] to an iterator, which may borrow what the closure
-/// does. The iterator yields tuples, or `mlprof_train::Result`s of batches of any type:
+/// It is implemented for a `Vec` of batches that can be cloned, which is cheap for tensors that
+/// share their data. It is also implemented for closures from an [`EpochContext`] to an iterator.
+/// The iterator may borrow from the closure's environment. It yields tuples, or
+/// `mlprof_train::Result`s of batches of any type:
 ///
 /// ```
 /// use mlprof_train::{DataLoader, EpochContext, Result};
@@ -50,26 +51,28 @@ impl Default for EpochContext {
 /// # assert!(lines("x").batches(&Default::default()).unwrap().next().unwrap().is_err());
 /// ```
 ///
-/// For a closure whose iterator has errors of another type, as that of a framework's own data set,
-/// there is [`loader_fn`].
+/// Use [`loader_fn`] for a closure whose iterator has another error type, such as the iterator of a
+/// framework's own data set.
 ///
-/// A loader that works ahead on threads of its own starts them in [`batches`](Self::batches) and
-/// lets them end when the iterator is dropped: an epoch may be left early.
+/// A loader with its own prefetch threads starts them in [`batches`](Self::batches). They must end
+/// when the iterator is dropped, because an epoch may be left early.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` gives no batches of type `{Batch}`",
     note = "a loader is a `Vec` of batches, a closure `|_: &EpochContext| …` that returns an iterator of \
             `mlprof_train::Result<{Batch}>` or of tuples, or `loader_fn(|_| …)` for other errors"
 )]
 pub trait DataLoader<Batch> {
-    /// The batches of an epoch. Called once per epoch, measured as `train_dataloader`,
-    /// `val_dataloader`, `test_dataloader` or `predict_dataloader`; each `next` is measured as
-    /// waiting for data. An iterator with an exact `size_hint` makes limits given as a share, and
-    /// a progress bar with an end, possible.
+    /// Returns the batches of an epoch.
+    ///
+    /// The trainer calls it once per epoch and measures the call as `train_dataloader`,
+    /// `val_dataloader`, `test_dataloader` or `predict_dataloader`. It measures each `next` as
+    /// waiting for data. An exact `size_hint` is required for limits that are a share, and for a
+    /// progress bar with an end.
     ///
     /// # Errors
     ///
-    /// Whatever keeps the data from being read. Here or from the iterator, it ends the stage; the
-    /// report still comes.
+    /// Returns an error if the data cannot be read. An error from here or from the iterator ends
+    /// the stage, and the report is still delivered.
     fn batches<'loader>(
         &'loader self,
         context: &EpochContext,
@@ -98,8 +101,8 @@ where
     }
 }
 
-/// What the iterator of a [`DataLoader`] closure may yield: a [`Result`] of a batch, or a batch
-/// that is a tuple.
+/// Item that the iterator of a [`DataLoader`] closure may yield: a [`Result`] of a batch, or a
+/// batch that is a tuple.
 #[diagnostic::on_unimplemented(
     message = "a loader cannot yield `{Self}`: it is neither a `mlprof_train::Result` nor a tuple",
     label = "this iterator's items are not batches",
@@ -107,14 +110,14 @@ where
             type, write `loader_fn(|_epoch| …)`"
 )]
 pub trait LoaderItem {
-    /// The batch.
+    /// Type of the batch.
     type Batch;
 
-    /// Returns the batch, or why it could not be read.
+    /// Returns the batch, or the error with which it could not be read.
     ///
     /// # Errors
     ///
-    /// The error that the iterator yielded.
+    /// Returns the error that the iterator yielded.
     fn into_batch(self) -> Result<Self::Batch>;
 }
 
@@ -126,7 +129,8 @@ impl<Batch> LoaderItem for Result<Batch> {
     }
 }
 
-/// Tuples are batches themselves. A type parameter could not be one beside `Result`.
+/// Implements [`LoaderItem`] for tuples, which are batches themselves. A blanket implementation for
+/// every type would overlap with the one for `Result`.
 macro_rules! tuples_are_batches {
     ($(($($field:ident),+))+) => {
         $(impl<$($field),+> LoaderItem for ($($field,)+) {
@@ -140,7 +144,8 @@ macro_rules! tuples_are_batches {
 }
 tuples_are_batches!((A)(A, B)(A, B, C)(A, B, C, D)(A, B, C, D, E)(A, B, C, D, E, F));
 
-/// The batches of one epoch. Its type names no batch, which may live shorter than the loader.
+/// Iterator over the batches of one epoch. It has no type parameter for the batch, because batches
+/// may have a shorter lifetime than the loader.
 struct Batches<Epoch>(Epoch);
 
 impl<Epoch: Iterator<Item: LoaderItem>> Iterator for Batches<Epoch> {
@@ -155,10 +160,11 @@ impl<Epoch: Iterator<Item: LoaderItem>> Iterator for Batches<Epoch> {
     }
 }
 
-/// Closures from an [`EpochContext`] to an iterator. As a projection of the closure's type the
-/// iterator's lives as long as the closure does, which a type parameter of its own could not say.
+/// Closure from an [`EpochContext`] to an iterator. The iterator is an associated type of the
+/// closure, so it may borrow for as long as the closure lives. A separate type parameter could not
+/// express this.
 pub trait MakeEpoch {
-    /// The iterator.
+    /// Type of the iterator.
     type Epoch;
 
     /// Calls the closure.
@@ -173,8 +179,8 @@ impl<Make: Fn(&EpochContext) -> Epoch, Epoch> MakeEpoch for Make {
     }
 }
 
-/// A [`DataLoader`] of a closure that makes an iterator for each epoch, with errors of any type: that
-/// of candle's and tch's own data sets, for example.
+/// Creates a [`DataLoader`] from a closure that makes an iterator for each epoch. The iterator may
+/// have any error type, such as those of candle's and tch's own data sets.
 ///
 /// ```
 /// use mlprof_train::loader_fn;
@@ -198,7 +204,7 @@ where
 mod tests {
     use super::*;
 
-    /// What frameworks' own data sets look like: an iterator with a lifetime, and errors of theirs.
+    /// Imitates a framework's own data set: an iterator with a lifetime and its own error type.
     struct Windows<'data> {
         data: &'data [u32],
         size: usize,

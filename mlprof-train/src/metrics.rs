@@ -1,18 +1,18 @@
-//! Logged values: those of the running pass over the data, and what passes have left.
+//! Logged values: those of the running passes over the data, and the results of finished passes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How the values that are logged under one name become one.
+/// Reduction of all values that are logged under one name to a single value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reduce {
-    /// Their weighted mean.
+    /// Weighted mean of the values.
     #[default]
     Mean,
-    /// Their sum. Weights do not count.
+    /// Sum of the values. Weights are ignored.
     Sum,
-    /// The least of them. Weights do not count.
+    /// Minimum of the values. Weights are ignored.
     Min,
-    /// The largest of them. Weights do not count.
+    /// Maximum of the values. Weights are ignored.
     Max,
 }
 
@@ -43,43 +43,45 @@ impl Default for LogOptions {
 }
 
 impl LogOptions {
-    /// The mean of the pass over the data, shown in the progress bar.
+    /// Creates the default options: the mean of the pass over the data, shown in the progress bar.
     pub const fn new() -> Self {
         let reduce = Reduce::Mean;
         Self { on_step: false, on_epoch: true, prog_bar: true, reduce, weight: 1.0 }
     }
 
-    /// Whether the value itself can be read until the next one is logged; false by default. With
-    /// [`on_epoch`](Self::on_epoch) it has the name `{name}_step`, and what the pass leaves is also
-    /// there as `{name}_epoch`.
+    /// Sets whether the value itself is available until the next one is logged. The default is
+    /// `false`. Together with [`on_epoch`](Self::on_epoch), the value is also available as
+    /// `{name}_step`, and the result of the pass as `{name}_epoch`.
     #[must_use]
     pub const fn on_step(mut self, is_kept: bool) -> Self {
         self.on_step = is_kept;
         self
     }
 
-    /// Whether the values of the pass are reduced to one when it ends; true by default.
+    /// Sets whether the values of a pass are reduced to one value at its end. The default is
+    /// `true`.
     #[must_use]
     pub const fn on_epoch(mut self, is_reduced: bool) -> Self {
         self.on_epoch = is_reduced;
         self
     }
 
-    /// Whether the progress bar shows it; true by default.
+    /// Sets whether the progress bar shows the value. The default is `true`.
     #[must_use]
     pub const fn prog_bar(mut self, is_shown: bool) -> Self {
         self.prog_bar = is_shown;
         self
     }
 
-    /// How the values of the pass become one; their mean by default.
+    /// Sets how the values of a pass are reduced to one value. The default is their mean.
     #[must_use]
     pub const fn reduce(mut self, reduce: Reduce) -> Self {
         self.reduce = reduce;
         self
     }
 
-    /// Weight of the value in the mean, as a rule the batch's number of samples; 1 by default.
+    /// Sets the weight of the value in the mean, usually the number of samples in the batch. The
+    /// default is 1.
     #[must_use]
     pub const fn weight(mut self, weight: f64) -> Self {
         self.weight = weight;
@@ -87,7 +89,7 @@ impl LogOptions {
     }
 }
 
-/// The values of one name within a pass.
+/// Values of one name within a pass.
 #[derive(Clone)]
 struct Reduction {
     reduce: Reduce,
@@ -112,7 +114,7 @@ impl Reduction {
         self.value = match self.reduce {
             Reduce::Mean => self.value + value * options.weight,
             Reduce::Sum => self.value + value,
-            // A value that is not a number stays one.
+            // A NaN must not be hidden by later values.
             Reduce::Min if value < self.value || value.is_nan() => value,
             Reduce::Max if value > self.value || value.is_nan() => value,
             Reduce::Min | Reduce::Max => self.value,
@@ -131,23 +133,24 @@ impl Reduction {
 #[derive(Clone, Default)]
 struct Pass {
     values: BTreeMap<String, Reduction>,
-    /// Its batches are done: what its last hooks log can be read at once.
+    /// Set when the batches of the pass are done. Values that its last hooks log are then available
+    /// at once.
     is_over: bool,
-    /// Nothing of it is kept: it is a sanity check.
+    /// `true` for a sanity check, whose values are discarded.
     is_trial: bool,
 }
 
-/// The values of the passes over data that are running, and what passes have left. A validation
-/// runs inside of a training pass: passes are a stack.
+/// Values of the running passes over data, and the results of finished passes. Running passes form
+/// a stack, because a validation runs inside a training pass.
 #[derive(Default, Clone)]
 pub(super) struct Metrics {
     running: Vec<Pass>,
-    /// What is logged outside of any pass.
+    /// Values logged outside of any pass.
     outside: BTreeMap<String, Reduction>,
     finished: BTreeMap<String, f64>,
     /// Names that the progress bar does not show.
     hidden: BTreeSet<String>,
-    /// Names whose values can be read at once.
+    /// Names whose values are available at once.
     of_steps: BTreeSet<String>,
 }
 
@@ -178,7 +181,7 @@ impl Metrics {
         if !options.on_epoch {
             return;
         }
-        // Most calls find the name: no copy of it then.
+        // Most calls find the name, and then no copy of it is needed.
         let reduction = match values.get_mut(name) {
             Some(known) => known,
             None => values.entry(name.to_owned()).or_insert_with(|| Reduction::new(options)),
@@ -189,8 +192,8 @@ impl Metrics {
         }
     }
 
-    /// Ends the batches of the innermost pass: its values can be read, and what its last hooks log
-    /// is added to them.
+    /// Ends the batches of the innermost pass. Its values become available, and values that its
+    /// last hooks log are added to them.
     pub(super) fn finish_pass(&mut self) {
         let Some(pass) = self.running.last_mut() else { return };
         pass.is_over = true;
@@ -199,7 +202,7 @@ impl Metrics {
         }
     }
 
-    /// Ends the innermost pass, whose last hooks have been called.
+    /// Ends the innermost pass after its last hooks.
     pub(super) fn end_pass(&mut self) {
         self.running.pop();
     }
@@ -208,26 +211,26 @@ impl Metrics {
         self.finished.get(name).copied()
     }
 
-    /// Sets a value that can be read at once.
+    /// Sets a value that is available at once.
     pub(super) fn set(&mut self, name: &str, value: f64) {
         set(&mut self.finished, name, value);
     }
 
-    /// All values that can be read.
+    /// Returns all available values by name.
     pub(super) fn all(&self) -> &BTreeMap<String, f64> {
         &self.finished
     }
 
-    /// The values of steps that the progress bar shows while a pass runs.
+    /// Returns the step values that the progress bar shows while a pass runs.
     pub(super) fn shown_of_steps(&self) -> impl Iterator<Item = (&str, f64)> {
         self.shown().filter(|(name, _)| self.of_steps.contains(*name))
     }
 
-    /// The values that the progress bar shows when a pass is over.
+    /// Returns the values that the progress bar shows at the end of a pass.
     pub(super) fn shown(&self) -> impl Iterator<Item = (&str, f64)> {
         let is_shown = |name: &&String| !self.hidden.contains(*name);
         let steps = |name: &&String| {
-            // Of one that is there under three names, only the first.
+            // A value that is available under three names is shown only under the first.
             ["_step", "_epoch"]
                 .iter()
                 .any(|end| name.strip_suffix(end).is_some_and(|it| self.finished.contains_key(it)))
@@ -304,7 +307,7 @@ mod tests {
         metrics.finish_pass();
         metrics.end_pass();
         assert_eq!(all(&metrics), [("f1", 2.0), ("loss", 2.0)]);
-        // Outside of any pass.
+        // The metric is logged outside of any pass.
         add(&mut metrics, "size", 5.0, 1.0);
         assert_eq!(metrics.get("size"), Some(5.0));
     }

@@ -1,4 +1,4 @@
-//! What the user writes: a model and how it learns.
+//! The user's part of a training program: a model and how it learns.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use super::optimizer::{GradientClipAlgorithm, Optimizers, TrainOptimizer};
 use super::saved_state::SavedState;
 use super::state::TrainerState;
 
-/// Methods of a module around its optimizer, with an empty default.
+/// Declares trait methods that also receive the optimizer, with empty default bodies.
 macro_rules! methods_with_optimizer {
     ([] $($name:ident: $doc:literal;)*) => {$(
         #[doc = $doc]
         ///
         /// # Errors
         ///
-        /// Whatever is returned ends the fit, after its report.
+        /// A returned error ends the fit, after its report.
         fn $name(
             &mut self,
             optimizer: &mut Self::Optimizer,
@@ -29,89 +29,91 @@ macro_rules! methods_with_optimizer {
     )*};
 }
 
-/// The loss of a module: what its optimizer starts backward from.
+/// Loss type of a module, from which its optimizer starts the backward pass.
 pub type LossOf<M> = <<M as TrainModule>::Optimizer as TrainOptimizer>::Loss;
 
 /// A model and how it learns: the counterpart of Lightning's `LightningModule`.
 ///
-/// A training step and an optimizer are all that must be written; the other hooks have empty
-/// defaults. They are Lightning's, and the guide lists those of Lightning that are not here. Each
-/// is measured as `[LightningModule]{Type}.{hook}`, where `{Type}` is the implementing type; the
-/// steps as `[Strategy]SingleDeviceStrategy.{step}`.
+/// Only a training step and an optimizer are required. The other hooks are Lightning's and have
+/// empty defaults. The guide lists the Lightning hooks that do not exist here.
+///
+/// Each hook is measured as `[LightningModule]{Type}.{hook}`, where `{Type}` is the implementing
+/// type. Steps are measured as `[Strategy]SingleDeviceStrategy.{step}`.
 pub trait TrainModule {
-    /// What loaders give. Several tensors are a tuple or a struct.
+    /// Type of the batches that loaders yield. Use a tuple or a struct for several tensors.
     type Batch;
-    /// The optimizer, as the framework's plugin makes it.
+    /// Optimizer type, provided by the framework's plugin.
     type Optimizer: TrainOptimizer;
 
-    /// The forward pass of a batch, up to the loss.
+    /// Runs the forward pass of a batch and returns the loss.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// A returned error ends the fit, after its report.
     fn training_step(
         &mut self,
         batch: &Self::Batch,
         trainer: &mut TrainerState,
     ) -> Result<LossOf<Self>>;
 
-    /// Makes the optimizer, with a learning rate schedule if wanted.
+    /// Creates the optimizer, optionally with a learning rate schedule.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// A returned error ends the fit, after its report.
     fn configure_optimizers(&mut self) -> Result<Optimizers<Self::Optimizer>>;
 
-    /// A validation batch. [Log](TrainerState::log_weighted) what is wanted of it.
+    /// Runs a validation batch. [Log](TrainerState::log_weighted) the values that you want to see.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// A returned error ends the stage, after its report.
     fn validation_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
         let _ = (batch, trainer);
         Ok(())
     }
 
-    /// A test batch. [Log](TrainerState::log_weighted) what is wanted of it.
+    /// Runs a test batch. [Log](TrainerState::log_weighted) the values that you want to see.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// A returned error ends the stage, after its report.
     fn test_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
         let _ = (batch, trainer);
         Ok(())
     }
 
-    /// A batch to predict. Keep in the module what is wanted of it, or use
-    /// [`Trainer::predict_with`](super::Trainer::predict_with), which returns predictions.
+    /// Runs a prediction batch. Store the predictions in the module, or use
+    /// [`Trainer::predict_with`](super::Trainer::predict_with), which returns them.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// A returned error ends the stage, after its report.
     fn predict_step(&mut self, batch: &Self::Batch, trainer: &mut TrainerState) -> Result<()> {
         let _ = (batch, trainer);
         Ok(())
     }
 
-    /// How many samples a training batch has, which is what `mlprof top` shows samples per second of; `None`, the default, if
-    /// that is not known. A tensor's first dimension, as a rule.
+    /// Returns the number of samples in a training batch, which is usually a tensor's first
+    /// dimension. `mlprof top` computes samples per second from it. The default, `None`, means that
+    /// the number is unknown.
     fn batch_size(&self, batch: &Self::Batch) -> Option<usize> {
         let _ = batch;
         None
     }
 
-    /// Callbacks of the module's own, called after those of the trainer.
+    /// Returns the module's own callbacks, which are called after those of the trainer.
     fn configure_callbacks(&mut self) -> Vec<Box<dyn Callback>> {
         Vec::new()
     }
 
-    /// Seeds the framework's random numbers. Called before everything else when the trainer has a
-    /// [`seed`](super::Trainer::seed). A model that exists by then has its weights already: seed
-    /// before making it, too.
+    /// Seeds the framework's random number generators. If the trainer has a
+    /// [`seed`](super::Trainer::seed), it calls this method before everything else. A model that
+    /// exists by then already has its weights, so also seed before creating the model.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// A returned error ends the stage, after its report.
     fn seed_everything(&mut self, seed: u64) -> Result<()> {
         let _ = seed;
         Ok(())
@@ -125,7 +127,7 @@ pub trait TrainModule {
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// A returned error ends the stage, after its report.
     fn on_before_batch_transfer(
         &mut self,
         batch: Self::Batch,
@@ -135,11 +137,11 @@ pub trait TrainModule {
         Ok(batch)
     }
 
-    /// Moves a batch to the device. By default it stays where it is.
+    /// Moves a batch to the device. By default, the batch stays where it is.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// A returned error ends the stage, after its report.
     fn transfer_batch_to_device(
         &mut self,
         batch: Self::Batch,
@@ -153,7 +155,7 @@ pub trait TrainModule {
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the stage, after its report.
+    /// A returned error ends the stage, after its report.
     fn on_after_batch_transfer(
         &mut self,
         batch: Self::Batch,
@@ -163,11 +165,12 @@ pub trait TrainModule {
         Ok(batch)
     }
 
-    /// Forgets gradients before a validation inside of a fit, unless more are to be added to them.
+    /// Clears the gradients before a validation inside a fit. It is not called while gradients are
+    /// still being accumulated.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// A returned error ends the fit, after its report.
     fn on_validation_model_zero_grad(
         &mut self,
         optimizer: &mut Self::Optimizer,
@@ -177,11 +180,12 @@ pub trait TrainModule {
         optimizer.zero_grad()
     }
 
-    /// Forgets gradients; called at the first batch of those that are accumulated.
+    /// Clears the gradients. It is called at the first of the batches whose gradients are
+    /// accumulated.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// A returned error ends the fit, after its report.
     fn optimizer_zero_grad(
         &mut self,
         optimizer: &mut Self::Optimizer,
@@ -191,12 +195,12 @@ pub trait TrainModule {
         optimizer.zero_grad()
     }
 
-    /// Clips gradients to the trainer's `gradient_clip_val`, if it has one, as its
-    /// `gradient_clip_algorithm` says.
+    /// Clips gradients to the trainer's `gradient_clip_val`, if it has one, with its
+    /// `gradient_clip_algorithm`.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// A returned error ends the fit, after its report.
     fn configure_gradient_clipping(
         &mut self,
         optimizer: &mut Self::Optimizer,
@@ -212,34 +216,35 @@ pub trait TrainModule {
         }
     }
 
-    /// Returns the weights for a checkpoint that training can be
-    /// [resumed](super::PreparedFit::ckpt_path) from; the plugins have functions for it. `None`,
-    /// the default, leaves checkpoints to [`save_checkpoint`](Self::save_checkpoint): they are then
-    /// weights alone.
+    /// Returns the weights for a checkpoint from which training can be
+    /// [resumed](super::PreparedFit::ckpt_path). The plugins have functions for it. With the
+    /// default, `None`, checkpoints contain only the file that
+    /// [`save_checkpoint`](Self::save_checkpoint) writes, and training cannot be resumed from them.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report. Earlier checkpoints stay.
+    /// A returned error ends the fit, after its report. Earlier checkpoints stay.
     fn weights(&mut self) -> Result<Option<SavedState>> {
         Ok(None)
     }
 
-    /// Restores what [`weights`](Self::weights) returned; the plugins have functions for it.
+    /// Restores weights that were returned by [`weights`](Self::weights). The plugins have
+    /// functions for it.
     ///
     /// # Errors
     ///
-    /// If they are the weights of another model. Nothing has changed then: an implementation checks
-    /// everything first.
+    /// Returns an error if the weights belong to another model. An implementation must check
+    /// everything before it changes anything, so that the model is unchanged after an error.
     fn load_weights(&mut self, weights: &SavedState) -> Result<()> {
         let _ = weights;
         Err("the module does not implement TrainModule::load_weights".into())
     }
 
-    /// A checkpoint is about to be written: add sections of the module's own.
+    /// Adds the module's own sections to a checkpoint that is about to be written.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// A returned error ends the fit, after its report.
     fn on_save_checkpoint(
         &mut self,
         checkpoint: &mut Checkpoint,
@@ -249,12 +254,12 @@ pub trait TrainModule {
         Ok(())
     }
 
-    /// Training is resumed from a checkpoint, whose weights are loaded: read the module's own
-    /// sections.
+    /// Reads the module's own sections from a checkpoint when training is resumed. The weights are
+    /// already loaded.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report.
+    /// A returned error ends the fit, after its report.
     fn on_load_checkpoint(
         &mut self,
         checkpoint: &Checkpoint,
@@ -264,15 +269,17 @@ pub trait TrainModule {
         Ok(())
     }
 
-    /// Writes the model to `path`, if it has no [`weights`](Self::weights). Called after every
-    /// epoch when the trainer has a [`checkpoint_dir`](super::Trainer::checkpoint_dir): with a path
-    /// in a temporary folder beside the other checkpoints. That one file becomes the checkpoint
-    /// when this has returned. Before the first batch it is called once on trial, for a file that
-    /// is thrown away.
+    /// Writes the model to `path`. It is called only for a module without
+    /// [`weights`](Self::weights).
+    ///
+    /// If the trainer has a [`checkpoint_dir`](super::Trainer::checkpoint_dir), it calls this
+    /// method after every epoch. `path` is in a temporary folder next to the other checkpoints.
+    /// When the method has returned, the file at `path` becomes the checkpoint. The trainer also
+    /// calls it once before the first batch, as a test, and discards that file.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the fit, after its report. Earlier checkpoints stay.
+    /// A returned error ends the fit, after its report. Earlier checkpoints stay.
     fn save_checkpoint(&mut self, path: &Path) -> Result<()> {
         let _ = path;
         Err("the module has no save_checkpoint: implement TrainModule::save_checkpoint, or leave \
@@ -280,7 +287,7 @@ pub trait TrainModule {
             .into())
     }
 
-    /// How the names of checkpoint files end.
+    /// Returns the file extension of checkpoints.
     fn checkpoint_extension(&self) -> &'static str {
         "safetensors"
     }

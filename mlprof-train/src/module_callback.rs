@@ -6,30 +6,30 @@ use super::hooks::{optimizer_hooks, shared_hooks};
 use super::module::{LossOf, TrainModule};
 use super::state::TrainerState;
 
-/// The module and what it works on, for the hooks of a [`ModuleCallback`].
+/// Module and its training data, for the hooks of a [`ModuleCallback`].
 ///
 /// The index of the batch is [`TrainerState::batch_index`].
 #[non_exhaustive]
 pub struct HookContext<'hook, M: TrainModule> {
-    /// The module that is trained or evaluated.
+    /// Module that is trained or evaluated.
     pub module: &'hook mut M,
-    /// Its optimizer; `None` before it is configured, and outside of a fit.
+    /// Optimizer of the module; `None` before it is configured, and outside of a fit.
     pub optimizer: Option<&'hook mut M::Optimizer>,
-    /// The batch on the device; `None` outside of batches.
+    /// Batch on the device; `None` outside of batches.
     pub batch: Option<&'hook M::Batch>,
-    /// The loss that the training step returned; `None` before it has, and in evaluations.
+    /// Loss that the training step returned; `None` before it has returned, and in evaluations.
     pub loss: Option<&'hook LossOf<M>>,
 }
 mlprof_core::debug_as_name!([M: TrainModule] HookContext<'_, M>);
 
-/// Methods of a trait with an empty default, which are given the context.
+/// Declares trait methods that also receive the context, with empty default bodies.
 macro_rules! methods_with_context {
     ([] $($name:ident: $doc:literal;)*) => {$(
         #[doc = $doc]
         ///
         /// # Errors
         ///
-        /// Whatever is returned ends the stage, after its report.
+        /// A returned error ends the stage, after its report.
         fn $name(
             &mut self,
             context: &mut HookContext<'_, M>,
@@ -41,13 +41,15 @@ macro_rules! methods_with_context {
     )*};
 }
 
-/// A [`Callback`] whose hooks also receive the module, its optimizer, the batch and the loss: for a
-/// moving average of the weights, a search for the learning rate, or pictures of what a layer does.
+/// A [`Callback`] whose hooks also receive the module, its optimizer, the batch and the loss.
+/// Examples are a moving average of the weights, a learning rate search, and plots of a layer's
+/// output.
 ///
-/// The hooks have the names of `Callback`'s, and each is called after that one, in the same row of
-/// the report. A trainer is given such a callback for one fit, by
-/// [`PreparedFit::callback`](super::PreparedFit::callback). State for checkpoints is that of the
-/// `Callback`.
+/// The hooks have the names of `Callback`'s hooks. Each is called after the `Callback` hook of that
+/// name, in the same row of the report.
+///
+/// [`PreparedFit::callback`](super::PreparedFit::callback) adds such a callback to a single fit.
+/// Its state in checkpoints is that of the `Callback`.
 ///
 /// ```
 /// use mlprof_train::{Callback, HookContext, ModuleCallback, Result, TrainModule, TrainerState};

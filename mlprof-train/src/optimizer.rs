@@ -1,4 +1,4 @@
-//! What the loop needs of a framework: how gradients are made and applied.
+//! Interface between the loop and a framework: computing and applying gradients.
 
 use std::collections::BTreeMap;
 
@@ -6,154 +6,161 @@ use super::error::Result;
 use super::plateau::ReduceLrOnPlateau;
 use super::saved_state::SavedState;
 
-/// The door between the loop and one framework. Plugins implement it for the optimizers of theirs.
+/// Interface between the loop and one framework. Plugins implement it for the framework's
+/// optimizers.
 ///
-/// The loop measures every call; an implementation need not.
+/// The loop measures every call, so an implementation does not need to.
 pub trait TrainOptimizer {
-    /// What a training step returns and backward starts from: a tensor of one element.
+    /// Loss that a training step returns and backward starts from: a tensor with one element.
     type Loss;
 
-    /// The loss as a number. On an accelerator this waits until the device has computed it.
+    /// Returns the loss as a number. On an accelerator, this waits until the device has computed
+    /// it.
     ///
     /// # Errors
     ///
-    /// What the framework says, such as a loss of more than one element.
+    /// Returns the framework's error, for example if the loss has more than one element.
     fn loss_value(&self, loss: &Self::Loss) -> Result<f64>;
 
-    /// Whether [`loss_value`](Self::loss_value) waits for a device. The loop then reads the loss
-    /// only every [`log_every_n_steps`](super::Trainer::log_every_n_steps) steps, so as not to
-    /// hold the device up; on a CPU it reads every one.
+    /// Returns `true` if [`loss_value`](Self::loss_value) waits for a device. The loop then reads
+    /// the loss only every [`log_every_n_steps`](super::Trainer::log_every_n_steps) steps, so that
+    /// the device does not stall. Otherwise, as on a CPU, it reads every loss.
     fn reading_waits(&self, loss: &Self::Loss) -> bool {
         let _ = loss;
         false
     }
 
-    /// Forgets all gradients.
+    /// Clears all gradients.
     ///
     /// # Errors
     ///
-    /// What the framework says.
+    /// Returns the framework's error.
     fn zero_grad(&mut self) -> Result<()>;
 
-    /// Adds the gradients of `loss · scale` to those that are there.
+    /// Adds the gradients of `loss · scale` to the existing gradients.
     ///
     /// # Errors
     ///
-    /// What the framework says.
+    /// Returns the framework's error.
     fn backward(&mut self, loss: &Self::Loss, scale: f64) -> Result<()>;
 
-    /// Scales all gradients together so that their norm (the root of the sum of squares over all
-    /// parameters) is at most `max_norm`.
+    /// Scales all gradients together so that their norm is at most `max_norm`. The norm is the root
+    /// of the sum of squares over all parameters.
     ///
     /// # Errors
     ///
-    /// What the framework says.
+    /// Returns the framework's error.
     fn clip_gradients(&mut self, max_norm: f64) -> Result<()>;
 
     /// Limits every element of every gradient to `-max_value ..= max_value`.
     ///
     /// # Errors
     ///
-    /// The framework's errors; by default, that this optimizer cannot do it.
+    /// Returns the framework's error. The default implementation always returns an error, because
+    /// it does not support clipping by value.
     fn clip_gradients_by_value(&mut self, max_value: f64) -> Result<()> {
         let name = mlprof_core::names::short_type_name::<Self>();
         Err(format!("cannot clip gradients to {max_value}: {name} clips by norm only").into())
     }
 
-    /// Divides the gradients by the factor that a gradient scaler has multiplied the loss with.
-    /// Called after the last backward before a step, so that all that follows
-    /// (`on_before_optimizer_step`, clipping, profilers of numbers) sees the gradients themselves.
+    /// Divides the gradients by the factor with which a gradient scaler has multiplied the loss.
     /// Does nothing by default.
+    ///
+    /// The loop calls it after the last backward pass before an optimizer step. Later code, such as
+    /// `on_before_optimizer_step`, clipping and numerics profilers, then sees the unscaled
+    /// gradients.
     ///
     /// # Errors
     ///
-    /// The framework's errors.
+    /// Returns the framework's error.
     fn unscale_gradients(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Runs an evaluation: a pass over validation, test or prediction data with its hooks. A
-    /// framework that records operations for backward turns that off meanwhile. By default the
-    /// evaluation is just run.
+    /// Runs an evaluation: a pass over validation, test or prediction data, with its hooks. A
+    /// framework that records operations for backward should disable the recording during the call.
+    /// The default implementation only calls `evaluation`.
     fn without_gradients<T>(evaluation: impl FnOnce() -> T) -> T {
         evaluation()
     }
 
-    /// Moves the parameters along the gradients.
+    /// Updates the parameters from the gradients.
     ///
     /// # Errors
     ///
-    /// What the framework says.
+    /// Returns the framework's error.
     fn step(&mut self) -> Result<()>;
 
     /// Returns the state that a checkpoint keeps, such as the moments of each parameter.
     ///
     /// # Errors
     ///
-    /// The reason if the state cannot be read. A checkpoint then has weights alone, and training
-    /// cannot be resumed from it. That is the default.
+    /// Returns the reason why the state cannot be read. The checkpoint then contains only the
+    /// weights, and training cannot be resumed from it. The default implementation always returns
+    /// an error.
     fn state(&self) -> Result<SavedState> {
         Err("its type does not implement TrainOptimizer::state".into())
     }
 
-    /// Restores what [`state`](Self::state) returned of an optimizer of the same model.
+    /// Restores a state that [`state`](Self::state) returned for an optimizer of the same model.
     ///
     /// # Errors
     ///
-    /// If it is the state of another optimizer or model. Nothing has changed then: an
-    /// implementation checks everything first.
+    /// Returns an error if the state belongs to another optimizer or model. An implementation must
+    /// check everything before it changes anything, so that the optimizer is unchanged after an
+    /// error.
     fn load_state(&mut self, state: &SavedState) -> Result<()> {
         let _ = state;
         Err("the optimizer does not implement TrainOptimizer::load_state".into())
     }
 
-    /// Returns the state of the framework's random number generators for a checkpoint, so that
-    /// dropout draws the same numbers in a resumed training. `None` (the default) if the framework
-    /// does not show it.
+    /// Returns the state of the framework's random number generators for a checkpoint. With it,
+    /// dropout draws the same numbers in a resumed training. The default, `None`, is for a
+    /// framework that does not expose the state.
     ///
     /// # Errors
     ///
-    /// The framework's errors. The checkpoint is then written without the state.
+    /// Returns the framework's error. The checkpoint is then written without the state.
     fn random_state(&self) -> Result<Option<SavedState>> {
         Ok(None)
     }
 
-    /// Restores what [`random_state`](Self::random_state) returned. Generators that the state does
-    /// not contain keep theirs. By default nothing is restored.
+    /// Restores a state that [`random_state`](Self::random_state) returned. Generators that the
+    /// state does not contain are unchanged. By default, it restores nothing.
     ///
     /// # Errors
     ///
-    /// If a generator does not accept its state.
+    /// Returns an error if a generator does not accept its state.
     fn load_random_state(&mut self, state: &SavedState) -> Result<()> {
         let _ = state;
         Ok(())
     }
 
-    /// The learning rate.
+    /// Returns the learning rate.
     fn learning_rate(&self) -> f64;
 
     /// Sets the learning rate.
     ///
     /// # Errors
     ///
-    /// What the framework says.
+    /// Returns the framework's error.
     fn set_learning_rate(&mut self, learning_rate: f64) -> Result<()>;
 }
 
-/// How gradients are clipped, as in Lightning.
+/// Algorithm for clipping gradients, as in Lightning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GradientClipAlgorithm {
-    /// All together, to a norm.
+    /// Scales all gradients together to a maximum norm.
     #[default]
     Norm,
-    /// Each element to a largest absolute value.
+    /// Limits each element to a maximum absolute value.
     Value,
 }
 
-/// How often a learning rate schedule moves on.
+/// Interval at which a learning rate schedule advances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LrInterval {
-    /// After every epoch, as in Lightning unless told otherwise.
+    /// After every epoch, which is the default, as in Lightning.
     #[default]
     Epoch,
     /// After every optimizer step.
@@ -162,18 +169,18 @@ pub enum LrInterval {
 
 type Schedule = Box<dyn FnMut(usize) -> f64>;
 
-/// What a learning rate follows.
+/// Input of a learning rate schedule.
 enum Follows {
-    /// How many epochs or steps are done.
+    /// Number of completed epochs or steps.
     Count(Schedule),
-    /// A logged metric, by its name.
+    /// Name of a logged metric, and the schedule that follows it.
     Metric(String, ReduceLrOnPlateau),
 }
 
-/// An optimizer, and a learning rate schedule if there is one: what
-/// [`configure_optimizers`](super::TrainModule::configure_optimizers) returns.
+/// Optimizer with an optional learning rate schedule, as returned by
+/// [`configure_optimizers`](super::TrainModule::configure_optimizers).
 ///
-/// An optimizer alone becomes one by `.into()`.
+/// `.into()` converts a single optimizer.
 pub struct Optimizers<O> {
     pub(super) optimizer: O,
     schedule: Option<(LrInterval, Follows)>,
@@ -181,17 +188,19 @@ pub struct Optimizers<O> {
 mlprof_core::debug_as_name!([O] Optimizers<O>);
 
 impl<O> Optimizers<O> {
-    /// This optimizer, at the learning rate that it has.
+    /// Creates a value with this optimizer at its current learning rate.
     pub fn new(optimizer: O) -> Self {
         Self { optimizer, schedule: None }
     }
 
-    /// Sets the learning rate to what `schedule` returns: `schedule(0)` before the first batch,
-    /// then after every epoch or step `schedule(done)` with the number of epochs or optimizer steps
-    /// that are done. An epoch-wise schedule advances after the last batch of an epoch, before its
+    /// Sets the learning rate with a function. The trainer calls `schedule(0)` before the first
+    /// batch, and `schedule(done)` after every epoch or step. `done` is the number of completed
+    /// epochs or optimizer steps.
+    ///
+    /// An epoch-wise schedule advances after the last batch of an epoch, before its
     /// `on_train_batch_end` and the validation.
     ///
-    /// A rate that is negative, infinite or not a number ends the fit.
+    /// A rate that is negative, infinite or NaN ends the fit.
     #[must_use]
     pub fn lr_scheduler(
         mut self,
@@ -203,9 +212,11 @@ impl<O> Optimizers<O> {
     }
 
     /// Lowers the learning rate when the metric that was [logged](super::TrainerState::log) as
-    /// `monitor` does not improve any more. It is looked at after every epoch, when
-    /// `on_train_epoch_end` has been called, or after every optimizer step and the validation that
-    /// may follow it. A metric that was not logged by then ends the fit.
+    /// `monitor` no longer improves.
+    ///
+    /// The schedule reads the metric at `interval`: after every epoch, following
+    /// `on_train_epoch_end`, or after every optimizer step and its validation, if there is one. If
+    /// the metric has not been logged by then, the fit ends with an error.
     #[must_use]
     pub fn reduce_on_plateau(
         mut self,
@@ -217,7 +228,8 @@ impl<O> Optimizers<O> {
         self
     }
 
-    /// Whether there is a schedule that goes by `interval`, and by a metric or not.
+    /// Returns `true` if there is a schedule with this `interval` that follows a metric or not, as
+    /// `follows_metric` requires.
     pub(super) fn has_schedule(&self, interval: LrInterval, follows_metric: bool) -> bool {
         self.schedule.as_ref().is_some_and(|(own, follows)| {
             *own == interval && matches!(follows, Follows::Metric(..)) == follows_metric
@@ -234,7 +246,8 @@ impl<O: TrainOptimizer> Optimizers<O> {
         }
     }
 
-    /// Sets the rate after `done` epochs or steps and returns the one that the optimizer has.
+    /// Sets the learning rate after `done` epochs or steps, and returns the optimizer's current
+    /// rate.
     pub(super) fn schedule_step(&mut self, done: usize) -> Result<f64> {
         if let Some((_, Follows::Count(schedule))) = &mut self.schedule {
             let rate = check_rate(schedule(done), "the schedule")?;
@@ -243,7 +256,8 @@ impl<O: TrainOptimizer> Optimizers<O> {
         Ok(self.optimizer.learning_rate())
     }
 
-    /// Returns the state of the schedule for a checkpoint. One that follows counts has none.
+    /// Returns the state of the schedule for a checkpoint. A schedule that follows counts has an
+    /// empty state.
     pub(super) fn schedule_state(&self) -> SavedState {
         match &self.schedule {
             Some((_, Follows::Metric(_, schedule))) => schedule.state(),
@@ -251,7 +265,7 @@ impl<O: TrainOptimizer> Optimizers<O> {
         }
     }
 
-    /// Restores what [`schedule_state`](Self::schedule_state) returned.
+    /// Restores a state that [`schedule_state`](Self::schedule_state) returned.
     pub(super) fn load_schedule_state(&mut self, state: &SavedState) -> Result<()> {
         match &mut self.schedule {
             Some((_, Follows::Metric(_, schedule))) => schedule.load_state(state),
@@ -259,8 +273,8 @@ impl<O: TrainOptimizer> Optimizers<O> {
         }
     }
 
-    /// Looks at the metric that the schedule follows and returns the rate that the optimizer has
-    /// then.
+    /// Updates the learning rate from the metric that the schedule follows, and returns the
+    /// optimizer's current rate.
     pub(super) fn plateau_step(&mut self, metrics: &BTreeMap<String, f64>) -> Result<f64> {
         if let Some((_, Follows::Metric(monitor, schedule))) = &mut self.schedule {
             let Some(metric) = metrics.get(monitor) else {
@@ -279,7 +293,7 @@ impl<O: TrainOptimizer> Optimizers<O> {
     }
 }
 
-/// Returns `rate` if parameters can be moved at it.
+/// Returns `rate` if it is finite and not negative, and an error otherwise.
 fn check_rate(rate: f64, source: &str) -> Result<f64> {
     if rate.is_finite() && rate >= 0.0 {
         return Ok(rate);

@@ -1,8 +1,8 @@
-//! What a stage returns.
+//! Results of a stage.
 
 use std::collections::BTreeMap;
 
-/// Why a fit ended.
+/// Reason why a fit ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
@@ -10,11 +10,11 @@ pub enum StopReason {
     MaxEpochs,
     /// All steps are done.
     MaxSteps,
-    /// The time of [`max_time`](super::Trainer::max_time) is over.
+    /// The time limit of [`max_time`](super::Trainer::max_time) has passed.
     MaxTime,
     /// [`TrainerState::stop`](super::TrainerState::stop) was called, with this reason.
     Asked(String),
-    /// Ctrl-C, or a request to terminate, with
+    /// Ctrl-C or a termination signal arrived, with
     /// [`Interrupt::Return`](mlprof_core::Interrupt::Return).
     Interrupted,
     /// `limit_train_batches` is 0.
@@ -36,31 +36,31 @@ impl std::fmt::Display for StopReason {
     }
 }
 
-/// What a fit did.
+/// Result of a fit.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FitOutcome {
-    /// Epochs that were run to their end.
+    /// Number of completed epochs, including those before a resumed checkpoint.
     pub epochs: usize,
-    /// Optimizer steps.
+    /// Number of optimizer steps, including those before a resumed checkpoint.
     pub steps: usize,
-    /// Why it ended.
+    /// Reason why the fit ended.
     pub stopped: StopReason,
-    /// The last loss that was read.
+    /// Training loss that was read last.
     pub loss: Option<f64>,
-    /// The last means of what was [logged](super::TrainerState::log), by name.
+    /// Last values of the [logged](super::TrainerState::log) metrics, by name.
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// What a validation, test or prediction run did.
+/// Result of a validation, test or prediction run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct EvaluationOutcome {
-    /// Batches that were run.
+    /// Number of batches that were run.
     pub batches: usize,
-    /// Whether it was ended early from outside: only with
+    /// `true` if a signal ended the run early, which happens only with
     /// [`Interrupt::Return`](mlprof_core::Interrupt::Return).
     pub is_interrupted: bool,
-    /// The means of what was [logged](super::TrainerState::log), by name.
+    /// Values of the [logged](super::TrainerState::log) metrics, by name.
     pub metrics: BTreeMap<String, f64>,
 }

@@ -1,10 +1,10 @@
-//! A learning rate that goes down when a metric does not improve any more.
+//! Learning rate schedule that lowers the rate when a metric no longer improves.
 
 use super::error::Result;
 use super::saved_state::SavedState;
 
-/// Multiplies the learning rate by a factor when a metric has not improved for some epochs:
-/// PyTorch's `ReduceLROnPlateau`, with its defaults.
+/// Multiplies the learning rate by a factor when a metric has not improved for some epochs. It is
+/// PyTorch's `ReduceLROnPlateau` with the same defaults.
 ///
 /// # Examples
 ///
@@ -29,18 +29,18 @@ pub struct ReduceLrOnPlateau {
     cooling: usize,
 }
 
-/// How much better than the best value so far is an improvement.
+/// Minimum difference from the best value that counts as an improvement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Threshold {
     Relative(f64),
     Absolute(f64),
 }
 
-/// Least change of the rate that is made.
+/// Minimum change of the rate; smaller changes are not applied.
 const SMALLEST_CHANGE: f64 = 1e-8;
 
 impl ReduceLrOnPlateau {
-    /// For a metric that should become lower, such as a loss.
+    /// Creates a schedule for a metric that should become lower, such as a loss.
     pub const fn min() -> Self {
         Self {
             wants_more: false,
@@ -55,48 +55,49 @@ impl ReduceLrOnPlateau {
         }
     }
 
-    /// For a metric that should become higher, such as an accuracy.
+    /// Creates a schedule for a metric that should become higher, such as an accuracy.
     pub const fn max() -> Self {
         Self { wants_more: true, best: f64::NEG_INFINITY, ..Self::min() }
     }
 
-    /// Factor of the rate, below 1; 0.1 by default.
+    /// Sets the factor for the rate, below 1. The default is 0.1.
     #[must_use]
     pub const fn factor(mut self, factor: f64) -> Self {
         self.factor = factor;
         self
     }
 
-    /// Number of values without improvement that are waited for; the next one lowers the rate. 10
-    /// by default.
+    /// Sets how many values in a row may fail to improve; the next such value lowers the rate. The
+    /// default is 10.
     #[must_use]
     pub const fn patience(mut self, values: usize) -> Self {
         self.patience = values;
         self
     }
 
-    /// Least improvement that counts, as a share of the best value; 0.0001 by default.
+    /// Sets the minimum improvement, as a share of the best value. The default is 0.0001.
     #[must_use]
     pub const fn threshold(mut self, share: f64) -> Self {
         self.threshold = Threshold::Relative(share);
         self
     }
 
-    /// Least improvement that counts, as a difference from the best value.
+    /// Sets the minimum improvement, as a difference from the best value.
     #[must_use]
     pub const fn absolute_threshold(mut self, difference: f64) -> Self {
         self.threshold = Threshold::Absolute(difference);
         self
     }
 
-    /// Number of values after a reduction that do not count as bad; 0 by default.
+    /// Sets how many values after a reduction do not count as failures to improve. The default
+    /// is 0.
     #[must_use]
     pub const fn cooldown(mut self, values: usize) -> Self {
         self.cooldown = values;
         self
     }
 
-    /// Least rate; 0 by default.
+    /// Sets the minimum rate. The default is 0.
     #[must_use]
     pub const fn min_rate(mut self, rate: f64) -> Self {
         self.min_rate = rate;
@@ -112,14 +113,14 @@ impl ReduceLrOnPlateau {
         state
     }
 
-    /// Restores what [`state`](Self::state) returned.
+    /// Restores a state that [`state`](Self::state) returned.
     pub(super) fn load_state(&mut self, state: &SavedState) -> Result<()> {
         (self.best, self.bad, self.cooling) =
             (state.get("best")?, state.get("bad")?, state.get("cooling")?);
         Ok(())
     }
 
-    /// Takes the next value of the metric and returns the new rate if it changes.
+    /// Processes the next value of the metric and returns the new rate if it changes.
     pub(super) fn step(&mut self, metric: f64, rate: f64) -> Option<f64> {
         if self.is_better(metric) {
             self.best = metric;
@@ -164,19 +165,20 @@ mod tests {
         metrics.iter().map(step).collect()
     }
 
-    /// The rates that `torch.optim.lr_scheduler.ReduceLROnPlateau` of PyTorch 2.9 sets.
+    /// Compares with the rates that `torch.optim.lr_scheduler.ReduceLROnPlateau` of PyTorch 2.9
+    /// sets.
     #[test]
     fn rates_are_those_of_pytorch() {
         let lower = ReduceLrOnPlateau::min().factor(0.5).patience(1);
         let losses = [1.0, 0.9, 0.9, 0.9, 0.9, 0.9, 0.5, 0.6, 0.6];
         let expected = [1.0, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125];
         assert_eq!(rates(lower.clone(), &losses), expected);
-        // A rate that would fall below the least one stays there.
+        // A rate that would fall below the minimum stays at the minimum.
         let bounded = rates(lower.clone().min_rate(0.4), &losses);
         assert_eq!(bounded, [1.0, 1.0, 1.0, 0.5, 0.5, 0.4, 0.4, 0.4, 0.4]);
         let cooled = rates(lower.clone().cooldown(2), &losses);
         assert_eq!(cooled, [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25]);
-        // Within a ten-thousandth, or with what is not a number, nothing is better.
+        // A change of less than a ten-thousandth, or NaN, does not count as an improvement.
         assert_eq!(rates(lower.clone(), &[1.0, 0.99995, 0.9999]), [1.0, 1.0, 0.5]);
         assert_eq!(rates(lower.clone(), &[1.0, f64::NAN, f64::NAN]), [1.0, 1.0, 0.5]);
         let higher = ReduceLrOnPlateau::max().factor(0.5).patience(0).absolute_threshold(0.1);

@@ -1,4 +1,4 @@
-//! A fit of one module, with what concerns only that module.
+//! A fit of one module, with options that concern only that module.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ use super::module_callback::ModuleCallback;
 use super::outcome::FitOutcome;
 use super::trainer::Trainer;
 
-/// A fit that goes on from a checkpoint or has callbacks that see the module; [`Trainer::prepare`]
-/// makes it.
+/// Fit that resumes from a checkpoint or has callbacks that see the module. [`Trainer::prepare`]
+/// creates it.
 #[must_use = "nothing is trained before `fit`"]
 pub struct PreparedFit<'run, M: TrainModule> {
     trainer: &'run mut Trainer,
@@ -24,8 +24,8 @@ pub struct PreparedFit<'run, M: TrainModule> {
 mlprof_core::debug_as_name!([M: TrainModule] PreparedFit<'_, M>);
 
 impl Trainer {
-    /// Prepares a fit of `module`, as [`fit`](Self::fit) runs it, with what only this module can
-    /// have.
+    /// Prepares a fit of `module` with options that concern only this module. Without such options,
+    /// it is the same as [`fit`](Self::fit).
     ///
     /// ```no_run
     /// # use mlprof_train::{FitOutcome, TrainError, TrainModule, Trainer};
@@ -46,35 +46,40 @@ impl Trainer {
 
 impl<'run, M: TrainModule> PreparedFit<'run, M> {
     /// Adds a callback that sees the module. Its hooks are called after those of the trainer's own
-    /// callbacks.
+    /// callbacks, except that callbacks that save checkpoints come last.
     pub fn callback(mut self, callback: &'run mut dyn ModuleCallback<M>) -> Self {
         self.callbacks.push(callback);
         self
     }
 
-    /// Goes on from this checkpoint, as Lightning's `fit(ckpt_path=…)`. Restored are the weights,
-    /// the state of optimizer, learning rate and callbacks, epoch, batch, step and seed: training
-    /// then does what it would have done without the interruption, to the last bit where the
-    /// framework's own operations repeat. The trainer's [`max_epochs`](Trainer::max_epochs) and
-    /// [`max_steps`](Trainer::max_steps) count from the beginning of the first fit.
+    /// Resumes from this checkpoint, like Lightning's `fit(ckpt_path=…)`. It restores the weights,
+    /// the state of the optimizer and the callbacks, the learning rate, epoch, batch, step and
+    /// seed.
     ///
-    /// A checkpoint from the middle of an epoch skips the batches that have been learned from: it
-    /// fetches them from the loader, without a step. There is no sanity check.
+    /// Training then does what it would have done without the interruption, bit for bit if the
+    /// framework's own operations are deterministic. The trainer's
+    /// [`max_epochs`](Trainer::max_epochs) and [`max_steps`](Trainer::max_steps) count from the
+    /// beginning of the first fit.
     ///
-    /// Random numbers that the model draws itself, such as those of dropout, begin with the seed
-    /// again. The module implements [`weights`](TrainModule::weights) and
+    /// If the checkpoint is from the middle of an epoch, the fit fetches and skips the batches that
+    /// the model has already learned from. A resumed fit has no sanity check.
+    ///
+    /// Random numbers that the model draws itself, such as those of dropout, start from the seed
+    /// again, unless the optimizer saves its [random state](super::TrainOptimizer::random_state).
+    /// The module must implement [`weights`](TrainModule::weights) and
     /// [`load_weights`](TrainModule::load_weights).
     pub fn ckpt_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.ckpt_path = Some(path.into());
         self
     }
 
-    /// Trains the module, validating as the trainer's settings say if there is validation data.
+    /// Trains the module. If there is validation data, it also validates according to the trainer's
+    /// settings.
     ///
     /// # Errors
     ///
-    /// Those of [`Trainer::fit`], and [`TrainError::Resume`] if the checkpoint cannot be used;
-    /// module and callbacks are then what they were.
+    /// Returns the errors of [`Trainer::fit`], and [`TrainError::Resume`] if the checkpoint cannot
+    /// be used. In that case, the module and the callbacks are unchanged.
     pub fn fit(
         mut self,
         train: &dyn DataLoader<M::Batch>,

@@ -1,4 +1,4 @@
-//! A training batch once more, where a profiler wants to see how a number came to be wrong.
+//! Rerun of a training batch, for a profiler that looks for the origin of an invalid number.
 
 use super::error::Result;
 use super::module::TrainModule;
@@ -7,8 +7,11 @@ use super::run::{Run, configured};
 use mlprof_core::{Observation, ProfilerExt, TrainingControl};
 
 impl<M: TrainModule> Run<'_, M> {
-    /// Runs the batch again if the profiler asks for it: forward, and backward where the training ends by that, so that gradients are
-    /// those of the first time where it goes on. What the run logs does not change, and an error is only told to the profiler.
+    /// Runs the batch again if the profiler requests it. Values that the rerun logs are discarded,
+    /// and an error is reported only to the profiler.
+    ///
+    /// The rerun includes a backward pass only if the training ends afterwards. Otherwise, the
+    /// gradients must stay those of the first run.
     pub(super) fn look_again(&mut self) {
         let profiler = self.profiler.clone();
         let control = TrainingControl::with_rerun();

@@ -1,4 +1,4 @@
-//! Going on from a checkpoint.
+//! Resuming from a checkpoint.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::run::{Run, configured, failed_in};
 use crate::save::UNAVAILABLE;
 use crate::saved_state::SavedState;
 
-/// The loop's own values.
+/// State of the loop itself.
 struct LoopState {
     point: ResumePoint,
     global_step: usize,
@@ -49,7 +49,7 @@ impl LoopState {
     }
 }
 
-/// A checkpoint that has been read and checked.
+/// Checkpoint that has been read and checked.
 pub(crate) struct Resumed<'path> {
     path: &'path Path,
     checkpoint: Checkpoint,
@@ -63,7 +63,7 @@ impl Resumed<'_> {
 }
 
 impl<M: TrainModule> Run<'_, M> {
-    /// Reads a checkpoint. Only the seed is restored: it is needed before everything else.
+    /// Reads a checkpoint. It restores only the seed, which is needed before everything else.
     pub(crate) fn read_checkpoint<'path>(
         &mut self,
         path: &'path Path,
@@ -84,14 +84,15 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(resumed)
     }
 
-    /// Restores the training. An error leaves module and callbacks as they were: each part checks
-    /// everything before it changes anything, and the weights, which others can see, come last.
+    /// Restores the training. An error leaves module and callbacks unchanged: each part checks its
+    /// whole state before it changes anything. The weights come last, because other code can see
+    /// them.
     pub(crate) fn restore(&mut self, resumed: Resumed<'_>) -> Result<(), TrainError> {
         let mut earlier = Vec::new();
         let applied = self.apply(&resumed, &mut earlier);
         if let Err(error) = applied {
             for (place, state) in earlier {
-                // What it has just returned.
+                // The callback has just returned this state, so it accepts it.
                 let _ = self.listeners[place].callback().load_state(&state);
             }
             return Err(resumed.error(error));
@@ -127,7 +128,8 @@ impl<M: TrainModule> Run<'_, M> {
             optimizers.load_schedule_state(schedule)?;
         }
         let rate = own.learning_rate;
-        // Setting it would make the rates of all groups one, which the optimizer has restored.
+        // The optimizer has already restored its rates. Setting one rate would overwrite the
+        // different rates of its parameter groups.
         if rate.to_bits() != optimizers.optimizer.learning_rate().to_bits() {
             optimizers.optimizer.set_learning_rate(rate)?;
         }
@@ -139,7 +141,8 @@ impl<M: TrainModule> Run<'_, M> {
             earlier.push((place, before));
             loaded.map_err(|reason| format!("{key}: {reason}"))?;
         }
-        // The file has the numbers of rank 0, and the ranks draw different ones.
+        // The file contains the generator state of rank 0. Each rank draws different numbers, so
+        // only rank 0 restores it.
         if let (Some(random), 0) = (checkpoint.section(RANDOM), self.state.run.rank) {
             configured(&mut self.optimizers).load_random_state(random)?;
         }

@@ -1,22 +1,23 @@
-//! The place in a training from which it goes on.
+//! Point at which a training resumes.
 
-/// Where training goes on.
+/// Point at which a training resumes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ResumePoint {
-    /// The epoch, from 0.
+    /// Epoch, counted from 0.
     pub(crate) epoch: usize,
-    /// How many of its batches have been learned from.
+    /// Number of batches of the epoch that the model has already learned from.
     pub(crate) batch: usize,
-    /// Whether the validation that is due after that batch has begun.
+    /// `true` if the validation that is due after that batch has begun.
     pub(crate) is_validated: bool,
-    /// Whether a schedule that follows a metric has not seen those of the last epoch.
+    /// `true` if a schedule that follows a metric has not yet seen the metrics of the last epoch.
     pub(crate) is_plateau_due: bool,
-    /// Number of batches of the epochs before.
+    /// Number of batches in all earlier epochs.
     pub(crate) earlier_batches: usize,
 }
 
 impl ResumePoint {
-    /// A whole epoch has ended, after this number of batches in all.
+    /// Moves to the start of the next epoch. `batches` is the number of batches in all epochs so
+    /// far.
     pub(crate) fn end_epoch(&mut self, epoch: usize, batches: usize) {
         *self = Self {
             epoch: epoch + 1,

@@ -1,4 +1,4 @@
-//! One stage while it runs: the module, the callbacks, and how their hooks are called.
+//! A running stage: the module, the callbacks, and the calls of their hooks.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use super::state::TrainerState;
 use mlprof_core::{Profiler, ProfilerExt, Session};
 use mlprof_events::clock::Stopwatch;
 
-/// One stage while it runs.
+/// A running stage.
 pub(super) struct Run<'run, M: TrainModule> {
     pub(super) profiler: Arc<dyn Profiler>,
     pub(super) settings: &'run Settings,
     pub(super) module: &'run mut M,
-    /// Those of a fit, from their configuration on.
+    /// Optimizer and schedule of a fit; `None` until they are configured.
     pub(super) optimizers: Option<Optimizers<M::Optimizer>>,
-    /// The batch that is on the device.
+    /// Batch that is on the device.
     pub(super) batch: Option<M::Batch>,
-    /// The loss of the training batch.
+    /// Loss of the training batch.
     pub(super) loss: Option<LossOf<M>>,
-    /// Whether there was a backward since gradients were forgotten.
+    /// `true` if a backward pass has run since gradients were cleared.
     pub(super) has_gradients: bool,
     pub(super) listeners: Vec<Listener<'run, M>>,
     pub(super) actions: RunActions,
@@ -36,8 +36,9 @@ pub(super) struct Run<'run, M: TrainModule> {
     pub(super) began: Stopwatch,
 }
 
-/// The hooks of callbacks, then of the module, each measured. At the end of a training epoch
-/// callbacks that watch metrics come after the module, which may log one there.
+/// Declares methods that call and measure a hook of all callbacks, then of the module. At the end
+/// of a training epoch, callbacks that watch metrics are called after the module, which may log a
+/// metric there.
 macro_rules! call_shared_hooks {
     ([] $($name:ident: $doc:literal;)*) => {$(
         pub(super) fn $name(&mut self) -> Result<(), TrainError> {
@@ -65,7 +66,8 @@ macro_rules! call_shared_hooks {
     )*};
 }
 
-/// The same for hooks that give the module its optimizer.
+/// Declares methods that call and measure a hook of all callbacks, then of the module together with
+/// its optimizer.
 macro_rules! call_optimizer_hooks {
     ([] $($name:ident: $doc:literal;)*) => {$(
         pub(super) fn $name(&mut self) -> Result<(), TrainError> {
@@ -84,7 +86,7 @@ macro_rules! call_optimizer_hooks {
     )*};
 }
 
-/// The module's own hooks, each measured.
+/// Declares methods that call and measure a hook that only the module has.
 macro_rules! call_module_hooks {
     ([] $($name:ident: $doc:literal;)*) => {$(
         pub(super) fn $name(&mut self) -> Result<(), TrainError> {
@@ -120,7 +122,7 @@ impl<M: TrainModule> Run<'_, M> {
         )
     }
 
-    /// Tells every callback of `error`, which ends the stage.
+    /// Reports `error`, which ends the stage, to every callback, and returns it.
     pub(super) fn on_exception(&mut self, error: TrainError) -> TrainError {
         let error: BoxError = Box::new(error);
         for listener in &mut self.listeners {
@@ -169,8 +171,8 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(())
     }
 
-    /// `prepare_data` (once per node), the module's own callbacks, `setup` and `configure_model`: the
-    /// beginning of every stage.
+    /// Begins a stage. Calls `seed_everything` if there is a seed, `configure_callbacks`,
+    /// `prepare_data` (once per node), `setup` and `configure_model`.
     pub(super) fn begin(&mut self) -> Result<(), TrainError> {
         if let Some(seed) = self.state.seed {
             failed_in("seed_everything", &self.state, self.module.seed_everything(seed))?;
@@ -205,7 +207,7 @@ impl<M: TrainModule> Run<'_, M> {
         failed_in("on_validation_model_zero_grad", &self.state, result)
     }
 
-    /// A batch moved to the device, with the hooks before and after.
+    /// Moves a batch to the device and calls the hooks before and after.
     pub(super) fn batch_to_device(&mut self, batch: M::Batch) -> Result<M::Batch, TrainError> {
         let batch = {
             let _scope = self.profiler.profile(self.actions.on_before_batch_transfer);
@@ -223,7 +225,7 @@ impl<M: TrainModule> Run<'_, M> {
         failed_in("on_after_batch_transfer", &self.state, result)
     }
 
-    /// Moves the schedule on if it goes by `interval` and needs no metric.
+    /// Advances the schedule if it uses `interval` and does not follow a metric.
     pub(super) fn lr_scheduler_step(&mut self, interval: LrInterval) -> Result<(), TrainError> {
         let Some(optimizers) = &mut self.optimizers else { return Ok(()) };
         if !optimizers.has_schedule(interval, false) {
@@ -239,7 +241,7 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(())
     }
 
-    /// Moves the schedule on if it goes by `interval` and by a metric.
+    /// Advances the schedule if it uses `interval` and follows a metric.
     pub(super) fn plateau_step(&mut self, interval: LrInterval) -> Result<(), TrainError> {
         let Some(optimizers) = &mut self.optimizers else { return Ok(()) };
         if !optimizers.has_schedule(interval, true) {
@@ -251,8 +253,10 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(())
     }
 
-    /// Whether to end before the next batch. *Cost*: a relaxed load, and a look at the clock where
-    /// there is a [`max_time`](super::Trainer::max_time).
+    /// Returns `true` if the stage should end before the next batch.
+    ///
+    /// *Cost*: a relaxed load, and a clock read if there is a
+    /// [`max_time`](super::Trainer::max_time).
     pub(super) fn should_stop(&mut self) -> bool {
         let is_enough = |max| self.state.global_step >= max;
         let reason = if self.session.is_interrupted() {
@@ -268,8 +272,8 @@ impl<M: TrainModule> Run<'_, M> {
         self.state.stop.is_some()
     }
 
-    /// Why the module, a callback or the time asks for the end, once the least number of epochs and
-    /// steps is done.
+    /// Returns the reason if the module, a callback or the time limit requests the end. Before the
+    /// minimum number of epochs and steps is done, it returns `None`.
     pub(super) fn is_asked_to_stop(&self) -> Option<StopReason> {
         let settings = self.settings;
         if self.state.epochs_run < settings.min_epochs.unwrap_or(0)
@@ -285,13 +289,13 @@ impl<M: TrainModule> Run<'_, M> {
     }
 }
 
-/// The optimizer of a fit.
+/// Returns the optimizer of a fit.
 pub(super) fn configured<O>(optimizers: &mut Option<Optimizers<O>>) -> &mut O {
     let optimizers = optimizers.as_mut();
     &mut optimizers.expect("optimizers are configured before the first batch").optimizer
 }
 
-/// An error of the module, with where it happened.
+/// Converts an error of the module into a [`TrainError`] with the hook and the place in the run.
 pub(super) fn failed_in<T>(
     hook: &'static str,
     state: &TrainerState,

@@ -1,4 +1,4 @@
-//! Saving a training.
+//! Saving a training as a checkpoint.
 
 use std::path::{Path, PathBuf};
 
@@ -16,12 +16,12 @@ use crate::optimizer::TrainOptimizer;
 use crate::run::{Run, failed_in};
 use crate::saved_state::SavedState;
 
-/// Value of the optimizer's section that says why it has no state.
+/// Key in the optimizer's section for the reason why the section has no state.
 pub(crate) const UNAVAILABLE: &str = "unavailable";
 
 impl<M: TrainModule> Run<'_, M> {
-    /// Saves a checkpoint after an epoch, if there is a directory for it and no callback decides
-    /// which are saved.
+    /// Saves a checkpoint after an epoch if the trainer has a checkpoint directory. If a callback
+    /// decides which checkpoints are saved, it does nothing.
     pub(crate) fn save_checkpoint(&mut self) -> Result<(), TrainError> {
         let Some(directory) = self.settings.checkpoint_dir.clone() else { return Ok(()) };
         if self.listeners.iter_mut().any(|listener| listener.callback().saves_checkpoints()) {
@@ -32,7 +32,7 @@ impl<M: TrainModule> Run<'_, M> {
         self.serve_requests()
     }
 
-    /// Saves and removes the checkpoints that hooks asked for.
+    /// Saves and removes the checkpoints that hooks requested.
     pub(crate) fn serve_requests(&mut self) -> Result<(), TrainError> {
         if self.state.requests.queue.is_empty() {
             return Ok(());
@@ -42,7 +42,7 @@ impl<M: TrainModule> Run<'_, M> {
             match request {
                 Request::Save(path) if is_served => self.write_checkpoint(path)?,
                 Request::Remove(path) if is_served => {
-                    // It may be gone, and an old file that stays harms nobody.
+                    // The file may already be gone. If it cannot be removed, it does no harm.
                     let _ = std::fs::remove_file(path);
                 }
                 Request::Save(_) | Request::Remove(_) => {}
@@ -69,7 +69,7 @@ impl<M: TrainModule> Run<'_, M> {
         }
     }
 
-    /// The training as it is.
+    /// Creates a checkpoint of the current training.
     fn checkpoint(&mut self, weights: SavedState) -> Result<Checkpoint, Failure> {
         let mut checkpoint = Checkpoint::default();
         *checkpoint.section_mut(WEIGHTS) = weights;
@@ -87,7 +87,7 @@ impl<M: TrainModule> Run<'_, M> {
         if let Some(optimizers) = &self.optimizers {
             own.set("learning_rate", optimizers.optimizer.learning_rate());
             *checkpoint.section_mut(SCHEDULE) = optimizers.schedule_state();
-            // Weights alone are better than nothing.
+            // A checkpoint with only the weights is better than none.
             *checkpoint.section_mut(OPTIMIZER) =
                 optimizers.optimizer.state().unwrap_or_else(|reason| {
                     let mut state = SavedState::new();
@@ -96,7 +96,7 @@ impl<M: TrainModule> Run<'_, M> {
                 });
         }
         let random = self.optimizers.as_ref().map(|all| all.optimizer.random_state());
-        // Without the state all but the random numbers goes on as before.
+        // Without this state, everything except the random numbers resumes unchanged.
         if let Some(Ok(Some(random))) = random {
             *checkpoint.section_mut(RANDOM) = random;
         }
@@ -113,7 +113,7 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(checkpoint)
     }
 
-    /// The sections of the callbacks, and where in the list each callback is.
+    /// Returns the section name and the index of each callback.
     pub(super) fn callback_sections(&mut self) -> Vec<(String, usize)> {
         let mut sections: Vec<(String, usize)> = Vec::new();
         for (place, listener) in self.listeners.iter_mut().enumerate() {
@@ -140,7 +140,7 @@ impl<M: TrainModule> Run<'_, M> {
     }
 }
 
-/// What keeps a checkpoint from being written.
+/// Reason why a checkpoint cannot be written.
 enum Failure {
     Hook(TrainError),
     File(crate::BoxError),

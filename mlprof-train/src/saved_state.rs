@@ -1,4 +1,4 @@
-//! Values and tensors as a checkpoint keeps them.
+//! Values and tensors, in the form that a checkpoint stores.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ pub use safetensors::Dtype;
 
 use super::error::Result;
 
-/// State of a module, an optimizer or a callback in a [`Checkpoint`](super::Checkpoint): values and
-/// tensors by name.
+/// State of a module, an optimizer or a callback in a [`Checkpoint`](super::Checkpoint): named
+/// values and tensors.
 ///
-/// Values are text. Every type that [`FromStr`] reads back as `Display` wrote it can be one;
-/// numbers keep all their bits, `NaN` and `inf` included.
+/// Values are stored as text. A value can have any type whose [`FromStr`] reads back the output of
+/// its `Display`. Numbers keep all their bits, including `NaN` and `inf`.
 ///
 /// # Examples
 ///
@@ -33,17 +33,17 @@ pub struct SavedState {
 }
 
 impl SavedState {
-    /// Returns a state without values and tensors.
+    /// Creates an empty state.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether there is neither a value nor a tensor.
+    /// Returns `true` if the state has neither values nor tensors.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty() && self.tensors.is_empty()
     }
 
-    /// Sets a value, in place of an earlier one of that name.
+    /// Sets a value and replaces an earlier value of that name.
     pub fn set(&mut self, name: &str, value: impl ToString) {
         self.values.insert(name.to_owned(), value.to_string());
     }
@@ -56,20 +56,20 @@ impl SavedState {
         }
     }
 
-    /// Returns a value.
+    /// Returns the value of that name.
     ///
     /// # Errors
     ///
-    /// If there is no value of that name, or it is not of type `T`.
+    /// Returns an error if the value does not exist, or if it is not of type `T`.
     pub fn get<T: FromStr>(&self, name: &str) -> Result<T> {
         self.get_option(name)?.ok_or_else(|| format!("it has no value {name:?}").into())
     }
 
-    /// Returns a value, `None` if there is none of that name.
+    /// Returns the value of that name, or `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// If the value is not of type `T`.
+    /// Returns an error if the value is not of type `T`.
     pub fn get_option<T: FromStr>(&self, name: &str) -> Result<Option<T>> {
         let Some(text) = self.values.get(name) else { return Ok(None) };
         match text.parse() {
@@ -78,35 +78,35 @@ impl SavedState {
         }
     }
 
-    /// The values, by name.
+    /// Returns all values with their names.
     pub fn values(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Sets a tensor, in place of an earlier one of that name.
+    /// Sets a tensor and replaces an earlier tensor of that name.
     pub fn set_tensor(&mut self, name: &str, tensor: SavedTensor) {
         self.tensors.insert(name.to_owned(), tensor);
     }
 
-    /// Returns a tensor.
+    /// Returns the tensor of that name.
     ///
     /// # Errors
     ///
-    /// If there is no tensor of that name.
+    /// Returns an error if the tensor does not exist.
     pub fn tensor(&self, name: &str) -> Result<&SavedTensor> {
         self.tensors.get(name).ok_or_else(|| format!("it has no tensor {name:?}").into())
     }
 
-    /// The tensors, by name.
+    /// Returns all tensors with their names.
     pub fn tensors(&self) -> impl Iterator<Item = (&str, &SavedTensor)> {
         self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
 
-    /// Returns the tensor of that name if it has this type and shape.
+    /// Returns the tensor of that name, if it has this data type and shape.
     ///
     /// # Errors
     ///
-    /// If there is no such tensor, or its type or shape is another.
+    /// Returns an error if the tensor does not exist, or if it has another data type or shape.
     pub fn tensor_like(&self, name: &str, dtype: Dtype, shape: &[usize]) -> Result<&SavedTensor> {
         let tensor = self.tensor(name)?;
         if (tensor.dtype, tensor.shape()) != (dtype, shape) {
@@ -121,7 +121,7 @@ impl SavedState {
     }
 }
 
-/// The numbers of a tensor in the memory of the host, row by row, as little-endian bytes.
+/// Elements of a tensor in host memory, row by row, as little-endian bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedTensor {
     dtype: Dtype,
@@ -130,11 +130,11 @@ pub struct SavedTensor {
 }
 
 impl SavedTensor {
-    /// Makes a tensor of these bytes.
+    /// Creates a tensor from these bytes.
     ///
     /// # Errors
     ///
-    /// If the bytes are more or fewer than the shape needs.
+    /// Returns an error if the number of bytes does not match the shape and the data type.
     pub fn new(dtype: Dtype, shape: Vec<usize>, bytes: Vec<u8>) -> Result<Self> {
         let bits = shape.iter().try_fold(dtype.bitsize(), |bits, side| bits.checked_mul(*side));
         if bits != bytes.len().checked_mul(8) {
@@ -144,17 +144,17 @@ impl SavedTensor {
         Ok(Self { dtype, shape, bytes })
     }
 
-    /// Type of the numbers.
+    /// Returns the data type of the elements.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// Number of elements along each dimension.
+    /// Returns the number of elements along each dimension.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The numbers, row by row, as little-endian bytes.
+    /// Returns the elements, row by row, as little-endian bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

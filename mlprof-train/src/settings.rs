@@ -1,4 +1,4 @@
-//! What a trainer was told.
+//! Settings of a trainer.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use super::limit::{Interval, Limit};
 use super::optimizer::GradientClipAlgorithm;
 use mlprof_core::Interrupt;
 
-/// How many epochs are run if neither epochs nor steps are limited, as in Lightning.
+/// Number of epochs if neither epochs, steps nor time are limited, as in Lightning.
 const DEFAULT_MAX_EPOCHS: usize = 1000;
 
-/// What a [`Trainer`] was told.
+/// Settings of a [`Trainer`].
 #[derive(Clone)]
 pub(super) struct Settings {
     pub(super) max_epochs: Option<usize>,
@@ -23,12 +23,12 @@ pub(super) struct Settings {
     pub(super) limit_test_batches: Limit,
     pub(super) limit_predict_batches: Limit,
     pub(super) overfit_batches: Option<Limit>,
-    /// Number of batches of each loader that are run on trial.
+    /// Number of batches of each loader in a trial run.
     pub(super) fast_dev_run: Option<usize>,
     pub(super) val_check_interval: Interval,
-    /// `None`: the interval is counted over all epochs.
+    /// `None` if the validation interval counts the batches of all epochs together.
     pub(super) check_val_every_n_epoch: Option<usize>,
-    /// `None`: all.
+    /// `None` if the sanity check runs all batches.
     pub(super) num_sanity_val_steps: Option<usize>,
     pub(super) accumulate_grad_batches: usize,
     pub(super) gradient_clip_val: Option<f64>,
@@ -72,11 +72,11 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the settings of a stage: with those that imply others resolved.
+    /// Returns the settings of a stage, in which settings that imply others are resolved.
     ///
     /// # Errors
     ///
-    /// If they make no sense.
+    /// Returns an error if the settings are invalid.
     pub(super) fn resolved(&self) -> Result<Self, String> {
         let mut settings = self.clone();
         if let Some(batches) = self.fast_dev_run {
@@ -100,7 +100,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Has one epoch of a few batches run, without sanity check and checkpoints.
+    /// Limits the run to one epoch of a few batches, without sanity check and checkpoints.
     fn try_batches(&mut self, batches: usize) {
         let limit = Limit::Batches(batches);
         self.limit_train_batches = limit;
@@ -115,7 +115,8 @@ impl Settings {
         self.checkpoint_dir = None;
     }
 
-    /// After how many batches a validation comes, when an epoch has `total`; `None`: at its end.
+    /// Returns the number of batches between validations in an epoch of `total` batches. `None`
+    /// means a validation at the end of the epoch.
     pub(super) fn val_check_interval(&self, total: Option<usize>) -> Result<Option<usize>, String> {
         match (self.val_check_interval, self.check_val_every_n_epoch) {
             (Interval::Batches(batches), None) => Ok(Some(batches)),
@@ -123,7 +124,7 @@ impl Settings {
         }
     }
 
-    /// Refuses what makes no sense, before anything runs.
+    /// Rejects invalid settings before the stage runs.
     fn check(&self) -> Result<(), String> {
         self.limit_train_batches.check("limit_train_batches")?;
         self.limit_val_batches.check("limit_val_batches")?;

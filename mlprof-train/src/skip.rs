@@ -1,12 +1,12 @@
-//! Leaving batches out.
+//! Skipping batches.
 
 use super::state::TrainerState;
 
-/// Error with which a [training step](super::TrainModule::training_step) skips its batch: there is
-/// no backward then, as when Lightning's `training_step` returns `None`.
+/// Error with which a [training step](super::TrainModule::training_step) skips its batch. The batch
+/// then has no backward pass, as when Lightning's `training_step` returns `None`.
 ///
-/// The optimizer's step that is due follows, with the gradients of the other batches that are
-/// accumulated; without any, parameters do not change.
+/// An optimizer step that is due still follows, with the gradients of the other accumulated
+/// batches. Without any gradients, the parameters do not change.
 ///
 /// ```
 /// use mlprof_train::{Result, SkipBatch};
@@ -26,9 +26,9 @@ pub struct SkipBatch;
 mlprof_core::debug_as_display!(SkipBatch);
 
 impl TrainerState {
-    /// Skips this training batch and the rest of the epoch, when a hook calls it in
-    /// `on_train_batch_start`: as when Lightning's returns −1. The epoch then ends as a whole one,
-    /// without the validation that was to come.
+    /// Skips this training batch and the rest of the epoch, if a hook calls it in
+    /// `on_train_batch_start`. Lightning does this when the hook returns −1. The epoch then counts
+    /// as complete, but its remaining validations do not run.
     pub fn skip_epoch(&mut self) {
         self.skips_epoch = true;
     }

@@ -1,4 +1,4 @@
-//! What modules and callbacks see of a running trainer.
+//! State of a running trainer, as modules and callbacks see it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::outcome::StopReason;
 use super::resume_point::ResumePoint;
 use mlprof_core::{Profiler, RunContext, Stage};
 
-/// Where a run is, and what it has found so far: passed to every hook.
+/// Position and results of a run. The trainer passes it to every hook.
 pub struct TrainerState {
     pub(super) profiler: Arc<dyn Profiler>,
     pub(super) run: RunContext,
@@ -25,24 +25,26 @@ pub struct TrainerState {
     pub(super) num_batches: Option<usize>,
     pub(super) loss: Option<f64>,
     pub(super) learning_rate: Option<f64>,
-    /// Training epochs that have ended, and training batches of all epochs.
+    /// Number of training epochs that have ended. `batches_run` is the number of training batches
+    /// of all epochs.
     pub(super) epochs_run: usize,
     pub(super) batches_run: usize,
-    /// Whether every epoch has the batches of the first one.
+    /// `true` if every epoch has the batches of the first one.
     pub(super) overfits: bool,
     pub(super) gradient_clip_algorithm: GradientClipAlgorithm,
-    /// Why the module or a callback wants the fit to end.
+    /// Reason for which the module or a callback wants the fit to end.
     pub(super) stop_request: OnceLock<String>,
-    /// Why the stage ends.
+    /// Reason for which the stage ends; `None` while it continues.
     pub(super) stop: Option<StopReason>,
     metrics: Mutex<Metrics>,
     pub(super) requests: Requests,
-    /// Whether a fit runs, or an evaluation inside one.
+    /// `true` during a fit, including its validations.
     pub(super) is_fit: bool,
     pub(super) validates_once_per_epoch: bool,
-    /// Asked for by a hook, and not done yet.
+    /// Set when a hook calls [`skip_epoch`](Self::skip_epoch); cleared when the loop skips the
+    /// epoch.
     pub(super) skips_epoch: bool,
-    /// Where a checkpoint of now goes on.
+    /// Point at which a training would resume from a checkpoint that is saved now.
     pub(super) resume_point: ResumePoint,
 }
 mlprof_core::debug_as_name!([] TrainerState);
@@ -82,94 +84,100 @@ impl TrainerState {
         }
     }
 
-    /// The trainer's profiler, for scopes inside a model.
+    /// Returns the trainer's profiler, for scopes inside a model.
     pub fn profiler(&self) -> &Arc<dyn Profiler> {
         &self.profiler
     }
 
-    /// What is running: validation inside a fit is [`Stage::Validate`], its sanity check
-    /// [`Stage::SanityCheck`].
+    /// Returns the running stage. Validation inside a fit is [`Stage::Validate`], and the sanity
+    /// check is [`Stage::SanityCheck`].
     pub fn stage(&self) -> Stage {
         self.stage
     }
 
-    /// Whether a fit runs: also while it validates.
+    /// Returns `true` during a fit, including its validations.
     pub fn is_fit(&self) -> bool {
         self.is_fit
     }
 
-    /// Whether the trainer validates once at the end of each training epoch, which it does by
+    /// Returns `true` if the trainer validates once, at the end of each training epoch. This is the
     /// default.
     pub fn validates_once_per_epoch(&self) -> bool {
         self.validates_once_per_epoch
     }
 
-    /// The epoch, from 0.
+    /// Returns the epoch, counted from 0.
     pub fn epoch(&self) -> usize {
         self.epoch
     }
 
-    /// How many epochs there will be at most, if that was said.
+    /// Returns the maximum number of epochs, if there is a limit.
     pub fn max_epochs(&self) -> Option<usize> {
         self.max_epochs
     }
 
-    /// How many optimizer steps have been done.
+    /// Returns the number of completed optimizer steps.
     pub fn global_step(&self) -> usize {
         self.global_step
     }
 
-    /// The batch of the running pass over the data, from 0; `None` outside of batches.
+    /// Returns the index of the batch in the running pass over the data, counted from 0. Outside of
+    /// batches, it is `None`.
     pub fn batch_index(&self) -> Option<usize> {
         self.batch_index
     }
 
-    /// How many batches the running pass over the data has, if its loader knows.
+    /// Returns the number of batches in the running pass over the data, if the loader knows it.
     pub fn num_batches(&self) -> Option<usize> {
         self.num_batches
     }
 
-    /// The training loss that was read last. On an accelerator it is read only
-    /// [now and then](super::Trainer::log_every_n_steps).
+    /// Returns the training loss that was read last. On an accelerator, the loss is read only
+    /// [every few steps](super::Trainer::log_every_n_steps).
     pub fn loss(&self) -> Option<f64> {
         self.loss
     }
 
-    /// The learning rate of the optimizer; `None` outside of training.
+    /// Returns the learning rate of the optimizer; `None` outside of training.
     pub fn learning_rate(&self) -> Option<f64> {
         self.learning_rate
     }
 
-    /// How the trainer clips gradients.
+    /// Returns the algorithm with which the trainer clips gradients.
     pub fn gradient_clip_algorithm(&self) -> GradientClipAlgorithm {
         self.gradient_clip_algorithm
     }
 
-    /// The trainer's seed.
+    /// Returns the trainer's seed.
     pub fn seed(&self) -> Option<u64> {
         self.seed
     }
 
-    /// Rank and world size.
+    /// Returns the rank and the world size.
     pub fn run(&self) -> &RunContext {
         &self.run
     }
 
-    /// Asks for the end of the fit after the running batch; before the first one, no batch is run.
-    /// The first reason counts. As with Lightning, a validation follows, and the fit goes on where
-    /// it has not reached its [`min_epochs`](super::Trainer::min_epochs) and
-    /// [`min_steps`](super::Trainer::min_steps).
+    /// Requests the end of the fit after the running batch. If no batch has run yet, none will run.
+    /// Only the first reason is kept.
+    ///
+    /// As in Lightning, a validation follows. The fit continues until it has reached its
+    /// [`min_epochs`](super::Trainer::min_epochs) and [`min_steps`](super::Trainer::min_steps).
     pub fn stop(&self, reason: impl Into<String>) {
         self.stop_request.get_or_init(|| reason.into());
     }
 
-    /// Adds `value` to the mean of the running pass over the data. The mean can be read when the
-    /// batches of the pass are done: by [`metric`](Self::metric), in the progress bar and in the
-    /// outcome.
+    /// Adds `value` to the mean of the running pass over the data. The mean is available when the
+    /// batches of the pass are done: through [`metric`](Self::metric), in the progress bar and in
+    /// the outcome.
     ///
-    /// Every hook and step may log. What the last hooks of a pass log (`on_validation_epoch_end`,
-    /// `on_validation_end` and their like) belongs to that pass and can be read at once, as can
-    /// values logged outside of any pass (`on_fit_start`). Nothing of a sanity check is kept.
+    /// Every hook and step may log. Some values are available at once:
+    ///
+    /// - values logged by the last hooks of a pass, such as `on_validation_epoch_end` and
+    ///   `on_validation_end`, which belong to that pass;
+    /// - values logged outside of any pass, such as in `on_fit_start`.
+    ///
+    /// Values logged in a sanity check are discarded.
     ///
     /// # Examples
     ///
@@ -186,33 +194,35 @@ impl TrainerState {
         self.log_with(name, value, &LogOptions::new());
     }
 
-    /// [`log`](Self::log) for means over batches of different sizes: `weight` is the batch's size.
+    /// Logs a value like [`log`](Self::log), for means over batches of different sizes. `weight` is
+    /// the batch's size.
     pub fn log_weighted(&self, name: &str, value: f64, weight: f64) {
         self.log_with(name, value, &LogOptions::new().weight(weight));
     }
 
-    /// [`log`](Self::log) with options, such as another reduction than the mean.
+    /// Logs a value like [`log`](Self::log), with options such as another reduction than the mean.
     pub fn log_with(&self, name: &str, value: f64, options: &LogOptions) {
         self.metrics_of_passes().add(name, value, options);
     }
 
-    /// Returns the value under this name that the last pass has left, or that was logged last with
-    /// [`on_step`](LogOptions::on_step).
+    /// Returns the value of the last finished pass under `name`, or the value that was logged last
+    /// with [`on_step`](LogOptions::on_step).
     pub fn metric(&self, name: &str) -> Option<f64> {
         self.metrics_of_passes().get(name)
     }
 
-    /// Returns all values that can be read now, by name.
+    /// Returns all available values by name.
     pub fn metrics(&self) -> BTreeMap<String, f64> {
         self.metrics_of_passes().all().clone()
     }
 
-    /// Logging borrows the state shared, so that scopes of its profiler can be open meanwhile.
+    /// Locks the logged values. Because of the lock, logging needs only a shared borrow of the
+    /// state, and scopes of its profiler can stay open.
     pub(super) fn metrics_of_passes(&self) -> MutexGuard<'_, Metrics> {
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets a metric at once.
+    /// Sets a metric that is available at once.
     pub(super) fn set_metric(&self, name: &str, value: f64) {
         self.metrics_of_passes().set(name, value);
     }
@@ -222,18 +232,18 @@ impl TrainerState {
     }
 }
 
-/// Checkpoints that hooks ask for.
+/// Checkpoints that hooks request.
 impl TrainerState {
-    /// The directory that the trainer was given for checkpoints.
+    /// Returns the trainer's directory for checkpoints, if it has one.
     pub fn checkpoint_dir(&self) -> Option<&Path> {
         self.requests.directory.as_deref()
     }
 
-    /// Has the trainer save a checkpoint as `{directory}/{stem}.{extension}` when the hooks of this
-    /// moment have run, and returns that path. A file that is there already stays: the new one is
-    /// then `{stem}-v1`, `-v2` and so on.
+    /// Requests a checkpoint at `{directory}/{stem}.{extension}` and returns that path. The trainer
+    /// saves it when all callbacks and the module have run the current hook. An existing file
+    /// stays; the new checkpoint is then named `{stem}-v1`, `-v2` and so on.
     ///
-    /// Checkpoints are saved inside a fit and on rank 0; elsewhere nothing is done.
+    /// Checkpoints are saved only inside a fit and on rank 0. Otherwise, the request has no effect.
     pub fn save_checkpoint(&mut self, directory: &Path, stem: &str) -> PathBuf {
         let queue = &self.requests.queue;
         let is_taken = |path: &Path| {
@@ -245,14 +255,14 @@ impl TrainerState {
         path
     }
 
-    /// Has the trainer save a checkpoint at `path`, in place of an earlier one, when the hooks of
-    /// this moment have run.
+    /// Requests a checkpoint at `path` that replaces an earlier one. The trainer saves it when all
+    /// callbacks and the module have run the current hook.
     pub fn replace_checkpoint(&mut self, path: &Path) {
         self.requests.queue.push(Request::Save(path.to_owned()));
     }
 
-    /// Has the trainer remove a checkpoint file, after it has saved those that were asked for
-    /// before. A file that is gone is not an error.
+    /// Requests the removal of a checkpoint file. The trainer first saves the checkpoints that were
+    /// requested before. A missing file is not an error.
     pub fn remove_checkpoint(&mut self, path: &Path) {
         self.requests.queue.push(Request::Remove(path.to_owned()));
     }

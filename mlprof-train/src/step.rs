@@ -1,4 +1,4 @@
-//! One training batch: forward, backward, optimizer.
+//! One training batch: forward, backward, optimizer step.
 
 use super::error::TrainError;
 use super::module::TrainModule;
@@ -7,22 +7,22 @@ use super::run::{Run, configured, failed_in};
 use super::skip::SkipBatch;
 use mlprof_core::{ProfilerExt, progress};
 
-/// Where a batch stands among those whose gradients are accumulated.
+/// Position of a batch among the batches whose gradients are accumulated.
 #[derive(Clone, Copy)]
 struct Accumulation {
     is_first: bool,
-    /// The optimizer steps after it.
+    /// `true` if the optimizer steps after this batch.
     is_last: bool,
 }
 
-/// What has become of a batch.
+/// Result of a training batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum BatchEnd {
     /// The optimizer has stepped.
     Stepped,
-    /// More gradients are to be added to its own.
+    /// The gradients are kept, and those of later batches will be added to them.
     Accumulated,
-    /// A hook skipped it and the rest of the epoch.
+    /// A hook skipped the batch and the rest of the epoch.
     EpochSkipped,
 }
 
@@ -57,7 +57,8 @@ impl<M: TrainModule> Run<'_, M> {
         }
         self.go_on()?;
         if accumulation.is_last {
-            // Gradients are in no checkpoint: what was accumulated is computed again.
+            // Checkpoints do not contain gradients. A resumed training computes the accumulated
+            // ones again.
             self.state.resume_point.batch = index + 1;
             self.state.resume_point.is_validated = false;
         }
@@ -66,7 +67,7 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(if accumulation.is_last { BatchEnd::Stepped } else { BatchEnd::Accumulated })
     }
 
-    /// Unless the profiler has seen a reason to stop.
+    /// Returns an error if the profiler has seen a reason to stop.
     fn go_on(&self) -> Result<(), TrainError> {
         match self.profiler.reason_to_stop() {
             Some(reason) => Err(TrainError::Stopped { reason, place: self.state.place() }),
@@ -105,7 +106,8 @@ impl<M: TrainModule> Run<'_, M> {
         Ok(())
     }
 
-    /// Leaves the loss in `self.loss`: `None` if the module skips the batch.
+    /// Runs forward and backward for the batch. Leaves the loss in `self.loss`, or `None` if the
+    /// module skips the batch.
     fn forward_backward(&mut self, accumulation: Accumulation) -> Result<(), TrainError> {
         let profiler = self.profiler.clone();
         {
@@ -129,7 +131,7 @@ impl<M: TrainModule> Run<'_, M> {
         }
         let _backward = profiler.profile(self.actions.backward);
         self.on_before_backward()?;
-        // The mean over the accumulated batches, as if they had been one.
+        // The scale yields the mean over the accumulated batches, as if they were one batch.
         let scale = 1.0 / self.settings.accumulate_grad_batches as f64;
         if let Some(loss) = &self.loss {
             let result = configured(&mut self.optimizers).backward(loss, scale);
@@ -139,7 +141,8 @@ impl<M: TrainModule> Run<'_, M> {
         self.on_after_backward()
     }
 
-    /// Reads the loss where that is due, and refuses one that is no number.
+    /// Reads the loss if it is due. Returns an error if the loss is NaN or infinite and the
+    /// settings do not allow that.
     fn read_loss(&mut self, is_last_of_epoch: bool) -> Result<(), TrainError> {
         let Some(loss) = &self.loss else { return Ok(()) };
         let optimizer = configured(&mut self.optimizers);

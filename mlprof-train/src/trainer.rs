@@ -23,15 +23,15 @@ use mlprof_core::{
 };
 use mlprof_events::clock::Stopwatch;
 
-/// Trains, validates, tests and predicts with a [`TrainModule`], and ends each with the report of
+/// Trains, validates, tests and predicts with a [`TrainModule`]. Each stage ends with the report of
 /// its profiler. Settings and their defaults are Lightning's; see the [module](super).
 ///
-/// The report comes also when a stage ends by an error, a panic or Ctrl-C. What Ctrl-C does to the
-/// process a profiler does not change, see [`on_interrupt`](Self::on_interrupt).
+/// The report is also delivered when a stage ends with an error, a panic or Ctrl-C. A profiler does
+/// not change the effect of Ctrl-C on the process; see [`on_interrupt`](Self::on_interrupt).
 pub struct Trainer {
     pub(super) settings: Settings,
     callbacks: Vec<Box<dyn Callback + Send>>,
-    /// The chosen profiler, or the error that the next stage returns.
+    /// Chosen profiler, or the error that the next stage returns.
     profiler: Result<Arc<dyn Profiler>, Error>,
     run: RunContext,
 }
@@ -44,8 +44,9 @@ impl Default for Trainer {
 }
 
 impl Trainer {
-    /// No profiler, a progress bar, two sanity-check steps, validation after every epoch. Rank and
-    /// world size come from the [environment](RunContext::from_environment).
+    /// Creates a trainer with the default settings: no profiler, a progress bar, two sanity-check
+    /// steps, and validation after every epoch. Rank and world size come from the
+    /// [environment](RunContext::from_environment).
     pub fn new() -> Self {
         Self {
             settings: Settings::default(),
@@ -55,19 +56,19 @@ impl Trainer {
         }
     }
 
-    /// Measures every stage: `"simple"`, `"advanced"`, a profiler of your own, several, or `None`. What
-    /// the environment says (`MLPROF_PROFILER`, see [`IntoProfiler`]) takes its place, and measures also
-    /// where this is not called.
+    /// Sets the profiler for every stage: `"simple"`, `"advanced"`, your own profiler, several
+    /// profilers, or `None`. The environment variable `MLPROF_PROFILER` (see [`IntoProfiler`])
+    /// takes precedence. It also enables a profiler if this method is not called.
     ///
-    /// A profiler that cannot be chosen is an error of the next stage: [`fit`](Self::fit) returns
-    /// [`TrainError::Profiler`] for an unknown name.
+    /// If the profiler cannot be chosen, the next stage returns the error. For an unknown name,
+    /// [`fit`](Self::fit) returns [`TrainError::Profiler`].
     #[must_use]
     pub fn profiler(mut self, profiler: impl IntoProfiler) -> Self {
         self.profiler = profiler.into_profiler();
         self
     }
 
-    /// Ends the fit after so many epochs; 1000 by default, without limit if there is a
+    /// Ends the fit after `epochs` epochs. The default is 1000 epochs, or no limit if there is a
     /// [`max_steps`](Self::max_steps) or a [`max_time`](Self::max_time).
     #[must_use]
     pub fn max_epochs(mut self, epochs: usize) -> Self {
@@ -75,121 +76,128 @@ impl Trainer {
         self
     }
 
-    /// Ends the fit after so many optimizer steps, in the middle of an epoch if need be.
+    /// Ends the fit after `steps` optimizer steps, even in the middle of an epoch.
     #[must_use]
     pub fn max_steps(mut self, steps: usize) -> Self {
         self.settings.max_steps = Some(steps);
         self
     }
 
-    /// Uses so many training batches per epoch, or this share of them.
+    /// Limits the training batches per epoch, as a number or as a share of all batches.
     #[must_use]
     pub fn limit_train_batches(mut self, limit: impl Into<Limit>) -> Self {
         self.settings.limit_train_batches = limit.into();
         self
     }
 
-    /// Uses so many validation batches, or this share of them; 0 turns validation off.
+    /// Limits the validation batches, as a number or as a share of all batches. 0 turns validation
+    /// off.
     #[must_use]
     pub fn limit_val_batches(mut self, limit: impl Into<Limit>) -> Self {
         self.settings.limit_val_batches = limit.into();
         self
     }
 
-    /// Uses so many test batches, or this share of them.
+    /// Limits the test batches, as a number or as a share of all batches.
     #[must_use]
     pub fn limit_test_batches(mut self, limit: impl Into<Limit>) -> Self {
         self.settings.limit_test_batches = limit.into();
         self
     }
 
-    /// Uses so many batches to predict, or this share of them.
+    /// Limits the batches to predict, as a number or as a share of all batches.
     #[must_use]
     pub fn limit_predict_batches(mut self, limit: impl Into<Limit>) -> Self {
         self.settings.limit_predict_batches = limit.into();
         self
     }
 
-    /// Validates after every so many training batches of an epoch, or after this share of it; 1.0,
-    /// at its end, by default.
+    /// Sets how often to validate within an epoch, as a number of training batches or as a share of
+    /// the epoch. The default, 1.0, validates once at the end of each epoch.
     #[must_use]
     pub fn val_check_interval(mut self, interval: impl Into<Interval>) -> Self {
         self.settings.val_check_interval = interval.into();
         self
     }
 
-    /// Adds up the gradients of so many batches before each optimizer step. Losses are divided by
-    /// this number, so that gradients are those of the mean.
+    /// Accumulates the gradients of `batches` batches before each optimizer step. Each loss is
+    /// divided by this number, so that the gradients are those of the mean.
     #[must_use]
     pub fn accumulate_grad_batches(mut self, batches: usize) -> Self {
         self.settings.accumulate_grad_batches = batches;
         self
     }
 
-    /// Scales gradients before each optimizer step so that their norm is at most this, or clips
-    /// them otherwise: see [`gradient_clip_algorithm`](Self::gradient_clip_algorithm).
+    /// Scales gradients before each optimizer step so that their norm is at most `max_norm`.
+    /// [`gradient_clip_algorithm`](Self::gradient_clip_algorithm) can select clipping by value
+    /// instead.
     #[must_use]
     pub fn gradient_clip_val(mut self, max_norm: f64) -> Self {
         self.settings.gradient_clip_val = Some(max_norm);
         self
     }
 
-    /// On an accelerator, reads the loss only after every so many batches (50 by default) and at
-    /// the end of each epoch: reading waits for the device. On a CPU it is read after every one.
+    /// Sets how often the loss is read on an accelerator, where reading waits for the device. The
+    /// loss is read every `steps` batches (50 by default) and at the end of each epoch. On a CPU,
+    /// it is read after every batch.
     #[must_use]
     pub fn log_every_n_steps(mut self, steps: usize) -> Self {
         self.settings.log_every_n_steps = steps;
         self
     }
 
-    /// Whether a loss that is not a number, or infinite, ends the fit with an error; true by
-    /// default.
+    /// Sets whether a NaN or infinite loss ends the fit with an error. The default is `true`.
     #[must_use]
     pub fn stop_on_invalid_loss(mut self, stops: bool) -> Self {
         self.settings.stop_on_invalid_loss = stops;
         self
     }
 
-    /// Saves the module here after every epoch, as `epoch={epoch}-step={step}.{extension}`.
-    /// Reports with a file name but no directory go here, too.
+    /// Saves the module in `directory` after every epoch, as
+    /// `epoch={epoch}-step={step}.{extension}`. Reports with a file name but no directory are also
+    /// written there.
     #[must_use]
     pub fn checkpoint_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.settings.checkpoint_dir = Some(directory.into());
         self
     }
 
-    /// Given to [`TrainModule::seed_everything`] and to loaders.
+    /// Sets the seed that [`TrainModule::seed_everything`] and the loaders receive.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = Some(seed);
         self
     }
 
-    /// Whether to show progress on standard error, on rank 0: a bar on a terminal, a line per epoch
-    /// elsewhere.
+    /// Sets whether rank 0 shows progress on standard error. On a terminal, progress is a bar;
+    /// elsewhere, it is one line per epoch.
     #[must_use]
     pub fn progress_bar(mut self, shows: bool) -> Self {
         self.settings.shows_progress = shows;
         self
     }
 
-    /// What the first Ctrl-C (or SIGTERM, or SIGHUP) during a stage does. By default it ends the
-    /// process, as without a profiler, after the report. With [`Interrupt::Return`], which needs no
-    /// profiler, it ends the stage after the running batch, with a checkpoint;
-    /// [`fit`](Self::fit) then returns [`StopReason::Interrupted`](super::StopReason::Interrupted),
-    /// and the program goes on. See the module [`interrupt`](mlprof_core::interrupt).
+    /// Sets the effect of the first Ctrl-C, SIGTERM or SIGHUP during a stage. By default, the
+    /// signal ends the process as it would without a profiler, after the report.
+    ///
+    /// [`Interrupt::Return`], which needs no profiler, ends the stage after the running batch, with
+    /// a checkpoint. [`fit`](Self::fit) then returns
+    /// [`StopReason::Interrupted`](super::StopReason::Interrupted), and the program continues. See
+    /// the module [`interrupt`](mlprof_core::interrupt).
     #[must_use]
     pub fn on_interrupt(mut self, interrupt: Interrupt) -> Self {
         self.settings.interrupt = interrupt;
         self
     }
 
-    /// Whether the process listens to `mlprof ps`, `mlprof top` and `mlprof record` from here on,
-    /// to its end, as with `MLPROF_LIVE=1` in its environment. `false`, the default, leaves that to
-    /// the environment, and `MLPROF_LIVE=0` forbids it. It takes one of mlprof's plugins, or the
-    /// crate `mlprof-live`; what is in the way is said on standard error, and the training goes on.
+    /// Makes the process reachable for `mlprof ps`, `mlprof top` and `mlprof record` from now until
+    /// it ends, like `MLPROF_LIVE=1` in its environment. With `false`, the default, the environment
+    /// decides. `MLPROF_LIVE=0` always prevents it.
     ///
-    /// *Cost*: some nanoseconds per action, and a lock that nobody else holds per step.
+    /// This requires one of mlprof's plugins, or the crate `mlprof-live`. If the process cannot be
+    /// made reachable, the reason is printed to standard error and training continues.
+    ///
+    /// *Cost*: a few nanoseconds per action, and an uncontended lock per step.
     #[must_use]
     pub fn live(self, listens: bool) -> Self {
         if listens {
@@ -198,26 +206,28 @@ impl Trainer {
         self
     }
 
-    /// Adds something that follows the run. Callbacks are called in the order they were added.
+    /// Adds a callback. Callbacks are called in the order in which they were added, except that
+    /// those that save checkpoints come last.
     #[must_use]
     pub fn callback(mut self, callback: impl Callback + Send + 'static) -> Self {
         self.callbacks.push(Box::new(callback));
         self
     }
 
-    /// Sets rank, world size and the directory for reports, instead of the environment.
+    /// Sets the rank, the world size and the report directory, instead of reading them from the
+    /// environment.
     #[must_use]
     pub fn run_context(mut self, run: RunContext) -> Self {
         self.run = run;
         self
     }
 
-    /// Trains `module`, validating as the settings say if there is validation data.
+    /// Trains `module`. If there is validation data, it also validates according to the settings.
     ///
     /// # Errors
     ///
-    /// Settings that make no sense, and whatever module, callbacks or loaders return; the report
-    /// has been delivered by then.
+    /// Returns an error if the settings are invalid, or if the module, a callback or a loader
+    /// fails. The report has been delivered by then.
     pub fn fit<M: TrainModule>(
         &mut self,
         module: &mut M,
@@ -229,11 +239,11 @@ impl Trainer {
         })
     }
 
-    /// Runs the validation steps alone.
+    /// Runs only the validation steps.
     ///
     /// # Errors
     ///
-    /// As [`fit`](Self::fit).
+    /// Returns the same errors as [`fit`](Self::fit).
     pub fn validate<M: TrainModule>(
         &mut self,
         module: &mut M,
@@ -248,7 +258,7 @@ impl Trainer {
     ///
     /// # Errors
     ///
-    /// As [`fit`](Self::fit).
+    /// Returns the same errors as [`fit`](Self::fit).
     pub fn test<M: TrainModule>(
         &mut self,
         module: &mut M,
@@ -257,11 +267,12 @@ impl Trainer {
         self.stage(module, Stage::Test, &mut [], |run| run.evaluation(data, Stage::Test, None))
     }
 
-    /// Runs the predict steps. [`predict_with`](Self::predict_with) returns predictions.
+    /// Runs the predict steps. To get predictions as a return value, use
+    /// [`predict_with`](Self::predict_with).
     ///
     /// # Errors
     ///
-    /// As [`fit`](Self::fit).
+    /// Returns the same errors as [`fit`](Self::fit).
     pub fn predict<M: TrainModule>(
         &mut self,
         module: &mut M,
@@ -272,8 +283,8 @@ impl Trainer {
         })
     }
 
-    /// Runs `predict` for each batch, in place of [`TrainModule::predict_step`], and returns what
-    /// it returned, in the order of the batches.
+    /// Predicts each batch with `predict` instead of [`TrainModule::predict_step`]. Returns the
+    /// predictions in the order of the batches.
     ///
     /// ```
     /// # use mlprof_train::{Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState};
@@ -289,7 +300,7 @@ impl Trainer {
     ///
     /// # Errors
     ///
-    /// As [`fit`](Self::fit). Predictions made by then are lost.
+    /// Returns the same errors as [`fit`](Self::fit). Predictions made before the error are lost.
     pub fn predict_with<M: TrainModule, P>(
         &mut self,
         module: &mut M,
@@ -307,7 +318,8 @@ impl Trainer {
         Ok((predictions, outcome))
     }
 
-    /// One stage: its profiler is active while it runs, and reports when it ends in any way.
+    /// Runs one stage. Its profiler is active meanwhile and reports when the stage ends, also after
+    /// an error or a panic.
     pub(super) fn stage<M: TrainModule, T>(
         &mut self,
         module: &mut M,
@@ -323,7 +335,7 @@ impl Trainer {
         }
         run.seed = self.settings.seed.or(run.seed);
         let session = Session::with(profiler, stage, &run).on_interrupt(self.settings.interrupt);
-        // The environment may have one where the program has none.
+        // The environment may select a profiler even if the program selects none.
         let profiler = session.profiler();
         let progress = (self.settings.shows_progress && run.rank == 0)
             .then(|| Listener::own(Box::new(ProgressBar::new())));

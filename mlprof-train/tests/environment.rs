@@ -1,4 +1,4 @@
-//! A trainer that was given no profiler is measured where the environment says so.
+//! The environment can select a profiler for a trainer that has none.
 
 #[allow(dead_code, reason = "another test needs the rest")]
 #[path = "loop/toy.rs"]
@@ -10,7 +10,8 @@ use toy::{Triple, inputs, trainer};
 
 const CHILD: &str = "MLPROF_TEST_CHILD";
 
-// In a process of its own, whose environment says so.
+// The trainer runs in a child process, because a test must not change its own process's
+// environment.
 #[test]
 fn a_trainer_without_a_profiler_is_measured() {
     if std::env::var_os(CHILD).is_some() {

@@ -1,4 +1,4 @@
-//! Programs as users write them, which must compile and run.
+//! Programs as users write them. They must compile and run.
 
 #[allow(dead_code, reason = "other tests need the rest")]
 #[path = "loop/toy.rs"]
@@ -12,7 +12,8 @@ use mlprof_train::{Trainer, TrainerState};
 
 use toy::{OnHooks, Triple, inputs, trainer};
 
-/// burn's modules and tch's must be `Debug`, those that keep a profiler too.
+/// Model with profilers as fields. Modules of burn and tch must be `Debug`, so profilers must be,
+/// too.
 #[derive(Debug)]
 #[allow(dead_code, reason = "only printed")]
 struct Model {

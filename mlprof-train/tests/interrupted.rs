@@ -1,4 +1,5 @@
-//! Ctrl-C in the middle of a fit. A test binary of its own, as a signal reaches the whole process.
+//! Ctrl-C in the middle of a fit. This is a separate test binary, because a signal reaches the
+//! whole process.
 
 #![cfg(unix)]
 
@@ -14,20 +15,21 @@ use mlprof_train::{Callback, Result, StopReason, TrainerState};
 
 use crate::toy::{Triple, Watched, inputs, trainer};
 
-/// Sends the signal in the middle of the fifth batch.
+/// Raises SIGINT in the middle of the fifth batch.
 struct CtrlC;
 
 impl Callback for CtrlC {
     fn on_before_backward(&mut self, trainer: &mut TrainerState) -> Result<()> {
         if trainer.batch_index() == Some(4) {
-            // SAFETY: raises a signal that the trainer has a handler for.
+            // SAFETY: `raise` accesses no memory of the caller. The signal is either handled by the
+            // trainer or ends the child process, as the tests expect.
             unsafe { libc::raise(libc::SIGINT) };
         }
         Ok(())
     }
 }
 
-/// What a program does that knows nothing of signals.
+/// Trains like a program without any signal handling.
 fn train_without_a_word_about_signals(profiler: Option<SimpleProfiler>) {
     let mut trainer = trainer().callback(CtrlC);
     if let Some(profiler) = profiler {
@@ -53,11 +55,13 @@ fn child(test: &str) -> Output {
     let mut command = Command::new(std::env::current_exe().expect("a path"));
     // Tests that run in the background of a shell inherit an ignored SIGINT.
     let receives_signals = || {
-        // SAFETY: `signal` may be called between fork and exec.
+        // SAFETY: `signal` is async-signal-safe, so it may be called between fork and exec.
+        // `SIG_DFL` installs no handler.
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         Ok(())
     };
-    // SAFETY: the closure calls nothing but `signal`.
+    // SAFETY: the closure runs between fork and exec. It calls only `signal`, which is
+    // async-signal-safe, and does not allocate.
     unsafe { command.pre_exec(receives_signals) };
     command.args(["--ignored", "--exact", test, "--nocapture"]).output().expect("a child")
 }
@@ -75,8 +79,9 @@ fn ctrl_c_ends_the_process_as_without_a_profiler_but_with_a_report() {
 
 #[test]
 fn ctrl_c_ends_after_the_batch_with_a_checkpoint_if_asked_to() {
-    // Whoever starts this in the background has it ignored, and then it stays so.
-    // SAFETY: no handler is installed; only this test receives signals.
+    // A shell that starts this test in the background makes it inherit an ignored SIGINT, which
+    // would stay ignored.
+    // SAFETY: `SIG_DFL` installs no handler, and only this test raises signals in this process.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     let watched = Watched::new();
     let directory = tempfile::tempdir().expect("temporary directory");

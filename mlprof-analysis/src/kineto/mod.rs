@@ -9,13 +9,13 @@
 //! the trace contains the events before it, and [`Info::cut_short`](crate::trace::Info::cut_short)
 //! gives the reason.
 //!
-//! | kind | |
+//! | `ph` of the event | read as |
 //! |---|---|
-//! | `X` | a slice |
-//! | `B` and `E`, `b` and `e`, `S` and `F` | a slice, from the one to the other |
+//! | `X` | slice |
+//! | `B` and `E`, `b` and `e`, `S` and `F` | slice, from the first event to the second |
 //! | `M`, `C`, `s`, `t`, `f` | names, counters and arrows |
-//! | `i`, `I`, `R`, `n`, `T`, `p` | moments: counted; Kineto's moments of memory are read for XProf |
-//! | others | counted by kind |
+//! | `i`, `I`, `R`, `n`, `T`, `p` | instants, which are only counted; Kineto's memory instants are read for XProf |
+//! | others | counted by `ph` |
 
 mod boundaries;
 mod event;

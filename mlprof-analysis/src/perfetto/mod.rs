@@ -8,11 +8,11 @@
 //! | in the trace | in Perfetto |
 //! |---|---|
 //! | threads with numbers | threads of their process |
-//! | streams, other tracks, what crosses a thread's slices | tracks below their process, device or thread |
-//! | arrows | flows, from the beginning of one slice to that of another |
+//! | streams, other tracks, and slices that cross a thread's slices | tracks below their process, device or thread |
+//! | arrows | flows, from the beginning of one slice to the beginning of another |
 //! | counters | counter tracks of their process or device |
-//! | shapes, bytes, numbers | arguments, by the names that Kineto's traces have them under |
-//! | readings of the machine's clocks | clock snapshots, by which Perfetto relates traces |
+//! | shapes, bytes, numbers | arguments, under the names in Kineto's traces |
+//! | readings of the machine's clocks | clock snapshots, which Perfetto uses to align traces |
 
 mod messages;
 mod packets;

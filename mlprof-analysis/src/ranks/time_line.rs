@@ -1,11 +1,11 @@
 //! Common time line of several ranks, which gives the offset of each trace's clock to that of the
 //! first rank.
 //!
-//! | how | when | error |
+//! | method | used if | error |
 //! |---|---|---|
-//! | by the machine's own clock | both ran on the same machine since it was started | of the readings: below a µs |
-//! | by collectives | at least three that both took part in: all ranks are through them at the same time | how much the differences differ (median absolute deviation) |
-//! | by the wall clock | otherwise | that of NTP, which is not known |
+//! | the machine's own clock | both ranks ran on the same machine since its last boot | error of the clock readings, below 1 µs |
+//! | collectives, which end at the same time on all ranks | both ranks took part in at least three collectives | spread of the differences (median absolute deviation) |
+//! | the wall clock | otherwise | error of NTP, which is unknown |
 //!
 //! Files of one machine share its clock, so they are placed together by the collectives of all of
 //! them. Ranks need not have collectives in common with the first rank. They can be placed by any

@@ -4,14 +4,14 @@
 //! | in the trace | in XProf |
 //! |---|---|
 //! | threads | lines of the plane `/host:CPU` |
-//! | steps (`ProfilerStep#5`) | events with `step_num`, by which XProf cuts the time into steps |
-//! | the loop waits for data | `IteratorGetNext`, shown under its own name: the input pipeline |
-//! | ops | `path/name:type`, the path from the module around them: the table of framework ops |
-//! | calls that launch, and what they launched | the same `correlation_id`; kernels have their op as `tf_op` |
+//! | steps (`ProfilerStep#5`) | events with `step_num`, which XProf uses to divide the time into steps |
+//! | waits of the loop for data | `IteratorGetNext` events, shown under the original name, for the input pipeline |
+//! | ops | `path/name:type`, with the path of the enclosing module, for the table of framework ops |
+//! | launches and the launched work | events with the same `correlation_id`; kernels have their op as `tf_op` |
 //! | streams of a device | lines of the plane `/device:GPU:0` |
 //! | copies | `MemcpyHToD`, `MemcpyDToH`, `MemcpyDToD` |
-//! | allocations and frees | `MemoryAllocation`, `MemoryDeallocation`: the memory profile |
-//! | counters | not: XProf has no place for them |
+//! | allocations and frees | `MemoryAllocation`, `MemoryDeallocation`, for the memory profile |
+//! | counters | not written, because XProf cannot show them |
 //!
 //! The format is `tensorflow/tsl/profiler/protobuf/xplane.proto`. Names follow the conventions of
 //! xprof 2.24.

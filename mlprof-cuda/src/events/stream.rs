@@ -13,12 +13,12 @@ const PER_THREAD: usize = 2;
 
 /// CUDA stream, which is a queue of device work on which regions can be timed.
 ///
-/// | from | how |
+/// | library | conversion |
 /// |---|---|
-/// | candle | `(&device.cuda_stream()).into()`, with the stream bound to a name first: it has to live as long as the region |
+/// | candle | `(&device.cuda_stream()).into()`, with the stream in a variable, because it must live as long as the region |
 /// | cudarc | `(&stream).into()`, for a `CudaStream` or an `Arc` of one |
-/// | tch, and whatever else uses the default stream | [`Stream::default_stream`] |
-/// | anything else | [`Stream::from_raw`] |
+/// | tch and other users of the default stream | [`Stream::default_stream`] |
+/// | other libraries | [`Stream::from_raw`] |
 ///
 /// PyTorch works on the legacy default stream of the device's primary context. This context becomes
 /// current on a thread when the thread first uses CUDA through PyTorch. With tch, first move some

@@ -82,7 +82,7 @@ mod segments {
                     &mut *KNOWN.write().unwrap_or_else(PoisonError::into_inner),
                 );
             });
-            return is_new; // the earlier list goes outside of the lock
+            return is_new; // the old list is dropped here, without the lock
         }
         false
     }

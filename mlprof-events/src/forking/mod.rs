@@ -173,7 +173,7 @@ mod process {
             let depth = DEPTH.get();
             DEPTH.set(depth + 1);
             if depth == 0 && !waits_for(|| GATE.enter(this_thread())) {
-                GATE.0.fetch_add(1, Ordering::AcqRel); // `drop` will take it back
+                GATE.0.fetch_add(1, Ordering::AcqRel); // `drop` subtracts it again
             }
             Self
         }
@@ -294,7 +294,7 @@ mod process {
 
         #[test]
         fn a_forked_child_is_another_process_than_its_parent() {
-            apart_from_forks(|| ()); // forks are watched from here on
+            apart_from_forks(|| ()); // enables the detection of forks
             let parent = this_process();
             assert_eq!(parent, this_process());
             // SAFETY: the child only compares two numbers and exits.

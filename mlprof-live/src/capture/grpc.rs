@@ -103,7 +103,7 @@ pub(super) fn framed(message: &impl Message) -> Result<Bytes, Status> {
     }
     let mut bytes = BytesMut::with_capacity(PREFIX + length);
     bytes.put_u8(0);
-    bytes.put_u32(length as u32); // fits, as looked at above
+    bytes.put_u32(length as u32); // fits: the length was checked above
     message.encode(&mut bytes).map_err(|error| Status::new(Code::Internal, error.to_string()))?;
     Ok(bytes.freeze())
 }

@@ -1,12 +1,12 @@
 //! Endpoint for TensorBoard and XProf. Their CAPTURE PROFILE button calls a
 //! `tensorflow.ProfilerService`, which this module implements with gRPC over unencrypted HTTP/2.
 //!
-//! | asked | answered |
+//! | request | response |
 //! |---|---|
-//! | `Profile` | once the time is over, the trace of that time as XProf reads it, as a file for whoever asked to write |
-//! | `Terminate` | ends the capture of that session with what it has |
-//! | `Monitor` | how long steps took |
-//! | `StartContinuousProfiling`, `StopContinuousProfiling`, `GetSnapshot` | that there is no such thing here |
+//! | `Profile` | the trace of the requested time in XProf's format, after that time, as a file for the client to write |
+//! | `Terminate` | ends the capture of that session early, with the data recorded so far |
+//! | `Monitor` | step times |
+//! | `StartContinuousProfiling`, `StopContinuousProfiling`, `GetSnapshot` | an error: not implemented |
 //!
 //! * `listener` owns the port and the thread that handles everything except recordings.
 //!   `connection` serves one client and `call` one request. `grpc` frames messages and errors, and

@@ -318,7 +318,7 @@ mod tests {
         let folder = around.path().join("theirs");
         std::fs::create_dir(&folder).expect("made");
         if std::os::unix::fs::chown(&folder, Some(65534), None).is_err() {
-            return; // only root can make that
+            return; // only root can change the owner
         }
         let place = Place { folders: vec![around.path().to_owned()], process: 1 };
         let error = Target::open(folder.join("t.json"), &place).map(drop).expect_err("theirs");

@@ -1,21 +1,21 @@
-// A chart that the page has drawn says what is under the pointer, or where arrows have gone.
+// Cursor of a chart in the page: shows the item under the pointer, or the item selected with the arrow keys.
 
 import { element } from "./dom";
 
-/** The places of a chart, from the left to the right. */
+/** Items of a chart, from left to right. */
 export interface Places {
   count: number;
-  /** Which one is at this part of the width, from 0 to 1. */
+  /** Returns the index of the item at `share` of the width, from 0 to 1. */
   at: (share: number) => number;
-  /** Where it begins and how wide it is, as the chart is drawn. */
+  /** Returns the left edge and the width of an item, in the coordinates of the chart. */
   span: (index: number) => [number, number];
-  /** What is known of it. */
+  /** Returns the description of an item for the status line. */
   say: (index: number) => (Node | string)[];
-  /** Whether the keys for pages stop there. */
+  /** Returns `true` if Page Up and Page Down stop at the item. */
   standsOut: (index: number) => boolean;
 }
 
-/** Makes the chart answer to pointers and keys. */
+/** Makes the chart respond to pointer and keyboard events. */
 export function follow(host: HTMLElement, svg: SVGSVGElement, places: Places): void {
   const status = element("div", { class: "status", role: "status" });
   const cursor = document.createElementNS(svg.namespaceURI, "rect") as SVGRectElement;

@@ -1,6 +1,6 @@
-// Elements, made without markup: text stays text whatever is in it.
+// Creation of elements without parsing markup, so that text with markup in it stays text.
 
-/** An element with these attributes and children. */
+/** Creates an element with these attributes and children. */
 export function element<Name extends keyof HTMLElementTagNameMap>(
   name: Name,
   attributes: Record<string, string> = {},
@@ -12,7 +12,7 @@ export function element<Name extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** A name on one line, not too long; what turns the direction of writing around is shown, not obeyed. */
+/** Returns a name for display on one line, truncated to 200 characters. Control characters and characters that change the text direction are escaped. */
 export function shown(name: string): string {
   const longest = 200;
   const whole = [...name.slice(0, 2 * longest)];
@@ -23,7 +23,7 @@ export function shown(name: string): string {
   return cut.map(written).join("");
 }
 
-/** Lets the names in an element break between their words where they are too long for a line, and nowhere else: it looks the same, and its text is. */
+/** Allows line breaks between the words of long names in an element. Its appearance on a wide line and its text do not change. */
 export function breakable(cell: HTMLElement): void {
   const texts = [...cell.childNodes].filter((node): node is Text => node instanceof Text);
   for (const text of texts) {
@@ -32,7 +32,7 @@ export function breakable(cell: HTMLElement): void {
   }
 }
 
-/** Calls `then` when nothing more has happened for a moment. */
+/** Returns a debounced `then`, which runs when no call has followed for `milliseconds`. */
 export function later(then: () => void, milliseconds = 80): () => void {
   let timer: number | undefined;
   return () => {
@@ -41,13 +41,13 @@ export function later(then: () => void, milliseconds = 80): () => void {
   };
 }
 
-/** The number of a cell: what it was written from, or what stands there where that says all; none where it is not known. */
+/** Returns the number of a cell: the exact value in `data-v` if there is one, otherwise the displayed number. Returns `undefined` if the number is unknown. */
 export function numberOf(cell: HTMLTableCellElement | undefined): number | undefined {
   const value = Number.parseFloat(cell?.dataset.v ?? cell?.textContent ?? "");
   return cell?.classList.contains("n") && !Number.isNaN(value) ? value : undefined;
 }
 
-/** The titles of the columns. */
+/** Returns the header cells of the columns. */
 export function titlesOf(table: HTMLTableElement): HTMLTableCellElement[] {
   return [...(table.tHead?.rows[0]?.cells ?? [])];
 }

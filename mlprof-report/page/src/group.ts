@@ -1,25 +1,25 @@
-// Rows of ops put together by some of the columns that they are told apart by.
+// Grouping of op rows by some of their key columns.
 
 import { element, numberOf, shown, titlesOf } from "./dom";
 import { written, type Unit } from "./number";
 import { FIELDS } from "./numbers";
 import type { Report } from "./tree";
 
-/** A column that tells rows apart. */
+/** Key column, whose values distinguish rows. */
 export interface Key {
   title: string;
   column: number;
-  /** Whether the rows of the page are told apart by it. */
+  /** `true` if the rows in the page are grouped by this column. */
   isOwn: boolean;
 }
 
-/** What is known of a row: what it is told apart by, and its numbers, by column. */
+/** Keys and numbers of a row, indexed by column. */
 export interface Source {
   keys: string[];
   numbers: (number | undefined)[];
 }
 
-/** The columns by which a table can be grouped. */
+/** Returns the columns by which a table can be grouped. */
 export function keysOf(table: HTMLTableElement): Key[] {
   return titlesOf(table)
     .map((title, column) => ({ title: title.textContent ?? "", column, isOwn: !title.hidden, merge: title.dataset.merge }))
@@ -27,7 +27,7 @@ export function keysOf(table: HTMLTableElement): Key[] {
     .map(({ title, column, isOwn }) => ({ title, column, isOwn }));
 }
 
-/** The rows of the page as sources. */
+/** Converts the rows in the page to sources. */
 export function ownSources(rows: HTMLTableRowElement[]): Source[] {
   return rows.map((row) => {
     const cells = [...row.cells];
@@ -49,10 +49,10 @@ interface FinestRow {
   [number: string]: unknown;
 }
 
-/** Where the numbers of a column stand in such a row. */
+/** Field of `FinestRow` that contains the numbers of a column, by column title. */
 const FINEST: Record<string, string> = { ...FIELDS, Mean: "mean_seconds", Min: "min_seconds", Max: "max_seconds", Allocated: "allocated_bytes" };
 
-/** A row of the table that is told apart already, but for these. */
+/** Row of the table that is already a finest row, except for the keys that are given here. */
 interface SameRow {
   row: number;
   shapes?: string;
@@ -60,7 +60,7 @@ interface SameRow {
   phase?: string;
 }
 
-/** The rows of the report that are told apart by all that was recorded; empty where there are none. `own`: those of the page. */
+/** Returns the rows of the report grouped by all recorded keys, or an empty list if it has none. `own` contains the rows in the page. */
 export function finestSources(report: Report | undefined, titles: HTMLTableCellElement[], own: Source[]): Source[] {
   const columns = titles.map((title) => title.textContent ?? "");
   const same = ((report?.["same_rows"] ?? []) as SameRow[]).flatMap((row) => {
@@ -84,7 +84,7 @@ export function finestSources(report: Report | undefined, titles: HTMLTableCellE
       numbers: columns.map((title) => {
         const field = FINEST[title];
         const value = field === undefined ? undefined : row[field];
-        // What is 0 is left out, but for what need not be known.
+        // The report omits zeros. For these fields, however, a missing value means that it is unknown.
         if (typeof value === "number") return value;
         return field === undefined || /^(m(in|ax|ean)_|flops$)/.test(field) ? undefined : 0;
       }),
@@ -93,7 +93,7 @@ export function finestSources(report: Report | undefined, titles: HTMLTableCellE
   return [...same, ...others];
 }
 
-/** One row for all sources that say the same in the keys' columns. */
+/** Merges the sources that have equal values in the key columns, and returns one row for each group. */
 export function group(table: HTMLTableElement, sources: Source[], keys: number[]): HTMLTableRowElement[] {
   const titles = titlesOf(table);
   const groups = new Map<string, Source[]>();
@@ -116,14 +116,14 @@ export function group(table: HTMLTableElement, sources: Source[], keys: number[]
   });
 }
 
-/** Shows those of the columns that tell rows apart, and no others of them. */
+/** Shows the chosen key columns and hides the other key columns. */
 export function showKeys(titles: HTMLTableCellElement[], keys: number[]): void {
   titles.forEach((title, column) => {
     if (title.dataset.merge === "key") title.hidden = !keys.includes(column);
   });
 }
 
-/** The numbers of all members as one row; none where nothing can be said. */
+/** Merges the numbers of all members into one row. A number that cannot be merged is `undefined`. */
 function numbersOf(titles: HTMLTableCellElement[], members: Source[]): (number | undefined)[] {
   const numbers = titles.map((title, column) => {
     const known = members.map(({ numbers }) => numbers[column]).filter((value) => value !== undefined);
@@ -141,7 +141,7 @@ function numbersOf(titles: HTMLTableCellElement[], members: Source[]): (number |
   });
   return titles.map((title, column) => {
     if (title.dataset.merge !== "mean") return numbers[column];
-    // Each mean is of the calls except the first.
+    // Each mean excludes the first call.
     const calls = Number(title.dataset.of);
     let [sum, weight] = [0, 0];
     for (const member of members) {

@@ -1,11 +1,11 @@
-// An icicle: what calls stands above what it calls, as wide as it takes. A click makes a place as wide as
-// the chart; arrows go from place to place.
+// Icicle chart: a caller is above its callees, and the width of a box is its time or memory. A click zooms to a
+// box; the arrow keys move between boxes.
 
 import { element, later } from "./dom";
 import type { Place, Tree } from "./tree";
 
 const ROW = 19;
-/** What is narrower is not drawn, in pixels. */
+/** Minimum width of a drawn box in pixels. */
 const NARROWEST = 1.5;
 const DEEPEST_SHOWN = 60;
 
@@ -18,7 +18,7 @@ interface Box {
   children: Box[];
 }
 
-/** A chart of one or several trees, in an element of the page. */
+/** Chart of one or several trees in an element of the page. */
 export class Icicle {
   private readonly chart = element("div", { class: "chart", role: "tree" });
   private readonly status = element("div", { class: "status", role: "status" });
@@ -26,7 +26,7 @@ export class Icicle {
   private readonly path = element("nav", { class: "path" });
   private tree: Tree;
   private root: Place;
-  /** From the whole tree to what fills the chart. */
+  /** Path from the root, which is excluded, to the node that fills the chart. */
   private zoomed: Place[] = [];
   private boxes: Box[] = [];
   private width = 0;
@@ -70,7 +70,7 @@ export class Icicle {
     if (this.host.clientWidth !== this.width) this.draw();
   }
 
-  /** Makes a place as wide as the chart; none: the whole tree. */
+  /** Zooms to a node, so that it fills the chart. The root shows the whole tree. */
   private zoom(place: Place | undefined): void {
     if (place === undefined) return;
     const box = this.boxes.find((box) => box.place === place);
@@ -103,7 +103,7 @@ export class Icicle {
       { class: `box k${hue(place.name)}`, role: "treeitem", tabindex: "-1", "aria-level": String(depth + 1), "aria-label": words },
       width > 24 ? place.name : "",
     );
-    // Parts of the chart, so that it fills paper, too, which is not as wide as the window.
+    // Positions are percentages, so that the chart also fills a printed page of another width.
     node.style.left = this.part(left);
     node.style.top = `${depth * ROW}px`;
     node.style.width = this.part(Math.max(width - 1, 1));
@@ -137,7 +137,7 @@ export class Icicle {
     this.path.replaceChildren(...links);
   }
 
-  /** Sets apart what the search finds, also in what is too narrow to be drawn. */
+  /** Highlights the boxes that match the search. The status line also counts nodes that are too narrow to be drawn. */
   private mark(): void {
     const wanted = this.search.value.trim().toLowerCase();
     const finds = (place: Place): boolean => wanted !== "" && place.name.toLowerCase().includes(wanted);
@@ -196,13 +196,13 @@ export class Icicle {
   }
 }
 
-/** All places of a tree below one that stands for the whole. */
+/** Returns a root node above all nodes of a tree. */
 function whole(tree: Tree): Place {
   const value = tree.places.reduce((sum, place) => sum + place.value, 0);
   return { name: "all", value, detail: "", kind: "all", children: tree.places };
 }
 
-/** One of a few colours that a name always has. */
+/** Returns the colour index of a name, which is always the same. */
 function hue(name: string): number {
   let sum = 7;
   for (let index = 0; index < Math.min(name.length, 64); index += 1) {

@@ -1,4 +1,4 @@
-// Brings the page to life: everything in it can be read without.
+// Makes the page interactive. All of its content is readable without this script.
 
 import { Icicle } from "./icicle";
 import { answerInMemory } from "./memory";
@@ -8,7 +8,7 @@ import { enhance } from "./table";
 import { treesOf, type Report } from "./tree";
 import { unpacked } from "./unpack";
 
-/** Charts are made when they come into view: a page may have many. On paper all of them are. */
+/** Draws each chart when it scrolls into view, because a page may have many. Before printing, all charts are drawn. */
 function drawIcicles(reports: Report[]): void {
   const hosts = new Set(document.querySelectorAll<HTMLElement>(".icicle"));
   const draw = (host: HTMLElement): void => {
@@ -38,7 +38,7 @@ function answerInStrips(reports: Report[]): void {
   });
 }
 
-/** Tables inside what is folded get their controls when it is opened. */
+/** Adds controls to the tables. Tables in closed `details` elements get them when the element is opened. */
 function enhanceTables(reports: Report[]): void {
   const tables = document.querySelectorAll<HTMLTableElement>("table.sortable, table.tree");
   tables.forEach((table) => {
@@ -49,7 +49,7 @@ function enhanceTables(reports: Report[]): void {
   });
 }
 
-/** What is wider than the window is scrolled by keys, too. */
+/** Makes tables that are wider than the window scrollable with the keyboard. */
 function scrollByKeys(): void {
   const watched = new ResizeObserver((entries) => {
     for (const { target } of entries) {
@@ -66,7 +66,7 @@ function scrollByKeys(): void {
   document.querySelectorAll(".scroll").forEach((scroll) => watched.observe(scroll));
 }
 
-/** What a finding talks of: its row in the report, if there is one, else the report. */
+/** Makes the links of findings go to the row in the report, if it exists. Otherwise, they go to the report. */
 function linkFindings(): void {
   document.querySelectorAll<HTMLAnchorElement>("a[data-row]").forEach((link) => {
     link.addEventListener("click", (event) => {
@@ -84,7 +84,7 @@ function linkFindings(): void {
   });
 }
 
-/** `/` goes to the first search that is in view. */
+/** Makes the `/` key focus the first search field in view. */
 function listenForSearch(): void {
   document.addEventListener("keydown", (event) => {
     const target = event.target as HTMLElement;

@@ -1,4 +1,4 @@
-// Memory over time, which the page has drawn.
+// Interaction for the chart of memory over time, which the page already contains.
 
 import { follow } from "./cursor";
 import { element } from "./dom";
@@ -10,7 +10,7 @@ interface Memory {
   categories: { category: string; bytes: number[] }[];
 }
 
-/** Makes the picture answer to pointers and keys. */
+/** Makes the chart respond to pointer and keyboard events. */
 export function answerInMemory(host: HTMLElement, report: Report): void {
   const svg = host.querySelector("svg");
   const memory = ((report["memory_over_time"] ?? []) as Memory[])[Number(host.dataset.memory)];

@@ -1,6 +1,6 @@
-// Rows that stand inside of others, as the page has written them: what is inside is right behind.
+// Nested rows. In the page, the children of a row directly follow it.
 
-/** A table's rows with what each one is inside of. */
+/** Rows of a table and their parents. */
 export class Nest {
   private readonly around = new Map<HTMLTableRowElement, HTMLTableRowElement>();
 
@@ -15,7 +15,7 @@ export class Nest {
     }
   }
 
-  /** All rows, those beside each other as this says. */
+  /** Returns all rows, with siblings sorted by `compare`. */
   sorted(compare: (one: HTMLTableRowElement, other: HTMLTableRowElement) => number): HTMLTableRowElement[] {
     const inside = new Map<HTMLTableRowElement | undefined, HTMLTableRowElement[]>();
     for (const row of this.rows) {
@@ -32,7 +32,7 @@ export class Nest {
     return all;
   }
 
-  /** These rows, and all that they are inside of. */
+  /** Returns these rows and all their ancestors. */
   withAround(rows: Iterable<HTMLTableRowElement>): Set<HTMLTableRowElement> {
     const all = new Set<HTMLTableRowElement>();
     for (const row of rows) {
@@ -42,7 +42,7 @@ export class Nest {
   }
 }
 
-/** How far it stands to the right, as its class says. */
+/** Returns the nesting level of a row, which is in its class. */
 function levelOf(row: HTMLTableRowElement): number {
   return Number(/\bd(\d+)\b/.exec(row.cells[0]?.className ?? "")?.[1] ?? 0);
 }

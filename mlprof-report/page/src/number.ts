@@ -1,9 +1,9 @@
-// Numbers as the tables have them: the page's own text and what scripts add must look alike.
+// Number formats of the tables. Text that scripts add must look like the page's own text.
 
-/** What the numbers of a column are. */
+/** Unit of the numbers in a column. */
 export type Unit = "text" | "markup" | "count" | "seconds" | "bytes" | "share" | "change" | "number" | "large";
 
-/** Three significant digits and a unit. */
+/** Formats a duration with three significant digits and a unit. */
 export function duration(seconds: number): string {
   const size = Math.abs(Number(seconds.toPrecision(3)));
   const units: [number, string][] = [
@@ -18,12 +18,12 @@ export function duration(seconds: number): string {
   return `${scaled.toFixed(Math.max(0, 3 - digits))} ${unit}`;
 }
 
-/** Thousands set apart by commas. */
+/** Formats a count with commas as thousands separators. */
 export function count(value: number): string {
   return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** Units of 1,024. */
+/** Formats a size in bytes in units of powers of 1,024. */
 export function bytes(value: number): string {
   const sign = value < 0 ? "-" : "";
   const size = Math.abs(value);
@@ -36,7 +36,7 @@ export function bytes(value: number): string {
   return unit ? `${sign}${(size / unit[0]).toFixed(2)} ${unit[1]}` : `${sign}${Math.round(size)} B`;
 }
 
-/** Three digits and a letter for each thousand. */
+/** Formats a large number with three digits and a letter for the power of 1,000. */
 function large(value: number): string {
   const letters = ["", " K", " M", " G", " T", " P"];
   let power = 0;
@@ -48,7 +48,7 @@ function large(value: number): string {
   return value.toFixed(decimals) + letters[power];
 }
 
-/** A number in the unit of its column. */
+/** Formats a number in the unit of its column. */
 export function written(value: number, unit: Unit): string {
   switch (unit) {
     case "count":

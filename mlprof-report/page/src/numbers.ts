@@ -1,4 +1,4 @@
-// What the numbers in a table of ops are exactly: its cells have three digits, the report has all that are known.
+// Exact numbers of op tables. The cells have three digits; the report has all digits.
 
 import { titlesOf } from "./dom";
 import type { Report } from "./tree";
@@ -16,7 +16,7 @@ interface KeyAverage {
   [number: string]: unknown;
 }
 
-/** The mean of the calls except the first, as `KeyAverage::rest_mean_seconds` has it. */
+/** Returns the mean time of the calls except the first, like `KeyAverage::rest_mean_seconds`. */
 function meanOfRest(row: KeyAverage): number | undefined {
   if (row.rest === undefined) return undefined;
   const total = (row.is_on_device ? row.device_seconds : row.cpu_seconds) ?? 0;
@@ -25,7 +25,7 @@ function meanOfRest(row: KeyAverage): number | undefined {
   return Math.min(row.rest.max_seconds, Math.max(row.rest.min_seconds, mean));
 }
 
-/** Where the numbers of a column stand in a row; what is 0 is left out there. */
+/** Field of a row that contains the numbers of a column, by column title. The report omits zeros. */
 export const FIELDS: Record<string, string> = {
   Calls: "calls",
   "Self host": "self_cpu_seconds",
@@ -38,7 +38,7 @@ export const FIELDS: Record<string, string> = {
   FLOPs: "flops",
 };
 
-/** The columns that are made of others; none of what is not known. */
+/** Columns that are computed from other fields. Unknown values are `undefined`. */
 const MADE: Record<string, (row: KeyAverage) => number | undefined> = {
   Mean: (row) => meanOfRest(row),
   Min: (row) => row.rest?.min_seconds,
@@ -47,7 +47,7 @@ const MADE: Record<string, (row: KeyAverage) => number | undefined> = {
   "FLOP/s": (row) => (row.flops ? row.flops / (row.device_seconds || row.cpu_seconds || NaN) : undefined),
 };
 
-/** Gives each cell its number, where the report has it. */
+/** Stores the exact number in each cell, if the report has it. */
 export function setNumbers(table: HTMLTableElement, rows: HTMLTableRowElement[], report: Report | undefined): void {
   const places = (report?.["table_rows"] ?? []) as number[];
   const all = (report?.["key_averages"] as { rows: KeyAverage[] } | undefined)?.rows ?? [];
@@ -58,7 +58,7 @@ export function setNumbers(table: HTMLTableElement, rows: HTMLTableRowElement[],
     titles.forEach((title, column) => {
       const cell = row.cells[column];
       const field = FIELDS[title];
-      // FLOPs are known of some ops only, and what is not known is no 0.
+      // FLOPs are known only for some ops, and an unknown number must not become 0.
       const value = field === undefined ? MADE[title]?.(source) : (source[field] ?? (field === "flops" ? undefined : 0));
       if (cell?.classList.contains("n") && typeof value === "number" && !Number.isNaN(value)) cell.dataset.v = String(value);
     });

@@ -1,4 +1,4 @@
-// What came one after the other, such as a critical path, which the page has drawn as one bar.
+// Interaction for a bar of consecutive segments, such as a critical path, which the page already contains.
 
 import { follow } from "./cursor";
 import { element } from "./dom";
@@ -10,7 +10,7 @@ interface Stretches {
   what: string[];
 }
 
-/** Makes the bar answer to pointers and keys. */
+/** Makes the bar respond to pointer and keyboard events. */
 export function answerInStretches(host: HTMLElement, report: Report): void {
   const svg = host.querySelector("svg");
   const strips = (report["strips"] ?? []) as Stretches[];
@@ -35,7 +35,7 @@ export function answerInStretches(host: HTMLElement, report: Report): void {
       const when = `${duration(own)} (${share} %) at ${duration(starts[index] ?? 0)}`;
       return [element("b", {}, when), ` ${what[index] ?? ""}`];
     },
-    // Those that are a fifth of the longest or more.
+    // Segments of at least a fifth of the longest one stand out.
     standsOut: (index) => (seconds[index] ?? 0) >= longest / 5,
   });
 }

@@ -1,11 +1,11 @@
-// The strip of steps, which the page has drawn.
+// Interaction for the strip of steps, which the page already contains.
 
 import { follow } from "./cursor";
 import { element } from "./dom";
 import { count, duration } from "./number";
 import type { Report } from "./tree";
 
-/** A step, or several that share a bar; what is left out is 0. */
+/** A step, or several steps that share a bar. Omitted fields are 0. */
 interface Entry {
   number: number;
   count?: number;
@@ -23,16 +23,16 @@ export interface Series {
 
 const PARTS = ["data", "forward", "backward", "collective", "optimizer", "other"];
 
-/** Makes the strip answer to pointers and keys. */
+/** Makes the strip respond to pointer and keyboard events. */
 export function bringToLife(host: HTMLElement, report: Report): void {
   const svg = host.querySelector("svg");
   const series = (report.step_series ?? []) as Series[];
   if (svg === null || series.length === 0) return;
-  // As the page has them: in the order of time, those of equal times in the order of the series.
+  // The order must match the page: by time, and for equal times in the order of the series.
   const bars = series.slice(0, 2).flatMap((one, index) => one.entries.map((entry) => ({ entry, isValidation: index === 1 })));
   bars.sort((one, other) => one.entry.start_seconds - other.entry.start_seconds);
   const pitch = Number(host.dataset.pitch);
-  // Which those are the page has decided.
+  // The page contains the list of long steps.
   const long = new Set((host.dataset.long ?? "").split(" ").filter(Boolean).map(Number));
   follow(host, svg, {
     count: bars.length,
@@ -50,7 +50,7 @@ function mean(entry: Entry): number {
   return entry.seconds / (entry.count ?? 1);
 }
 
-/** `Step 7 at 1.20 s: 34.5 ms. data 20.0 ms (58 %) · …` */
+/** Returns the description of a bar, such as `Step 7 at 1.20 s: 34.5 ms · data 20.0 ms (58 %) · …`. */
 function said(entry: Entry, isValidation: boolean): (Node | string)[] {
   const many = entry.count ?? 1;
   const what = isValidation ? "Validation" : "Step";

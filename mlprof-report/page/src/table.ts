@@ -1,4 +1,4 @@
-// Tables that are sorted by a click on a title, searched, grouped, and shown in part at first.
+// Tables with controls: sorting by a click on a header, search, grouping, and a limit on the displayed rows.
 
 import { breakable, element, later, numberOf, titlesOf } from "./dom";
 import { finestSources, group, keysOf, ownSources, showKeys } from "./group";
@@ -7,25 +7,25 @@ import { count } from "./number";
 import { setNumbers } from "./numbers";
 import type { Report } from "./tree";
 
-/** So many rows are shown before somebody asks for more. */
+/** Number of rows that are shown before the user requests more. */
 const SHOWN = 40;
 
 interface View {
   table: HTMLTableElement;
   body: HTMLTableSectionElement;
-  /** Those of the page, or of a grouping. */
+  /** Rows of the page, or of a grouping. */
   rows: HTMLTableRowElement[];
   search: HTMLInputElement;
   more: HTMLButtonElement;
   status: HTMLElement;
   showsAll: boolean;
-  /** What is inside of what, where the page says so. */
+  /** Nesting of the rows, if the page marks the table as nested. */
   nest: Nest | undefined;
-  /** Whether rows stand inside of each other. */
+  /** `true` while the rows are shown nested. */
   isNested: boolean;
 }
 
-/** Gives a table of the page its controls. `report`: the one that its rows are of, where it says so. */
+/** Adds controls to a table of the page. `report` is the report that its rows belong to, if the table names one. */
 export function enhance(table: HTMLTableElement, report?: Report): void {
   const body = table.tBodies[0];
   const scroll = table.parentElement;
@@ -66,13 +66,13 @@ export function enhance(table: HTMLTableElement, report?: Report): void {
   show(view);
 }
 
-/** On narrow screens, where names are longer than their column. */
+/** Allows line breaks in names on narrow screens, where names can be longer than their column. */
 function breakNames(row: HTMLTableRowElement): void {
   if (!window.matchMedia("(max-width: 45rem)").matches) return;
   for (const cell of row.querySelectorAll<HTMLElement>("th, td:not(.n)")) breakable(cell);
 }
 
-/** Shows the rows that match, in their order, at most so many. */
+/** Shows the rows that match the search, in their current order, up to the limit. */
 function show(view: View): void {
   const words = view.search.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
   const matching = view.rows.filter((row) => matches(row, words));
@@ -113,7 +113,7 @@ function makeSortable(view: View): void {
   });
 }
 
-/** By the column that was chosen last. */
+/** Returns the column that was last chosen for sorting, and the direction. */
 function sortedColumn(table: HTMLTableElement): { column: number; goesUp: boolean } | undefined {
   const titles = titlesOf(table);
   const column = titles.findIndex((title) => title.hasAttribute("aria-sort"));
@@ -139,7 +139,7 @@ function comparison(
     const text = (row: HTMLTableRowElement): string => row.cells[column]?.textContent ?? "";
     return (one, other) => sign * order.compare(text(one), text(other));
   }
-  // What is not known comes last, whatever the direction.
+  // Unknown values come last in both directions.
   const number = (row: HTMLTableRowElement): number => numberOf(row.cells[column]) ?? -sign * Infinity;
   return (one, other) => {
     const [a, b] = [number(one), number(other)];
@@ -147,7 +147,7 @@ function comparison(
   };
 }
 
-/** Sorts once more by what is sorted by. */
+/** Sorts again by the current column and direction. */
 function sortAgain(view: View): void {
   const sorted = sortedColumn(view.table);
   const title = sorted && titlesOf(view.table)[sorted.column];
@@ -155,7 +155,7 @@ function sortAgain(view: View): void {
   else show(view);
 }
 
-/** Whether rows stand inside of what is around them, or all beside each other. */
+/** Creates the checkbox that switches between nested and flat rows. */
 function nestingChoice(view: View): HTMLElement {
   const choice = element("input", { type: "checkbox" });
   choice.checked = true;
@@ -167,7 +167,7 @@ function nestingChoice(view: View): HTMLElement {
   return element("label", {}, choice, " Nested");
 }
 
-/** What rows can be told apart by, where there is more than the name: any of it at once. */
+/** Creates the checkboxes for the columns to group by, if there are key columns in addition to the name. */
 function groupingChoice(view: View, report: Report | undefined): HTMLElement | undefined {
   const keys = keysOf(view.table);
   if (keys.length < 2) return undefined;
@@ -187,7 +187,7 @@ function groupingChoice(view: View, report: Report | undefined): HTMLElement | u
       showKeys(titles, columns);
       view.rows = own;
     } else {
-      // Rows of the page know their totals best, where what is inside of them is of the same name.
+      // The rows in the page have the most exact totals if a row contains others of the same name, so they are preferred.
       const needsFinest = chosen.some((key) => !key.isOwn);
       view.rows = group(view.table, needsFinest ? finest : ownSources(own), columns);
       view.rows.forEach(breakNames);

@@ -1,21 +1,21 @@
-// Trees of reports, all in one form: calls, sampled stacks, modules, and who had what memory.
+// Conversion of the trees in reports to one form: calls, sampled stacks, modules, and memory by action.
 
 import { shown } from "./dom";
 import { bytes, count, duration } from "./number";
 
-/** A place in a tree, with what is below it. */
+/** Node of a tree, with its children. */
 export interface Place {
   name: string;
-  /** Seconds or bytes, with what is below. */
+  /** Seconds or bytes, including the children. */
   value: number;
-  /** What else is known of it, in words. */
+  /** Further description as text. */
   detail: string;
-  /** `Action`, `Function`, … */
+  /** Kind of the node, such as `Action` or `Function`. */
   kind: string;
   children: Place[];
 }
 
-/** One tree of several that a chart can show, such as that of a thread. */
+/** One of the trees that a chart can show, such as the tree of a thread. */
 export interface Tree {
   title: string;
   places: Place[];
@@ -71,10 +71,10 @@ interface Path {
   inside: Path[];
 }
 
-/** A report as JSON has it: what is not looked at here may be anything. */
+/** Report as parsed JSON. Fields that this script does not read can have any type. */
 export type Report = Record<string, unknown>;
 
-/** The trees of a report that a chart asks for by name. */
+/** Returns the trees of a report that a chart requests by name. */
 export function treesOf(report: Report, which: string): Tree[] {
   switch (which) {
     case "calls":
@@ -91,7 +91,7 @@ export function treesOf(report: Report, which: string): Tree[] {
 }
 
 function callTree(thread: ThreadTree): Tree {
-  // Nodes as they stand in the file, so that those below the fiftieth level find their parents.
+  // Nodes are in the order of the file. Nodes below the fiftieth level refer to their parents by this index.
   const nodes: CallNode[] = [];
   const walk = (node: CallNode): void => {
     nodes.push(node);
@@ -132,7 +132,7 @@ function sampleTree(samples: Samples): Tree {
     };
   });
   const roots: Place[] = [];
-  // Parents stand before what is below them.
+  // Parents come before their children, so a backward loop visits children first.
   for (let index = places.length - 1; index >= 0; index -= 1) {
     const place = places[index];
     const parent = samples.stacks[index]?.parent;

@@ -1,8 +1,8 @@
-// The way back from columns to objects, as `packed.rs` has made them.
+// Conversion of columns back to objects, the inverse of `packed.rs`.
 
 type Row = Record<string, unknown>;
 
-/** A value of the page's JSON with an array of objects wherever there are columns. */
+/** Returns a value of the page's JSON, in which columns are replaced by arrays of objects. */
 export function unpacked(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(unpacked);
   if (!isObject(value)) return value;
@@ -10,7 +10,7 @@ export function unpacked(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, unpacked(inner)]));
 }
 
-/** Its rows; none for what is not there. */
+/** Returns the rows of a table. A missing object is `undefined`. */
 function rowsOf(table: Row): (Row | undefined)[] {
   const rows = new Array<Row | undefined>(table["#"] as number).fill(undefined);
   for (const [name, column] of Object.entries(table)) {

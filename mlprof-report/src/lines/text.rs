@@ -187,7 +187,7 @@ impl<'function> Iterator for Contents<'function> {
         self.blank = if self.next == next_run { 0 } else { self.blank + 1 };
         let place = (self.next - u64::from(self.function.first_line)) as usize;
         let text = source.and_then(|source| source.get(place)).map_or("", String::as_str);
-        let number = self.next as u32; // below the end
+        let number = self.next as u32; // less than `end`, so it fits
         self.next += 1;
         Some((number, text))
     }

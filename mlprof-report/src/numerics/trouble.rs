@@ -224,7 +224,7 @@ fn of_update<'rows>(
     let is_it = |one: &&TensorRow| one.role == TensorRole::Parameter && one.name == row.name;
     let parameter = rows.iter().find(is_it)?;
     let ratio = |update: &TensorStatistics, parameter: &TensorStatistics| match parameter.l2_norm {
-        0.0 => None, // begins with 0, of which any step is a multiple
+        0.0 => None, // relative to 0, no change has a meaningful size
         norm => Some(update.l2_norm / norm),
     };
     let (first, last) = (ratio(&row.first, &parameter.first), ratio(&row.last, &parameter.last)?);

@@ -185,7 +185,7 @@ impl Collector {
         slot.is_main.store(thread == std::process::id().cast_signed(), Ordering::Relaxed);
         let is_made = self.signal.as_ref().is_some_and(|signal| timer::make(slot, thread, signal));
         if !is_made {
-            slot.lease.end(); // without a timer no handler has come
+            slot.lease.end(); // without a timer, no handler can have run
             self.slots.give_back(slot);
             // A thread that has ended meanwhile does not count as refused.
             if timer::processor_time_of(thread).is_some() {

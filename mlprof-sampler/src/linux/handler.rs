@@ -241,7 +241,7 @@ fn change_phase(slot: &Slot, snapshot: &UnwindSnapshot, remaining: u64) {
         // The average equals the time that remains anyway. If the sample came late, that is less
         // than a period. A full period would favour places in the program at which samples often
         // come late.
-        let part = (next >> 28) & 0xffff_ffff; // of 2^32
+        let part = (next >> 28) & 0xffff_ffff; // random fraction, in units of 2^-32
         timer::run(timer, (part * 2 * remaining) >> 32, snapshot.period);
     }
 }
@@ -328,7 +328,7 @@ fn unwind(
     let instruction = registers.instruction as u64;
     let mut frames =
         snapshot.tables.iter_frames(instruction, registers.for_unwinding(), cache, &mut read);
-    let _ = frames.next(); // the instruction itself
+    let _ = frames.next(); // skips the interrupted instruction itself
     for _ in 1..MOST_FRAMES {
         match frames.next() {
             Ok(Some(frame)) => writing.push(frame.address_for_lookup()),

@@ -270,7 +270,7 @@ mod tests {
             assert!(slot.lease.enter(generation).is_none(), "a signal that comes late");
             slots.give_back(slot);
             assert!(slot.is_free());
-            slots.free_spare(); // as at the end of a sampler
+            slots.free_spare(); // a sampler does this when it stops
         }
     }
 }

@@ -51,7 +51,7 @@ impl Signal {
         if disposition(self.number)
             .is_none_or(|now| now.sa_sigaction != self.handler as *const () as usize)
         {
-            return; // somebody else's by now
+            return; // another handler has replaced this one
         }
         // A pending signal would terminate the process once the handler is removed. Ignoring the
         // signal first discards the pending ones of all threads.

@@ -5,19 +5,19 @@
 //! cycle, the writer needs memory for names and lists of shapes, each stored once. It needs about
 //! 100 bytes for each backward op and launch.
 //!
-//! | what | category | where |
+//! | data | category | track |
 //! |---|---|---|
-//! | ops | `cpu_op` | the thread that ran them |
-//! | actions, modules, steps, functions, spans | `user_annotation` | the thread |
-//! | launches, other calls of a device's library | `cuda_runtime`, `cuda_driver` | the thread |
+//! | ops | `cpu_op` | thread |
+//! | actions, modules, steps, functions, spans | `user_annotation` | thread |
+//! | launches and other calls of a device's library | `cuda_runtime`, `cuda_driver` | thread |
 //! | kernels, copies, fills | `kernel`, `gpu_memcpy`, `gpu_memset` | process = device, thread = stream |
-//! | actions as a stream saw them, from their first kernel to their last | `gpu_user_annotation` | the stream |
-//! | waiting for a device | `cuda_sync` | the stream |
-//! | counters: utilization, memory, power, … | `device_counter` | process = device, one curve each |
-//! | compiling and tuning of kernels | `overhead` | a track of its own per device |
-//! | allocations and frees | `[memory]` instants | the thread |
+//! | actions on the device, from their first kernel to their last | `gpu_user_annotation` | stream |
+//! | waits for a device | `cuda_sync` | stream |
+//! | counters: utilization, memory, power, … | `device_counter` | process = device, one curve per counter |
+//! | kernel compilation and autotuning | `overhead` | separate track per device |
+//! | allocations and frees | `[memory]` instants | thread |
 //! | launch → kernel | `ac2g` arrows | |
-//! | forward op → backward op | `fwdbwd` arrows | one backward op per sequence number |
+//! | forward op → backward op | `fwdbwd` arrows | to one backward op per sequence number |
 //!
 //! **Nesting.** Viewers drop slices that cross others on their track. A scope that crosses others,
 //! for example because it outlives the enclosing one, is written to a further track named after the

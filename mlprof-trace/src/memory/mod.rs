@@ -1,15 +1,15 @@
 //! Memory timeline: the allocated bytes over time by purpose, and the allocations that were alive
 //! at the peak.
 //!
-//! | category | what is taken for it |
+//! | category | rule |
 //! |---|---|
-//! | any | what a hook labelled (`hook::label_memory`) so, by its address, while it lives |
-//! | temporary | allocated and freed inside one op; or inside one forward, backward or optimizer step |
+//! | any | a hook labelled the address (`hook::label_memory`); valid until the memory is freed |
+//! | temporary | allocated and freed inside one op, or inside one forward, backward or optimizer step |
 //! | input | allocated while a batch is fetched or moved to the device |
 //! | activation | allocated in forward, alive when the next backward begins |
 //! | gradient | allocated in backward, alive when it ends |
 //! | optimizer state | allocated in an optimizer step, alive when it ends |
-//! | unknown | everything else, and what was there before the recording began |
+//! | unknown | everything else, and memory that existed before the recording began |
 //!
 //! The first matching rule decides. **Only labels are certain**; the other rules are heuristics
 //! based on lifetime and [phase](mlprof_events::Phase). Data that user code keeps unnecessarily

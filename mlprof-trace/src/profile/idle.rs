@@ -231,11 +231,11 @@ mod tests {
     #[test]
     fn a_gap_is_the_hosts_the_launchs_or_anothers() {
         let sums = sums(&[
-            work(1_000, 11_000, None),             // no gap is before the first one
-            work(16_000, 20_000, Some(500)),       // launched in time, shortly after
-            work(120_000, 130_000, Some(20_001)),  // launched too late
-            work(230_000, 240_000, Some(125_000)), // launched in time, long after
-            work(240_000, 250_000, Some(245_000)), // right behind
+            work(1_000, 11_000, None),             // no gap before the first work
+            work(16_000, 20_000, Some(500)),       // launched early, short gap
+            work(120_000, 130_000, Some(20_001)),  // launched after the gap began
+            work(230_000, 240_000, Some(125_000)), // launched early, long gap
+            work(240_000, 250_000, Some(245_000)), // no gap
             work(300_000, 310_000, None),
         ]);
         let expected = Sums {
@@ -254,8 +254,8 @@ mod tests {
     fn what_runs_side_by_side_keeps_the_device_busy_once() {
         let sums = sums(&[
             work(0, 100_000, None),
-            work(20_000, 50_000, Some(0)),  // within the first
-            work(90_000, 120_000, Some(0)), // across its end
+            work(20_000, 50_000, Some(0)),  // inside the first work
+            work(90_000, 120_000, Some(0)), // overlaps the end of the first work
             work(130_000, 140_000, Some(0)),
         ]);
         assert_eq!((sums.window, sums.busy), (140_000, 130_000));

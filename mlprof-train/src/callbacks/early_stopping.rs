@@ -1,4 +1,4 @@
-//! Ending a fit when a metric no longer gets better.
+//! Early end of a fit when a metric no longer improves.
 
 use super::{Mode, monitored};
 use crate::callback::Callback;
@@ -7,8 +7,8 @@ use crate::saved_state::SavedState;
 use crate::state::TrainerState;
 use mlprof_core::Stage;
 
-/// Ends the fit when a metric has not become better for some checks: Lightning's callback of that
-/// name. It stops the trainer by [`TrainerState::stop`].
+/// Ends the fit when a metric has not improved for some checks, like Lightning's callback of the
+/// same name. It stops the trainer with [`TrainerState::stop`].
 ///
 /// The metric is checked after each training epoch if the trainer validates once per epoch, and
 /// after each validation otherwise.
@@ -35,8 +35,8 @@ pub struct EarlyStopping {
 }
 
 impl EarlyStopping {
-    /// Watches the metric that is [logged](TrainerState::log) as `monitor`. The fit ends after
-    /// three checks without a better value, or one that is not finite.
+    /// Creates a callback that watches the metric [logged](TrainerState::log) as `monitor`. The fit
+    /// ends after three checks without a better value, or after a value that is not finite.
     pub fn new(monitor: impl Into<String>, mode: Mode) -> Self {
         Self {
             monitor: monitor.into(),
@@ -53,49 +53,50 @@ impl EarlyStopping {
         }
     }
 
-    /// Sets the number of checks without a better value after which the fit ends; 3 by default.
+    /// Sets the number of checks without a better value after which the fit ends. The default is 3.
     #[must_use]
     pub fn patience(mut self, checks: usize) -> Self {
         self.patience = checks;
         self
     }
 
-    /// Sets the least change that counts as better; 0 by default.
+    /// Sets the minimum change that counts as an improvement. The default is 0.
     #[must_use]
     pub fn min_delta(mut self, change: f64) -> Self {
         self.min_delta = change.abs();
         self
     }
 
-    /// Ends the fit at once when the metric is better than this.
+    /// Ends the fit at once when the metric is better than `value`.
     #[must_use]
     pub fn stopping_threshold(mut self, value: f64) -> Self {
         self.stopping_threshold = Some(value);
         self
     }
 
-    /// Ends the fit at once when the metric is worse than this.
+    /// Ends the fit at once when the metric is worse than `value`.
     #[must_use]
     pub fn divergence_threshold(mut self, value: f64) -> Self {
         self.divergence_threshold = Some(value);
         self
     }
 
-    /// Whether a value that is not finite ends the fit; true by default.
+    /// Sets whether a value that is not finite ends the fit. The default is `true`.
     #[must_use]
     pub fn check_finite(mut self, checks: bool) -> Self {
         self.check_finite = checks;
         self
     }
 
-    /// Whether a check is an error if the metric was not logged; true by default.
+    /// Sets whether a check fails with an error if the metric was not logged. The default is
+    /// `true`.
     #[must_use]
     pub fn strict(mut self, is_strict: bool) -> Self {
         self.strict = is_strict;
         self
     }
 
-    /// Whether to check after each training epoch, instead of after each validation.
+    /// Sets whether to check after each training epoch (`true`) or after each validation (`false`).
     #[must_use]
     pub fn check_on_train_epoch_end(mut self, checks: bool) -> Self {
         self.check_on_train_epoch_end = Some(checks);
@@ -118,7 +119,7 @@ impl EarlyStopping {
         Ok(())
     }
 
-    /// Takes note of a value; the reason to stop, if there is one.
+    /// Records a value and returns the reason to stop, if there is one.
     fn reason_to_stop(&mut self, value: f64) -> Option<String> {
         let (monitor, mode) = (&self.monitor, self.mode);
         if self.check_finite && !value.is_finite() {
@@ -185,7 +186,7 @@ impl Callback for EarlyStopping {
 mod tests {
     use super::*;
 
-    /// The place of the value at which it stops, and why.
+    /// Returns the index of the value at which the callback stops, and the reason.
     fn stops(mut stopping: EarlyStopping, values: &[f64]) -> Option<(usize, String)> {
         let mut reasons = values.iter().map(|value| stopping.reason_to_stop(*value));
         reasons.by_ref().enumerate().find_map(|(place, reason)| Some((place, reason?)))

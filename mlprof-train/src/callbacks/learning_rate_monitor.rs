@@ -1,4 +1,4 @@
-//! The learning rates of a training.
+//! Record of the learning rates of a training.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,8 +8,8 @@ use crate::optimizer::LrInterval;
 use crate::saved_state::{Dtype, SavedState, SavedTensor};
 use crate::state::TrainerState;
 
-/// Follows the learning rate: as the metric `lr`, which the progress bar and other callbacks see,
-/// and as a list of all values.
+/// Records the learning rate. It provides the rate as the metric `lr`, for the progress bar and
+/// other callbacks, and also as a list of all values.
 ///
 /// ```
 /// use mlprof_train::{LearningRateMonitor, LrInterval, Trainer};
@@ -28,12 +28,12 @@ pub struct LearningRateMonitor {
     rates: LearningRates,
 }
 
-/// The rates that a [`LearningRateMonitor`] has seen. Copies share them.
+/// Learning rates that a [`LearningRateMonitor`] has recorded. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct LearningRates(Arc<Mutex<Vec<(usize, f64)>>>);
 
 impl LearningRates {
-    /// Returns each optimizer step at which the rate was looked at, and the rate.
+    /// Returns each recorded optimizer step and its learning rate.
     pub fn all(&self) -> Vec<(usize, f64)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -44,13 +44,14 @@ impl LearningRates {
 }
 
 impl LearningRateMonitor {
-    /// Looks at the rate at the beginning of each training batch that begins an optimizer step, or
-    /// of each epoch.
+    /// Creates a callback that records the rate. With [`LrInterval::Epoch`], it records at the
+    /// start of each epoch. With [`LrInterval::Step`], it records at the start of each training
+    /// batch that begins an optimizer step.
     pub fn new(interval: LrInterval) -> Self {
         Self { interval, rates: LearningRates::default() }
     }
 
-    /// Returns the rates, which can be read while and after the trainer runs.
+    /// Returns the recorded rates, which can be read during and after the trainer's run.
     pub fn rates(&self) -> LearningRates {
         self.rates.clone()
     }

@@ -11,12 +11,12 @@ pub use model_checkpoint::{CheckpointPaths, ModelCheckpoint};
 use super::error::Result;
 use super::state::TrainerState;
 
-/// Which values of a monitored metric are better.
+/// Direction in which a monitored metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Lower ones, as of a loss.
+    /// Lower values are better, as for a loss.
     Min,
-    /// Higher ones, as of an accuracy.
+    /// Higher values are better, as for an accuracy.
     Max,
 }
 
@@ -28,7 +28,7 @@ impl Mode {
         }
     }
 
-    /// A value that every finite one is better than.
+    /// Returns a value that is worse than every finite one.
     fn worst(self) -> f64 {
         match self {
             Self::Min => f64::INFINITY,
@@ -44,7 +44,7 @@ impl Mode {
     }
 }
 
-/// The monitored metric.
+/// Returns the value of the monitored metric, or an error that lists the logged metrics.
 fn monitored(trainer: &TrainerState, monitor: &str) -> Result<f64> {
     trainer.metric(monitor).ok_or_else(|| {
         let known: Vec<String> = trainer.metrics().into_keys().collect();

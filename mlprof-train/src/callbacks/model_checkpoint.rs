@@ -1,4 +1,4 @@
-//! Which checkpoints of a fit are saved, and which are kept.
+//! Selection of the checkpoints that a fit saves and keeps.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,16 @@ use crate::saved_state::SavedState;
 use crate::state::TrainerState;
 use mlprof_core::Stage;
 
-/// Saves checkpoints and removes those that are no longer wanted: Lightning's callback of that
-/// name.
+/// Saves checkpoints and removes old ones, like Lightning's callback of the same name.
 ///
-/// With a [`monitor`](Self::monitor) it keeps the best [`save_top_k`](Self::save_top_k), without
-/// one the latest. A trainer that has it saves no checkpoints by itself.
+/// With a [`monitor`](Self::monitor), it keeps the best [`save_top_k`](Self::save_top_k)
+/// checkpoints; otherwise, it keeps the latest ones. A trainer with this callback saves no
+/// checkpoints by itself.
 ///
 /// It saves after each training epoch if the trainer validates once per epoch, and after each
-/// validation otherwise; or [every so many steps](Self::every_n_train_steps). In the middle of an
-/// epoch, training is [resumed](crate::PreparedFit::ckpt_path) there.
+/// validation otherwise. [`every_n_train_steps`](Self::every_n_train_steps) selects an interval in
+/// steps instead. A checkpoint from the middle of an epoch [resumes](crate::PreparedFit::ckpt_path)
+/// at that point.
 ///
 /// ```
 /// use mlprof_train::{Mode, ModelCheckpoint, Trainer};
@@ -39,36 +40,38 @@ pub struct ModelCheckpoint {
     every_n_train_steps: Option<usize>,
     every_n_epochs: usize,
     save_on_train_epoch_end: Option<bool>,
-    /// Step of the checkpoint that was saved last.
+    /// Optimizer step of the checkpoint that was saved last.
     saved_step: Option<usize>,
     paths: CheckpointPaths,
 }
 
-/// The files of a [`ModelCheckpoint`]. Copies share them.
+/// Paths of the checkpoints that a [`ModelCheckpoint`] keeps. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct CheckpointPaths(Arc<Mutex<Kept>>);
 
-/// Files that are kept, and their values of the monitored metric.
+/// Checkpoint files that are kept, and their values of the monitored metric.
 #[derive(Debug, Clone, Default)]
 struct Kept {
-    /// The best one first, of equal ones the earlier; without a metric the latest one last.
+    /// Checkpoints from best to worst; of equal ones, the earlier comes first. Without a metric,
+    /// they are ordered from latest to oldest.
     top: Vec<(PathBuf, f64)>,
     last: Option<PathBuf>,
 }
 
 impl CheckpointPaths {
-    /// Returns the best checkpoint: by the monitored metric, otherwise the latest.
+    /// Returns the best checkpoint by the monitored metric, or the latest one if there is no
+    /// metric.
     pub fn best(&self) -> Option<PathBuf> {
         self.lock().top.first().map(|(path, _)| path.clone())
     }
 
     /// Returns the checkpoints that are kept and their values of the monitored metric, the best one
-    /// first. The values are 0 without a metric.
+    /// first. Without a metric, the latest one is first and the values are 0.
     pub fn top(&self) -> Vec<(PathBuf, f64)> {
         self.lock().top.clone()
     }
 
-    /// Returns the checkpoint of [`save_last`](ModelCheckpoint::save_last).
+    /// Returns the path of the checkpoint that [`save_last`](ModelCheckpoint::save_last) writes.
     pub fn last(&self) -> Option<PathBuf> {
         self.lock().last.clone()
     }
@@ -85,8 +88,8 @@ impl Default for ModelCheckpoint {
 }
 
 impl ModelCheckpoint {
-    /// Keeps the latest checkpoint, saved after each epoch in the trainer's
-    /// [`checkpoint_dir`](crate::Trainer::checkpoint_dir).
+    /// Creates a callback that keeps the latest checkpoint. It saves after each epoch in the
+    /// trainer's [`checkpoint_dir`](crate::Trainer::checkpoint_dir).
     pub fn new() -> Self {
         Self {
             dirpath: None,
@@ -102,16 +105,16 @@ impl ModelCheckpoint {
         }
     }
 
-    /// Sets the directory, in place of the trainer's.
+    /// Sets the directory, instead of the trainer's.
     #[must_use]
     pub fn dirpath(mut self, directory: impl Into<PathBuf>) -> Self {
         self.dirpath = Some(directory.into());
         self
     }
 
-    /// Sets the names of the files, without extension. `{epoch}`, `{step}` and metrics in braces,
-    /// with a number of decimals if wanted (`{val_loss:.3}`), become `name=value`. `{epoch}-{step}`
-    /// by default.
+    /// Sets the names of the files, without extension. `{epoch}`, `{step}` and metrics in braces
+    /// become `name=value`. `{val_loss:.3}` sets the number of decimals. The default is
+    /// `{epoch}-{step}`.
     #[must_use]
     pub fn filename(mut self, template: impl Into<String>) -> Self {
         self.filename = template.into();
@@ -125,8 +128,8 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Sets how many checkpoints are kept; 1 by default, and 0 for none but
-    /// [the last](Self::save_last).
+    /// Sets the number of checkpoints to keep. The default is 1; with 0, only [the
+    /// last](Self::save_last) is kept.
     #[must_use]
     pub fn save_top_k(mut self, checkpoints: usize) -> Self {
         self.top_k = Some(checkpoints);
@@ -140,35 +143,35 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Whether to save each checkpoint also as `last`, in place of the one before.
+    /// Sets whether each checkpoint is also saved as `last`, which replaces the previous one.
     #[must_use]
     pub fn save_last(mut self, saves: bool) -> Self {
         self.saves_last = saves;
         self
     }
 
-    /// Saves after every so many optimizer steps, instead of after epochs or validations.
+    /// Saves after every `steps` optimizer steps, instead of after epochs or validations.
     #[must_use]
     pub fn every_n_train_steps(mut self, steps: usize) -> Self {
         self.every_n_train_steps = Some(steps.max(1));
         self
     }
 
-    /// Saves after every so many epochs only; 1 by default.
+    /// Saves only after every `epochs` epochs. The default is 1.
     #[must_use]
     pub fn every_n_epochs(mut self, epochs: usize) -> Self {
         self.every_n_epochs = epochs.max(1);
         self
     }
 
-    /// Whether to save after each training epoch, instead of after each validation.
+    /// Sets whether to save after each training epoch (`true`) or after each validation (`false`).
     #[must_use]
     pub fn save_on_train_epoch_end(mut self, saves: bool) -> Self {
         self.save_on_train_epoch_end = Some(saves);
         self
     }
 
-    /// Returns the files, which can be read while and after the trainer runs.
+    /// Returns the paths, which can be read during and after the trainer's run.
     pub fn paths(&self) -> CheckpointPaths {
         self.paths.clone()
     }
@@ -218,13 +221,13 @@ impl ModelCheckpoint {
         let value = match &self.monitor {
             Some((metric, mode)) => {
                 let value = monitored(trainer, metric)?;
-                // A value that is not a number is the worst.
+                // NaN counts as the worst value.
                 Some((if value.is_nan() { mode.worst() } else { value }, *mode))
             }
             None => None,
         };
         let mut kept = self.paths.lock();
-        // Those that were saved elsewhere, before training was resumed, stay where they are.
+        // Checkpoints in another directory, from before training was resumed, are not removed.
         kept.top.retain(|(path, _)| path.parent() == Some(directory));
         let is_full = self.top_k.is_some_and(|most| kept.top.len() >= most);
         let place = match value {
@@ -251,7 +254,7 @@ impl ModelCheckpoint {
     }
 }
 
-/// The name of a file without its extension.
+/// Returns the name of a file without its extension.
 fn stem(template: &str, trainer: &TrainerState) -> String {
     let mut stem = String::new();
     let mut rest = template;
@@ -277,7 +280,7 @@ fn stem(template: &str, trainer: &TrainerState) -> String {
         rest = after;
     }
     stem.push_str(rest);
-    // One file in the directory, whatever the metric is called.
+    // The file must be directly in the directory, even if a metric's name contains a slash.
     stem.replace(['/', '\\'], "_")
 }
 
@@ -313,7 +316,7 @@ impl Callback for ModelCheckpoint {
         });
         let top = top.collect::<Result<Vec<(PathBuf, f64)>>>()?;
         self.saved_step = saved_step;
-        // Files that have been moved or removed since are not this callback's any more.
+        // Files that have been moved or removed since then no longer belong to this callback.
         let is_there = |path: &PathBuf| path.is_file();
         let mut kept = self.paths.lock();
         kept.last = last.map(PathBuf::from).filter(is_there);

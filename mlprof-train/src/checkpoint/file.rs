@@ -1,4 +1,5 @@
-//! Checkpoints as files: safetensors, whose tensors that belong to no section are the weights.
+//! Checkpoint files in the safetensors format. Tensors that belong to no other section are the
+//! weights.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,9 +12,9 @@ use super::{Checkpoint, TRAINER, WEIGHTS};
 use crate::error::Result;
 use crate::saved_state::{SavedState, SavedTensor};
 
-/// Beginning of the names of all values and tensors that are not weights.
+/// Prefix for the names of all values and of all tensors that are not weights.
 const PREFIX: &str = "mlprof:";
-/// Name of the checksum of everything else.
+/// Name of the checksum over the rest of the file.
 const CHECKSUM: &str = "mlprof:checksum";
 
 impl Checkpoint {
@@ -21,18 +22,19 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// Those of the file system, and if a weight has a name that begins with `mlprof:`.
+    /// Returns an error if the file cannot be written, or if the name of a weight begins with
+    /// `mlprof:`.
     pub fn write(&self, path: &Path) -> Result<()> {
         let bytes = self.to_bytes()?;
         Ok(files::write_file(path, |file| file.write_all(&bytes))?)
     }
 
-    /// Reads a checkpoint and checks it against its checksum.
+    /// Reads a checkpoint and verifies its checksum.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is not a checkpoint of a [`Trainer`](crate::Trainer), or is
-    /// damaged.
+    /// Returns an error if the file cannot be read, is not a checkpoint of a
+    /// [`Trainer`](crate::Trainer), or is damaged.
     pub fn read(path: &Path) -> Result<Self> {
         Self::from_bytes(&files::read(path, u64::MAX)?)
     }
@@ -90,7 +92,7 @@ impl Checkpoint {
         Ok(found)
     }
 
-    /// XXH3 of everything, in the order of the names.
+    /// Returns the XXH3 hash of all sections, in the order of their names.
     fn checksum(&self) -> String {
         let mut hasher = Xxh3Default::new();
         let mut add = |bytes: &[u8]| {
@@ -114,12 +116,12 @@ impl Checkpoint {
     }
 }
 
-/// The name of a section without slashes.
+/// Returns the name of a section with its slashes escaped.
 fn escaped(section: &str) -> String {
     section.replace('%', "%25").replace('/', "%2F")
 }
 
-/// Section and name of a value or tensor that is not a weight.
+/// Returns the section and the name of a value, or of a tensor that is not a weight.
 fn parts(full: &str) -> Option<(String, &str)> {
     let (section, name) = full.strip_prefix(PREFIX)?.split_once('/')?;
     Some((section.replace("%2F", "/").replace("%25", "%"), name))
@@ -155,7 +157,7 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[place] ^= 4;
             let read = Checkpoint::from_bytes(&damaged);
-            // Spaces after the header mean nothing.
+            // Trailing spaces in the header have no meaning.
             assert!(read.is_err() || bytes[place] == b' ', "byte {place}");
             assert!(Checkpoint::from_bytes(&bytes[..place]).is_err(), "cut at {place}");
         }

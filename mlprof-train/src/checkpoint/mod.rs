@@ -1,4 +1,4 @@
-//! Checkpoints: a training as it was at one point, to go on from there.
+//! Checkpoints: the state of a training at one point, from which it can resume.
 
 mod file;
 
@@ -9,7 +9,7 @@ use super::saved_state::SavedState;
 
 /// Version of the format.
 pub(crate) const VERSION: u32 = 1;
-/// Section of the loop: epoch, batch, step, seed.
+/// Section of the loop: epoch, batch, step and seed.
 pub(crate) const TRAINER: &str = "trainer";
 /// Section of the module's weights.
 pub(crate) const WEIGHTS: &str = "weights";
@@ -19,18 +19,19 @@ pub(crate) const OPTIMIZER: &str = "optimizer";
 pub(crate) const SCHEDULE: &str = "schedule";
 /// Section of the framework's random number generators.
 pub(crate) const RANDOM: &str = "random";
-/// Section of the means of passes that have ended.
+/// Section of the metrics of finished passes.
 pub(crate) const METRICS: &str = "metrics";
 
-/// A training at one point: the module's weights, and the state of optimizer, loop and callbacks.
+/// State of a training at one point: the module's weights, and the state of the optimizer, the loop
+/// and the callbacks.
 ///
-/// It is a set of sections by name. `trainer`, `weights`, `optimizer`, `schedule`, `random`, `metrics` and those
-/// that begin with `callback` are the trainer's; hooks can add others in
-/// [`on_save_checkpoint`](super::TrainModule::on_save_checkpoint) and read them in
+/// A checkpoint is a set of named sections. The trainer uses `trainer`, `weights`, `optimizer`,
+/// `schedule`, `random`, `metrics` and the names that begin with `callback`. Hooks can add other
+/// sections in [`on_save_checkpoint`](super::TrainModule::on_save_checkpoint) and read them in
 /// [`on_load_checkpoint`](super::TrainModule::on_load_checkpoint).
 ///
-/// A file of it is a safetensors file. The weights have their own names there, so that it can also
-/// be loaded as plain weights, by any framework.
+/// The file format is safetensors. The weights keep their own names, so that any framework can also
+/// load the file as plain weights.
 ///
 /// # Examples
 ///
@@ -49,30 +50,30 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Returns a section, `None` if there is none of that name.
+    /// Returns the section of that name, or `None` if it does not exist.
     pub fn section(&self, name: &str) -> Option<&SavedState> {
         self.sections.get(name)
     }
 
-    /// Returns a section to be changed; makes it if there is none of that name.
+    /// Returns the section of that name for changes, and creates it if it does not exist.
     pub fn section_mut(&mut self, name: &str) -> &mut SavedState {
         self.sections.entry(name.to_owned()).or_default()
     }
 
-    /// Returns the epoch, from 0, in which training goes on.
+    /// Returns the epoch in which training resumes, counted from 0.
     ///
     /// # Errors
     ///
-    /// If it is not a checkpoint of a trainer.
+    /// Returns an error if a trainer did not write the checkpoint.
     pub fn epoch(&self) -> Result<usize> {
         self.required(TRAINER)?.get("epoch")
     }
 
-    /// Returns the number of optimizer steps that have been done.
+    /// Returns the number of completed optimizer steps.
     ///
     /// # Errors
     ///
-    /// If it is not a checkpoint of a trainer.
+    /// Returns an error if a trainer did not write the checkpoint.
     pub fn global_step(&self) -> Result<usize> {
         self.required(TRAINER)?.get("global_step")
     }
@@ -81,12 +82,12 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// If it has none.
+    /// Returns an error if the checkpoint has no weights.
     pub fn weights(&self) -> Result<&SavedState> {
         self.required(WEIGHTS)
     }
 
-    /// Returns a section, or an error that names it.
+    /// Returns the section of that name, or an error with the name.
     pub(crate) fn required(&self, name: &str) -> Result<&SavedState> {
         self.section(name).ok_or_else(|| format!("it has no {name}").into())
     }

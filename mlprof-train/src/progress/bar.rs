@@ -1,4 +1,4 @@
-//! The bar on a terminal: one line that is written over.
+//! Progress bar on a terminal: one line that is overwritten.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -8,16 +8,16 @@ use std::time::Duration;
 use mlprof_events::clock::Stopwatch;
 use mlprof_events::files::{self, StandardStream};
 
-/// Shortest time between two drawings.
+/// Minimum time between two drawings.
 const BETWEEN_DRAWINGS: Duration = Duration::from_millis(50);
 
-/// Time after which a tenth of an older rate is left in the one that is shown.
+/// Seconds after which an older rate has 10 % of the weight in the displayed rate.
 const MEMORY_SECONDS: f64 = 15.0;
 
-/// Columns between the brackets.
+/// Width of the bar between the brackets, in columns.
 const WIDTH: usize = 30;
 
-/// Columns of a terminal that does not report its own.
+/// Width in columns of a terminal that does not report its own.
 const DEFAULT_COLUMNS: usize = 80;
 
 /// Progress of one pass over the data.
@@ -25,19 +25,19 @@ const DEFAULT_COLUMNS: usize = 80;
 pub(super) struct Bar {
     pub(super) title: String,
     pub(super) position: usize,
-    /// Batches of the pass, where they are known.
+    /// Number of batches in the pass, if it is known.
     pub(super) length: Option<usize>,
     /// Text after the rate.
     pub(super) suffix: String,
     rate: Rate,
-    /// Time since the last drawing; `None` until the first one.
+    /// Time since the last drawing; `None` before the first one.
     last_drawn: Option<Stopwatch>,
-    /// Columns that the line takes on the terminal now, or more.
+    /// Upper bound of the columns that the line now occupies on the terminal.
     columns: usize,
 }
 
 impl Bar {
-    /// Returns a bar if standard error is a terminal whose line can be written over.
+    /// Returns a bar if standard error is a terminal that can overwrite its line.
     pub(super) fn of_terminal() -> Option<Self> {
         let writes_over = can_write_over(std::env::var_os("TERM").as_deref());
         (std::io::stderr().is_terminal() && writes_over).then(Self::new)
@@ -55,13 +55,13 @@ impl Bar {
         }
     }
 
-    /// Begins a pass.
+    /// Begins a pass over the data.
     pub(super) fn begin(&mut self, title: &str, length: Option<usize>) {
         title.clone_into(&mut self.title);
         (self.position, self.length) = (0, length);
         self.suffix.clear();
         self.rate = Rate::default();
-        // The time until now is not one of this pass.
+        // The time before the pass must not count in its rate.
         self.last_drawn = None;
         self.draw();
     }
@@ -77,22 +77,22 @@ impl Bar {
         if let Some(drawn) = self.last_drawn.replace(Stopwatch::start()) {
             self.rate.advance(self.position, drawn.elapsed().as_secs_f64());
         }
-        // A line that reaches the last column may begin another one.
+        // A line that reaches the last column may wrap.
         let limit = terminal_columns().unwrap_or(DEFAULT_COLUMNS).saturating_sub(1);
         let text = shorten(&self.text(), limit);
         write(&self.written_over(&text, limit));
     }
 
-    /// Removes the line, so that another text can be written in its place.
+    /// Removes the line, so that other text can be written in its place.
     pub(super) fn clear(&mut self) {
         if self.columns > 0 {
             write(&self.written_over("", usize::MAX));
         }
     }
 
-    /// Returns a text that replaces the line, which becomes `text`. Spaces remove what was there:
-    /// every terminal understands those. A terminal that has become narrower gets no more of them
-    /// than its `limit`.
+    /// Returns the output that replaces the current line with `text`. Spaces erase the old line,
+    /// because every terminal supports them. If the terminal has become narrower, at most `limit`
+    /// spaces are written.
     fn written_over(&mut self, text: &str, limit: usize) -> String {
         let before = std::mem::replace(&mut self.columns, columns(text)).min(limit);
         format!("\r{:before$}\r{text}", "")
@@ -121,25 +121,25 @@ impl Bar {
     }
 }
 
-/// A line of a training that ends early, as by a panic, is not left behind.
+/// Removes the line when a training ends early, for example by a panic.
 impl Drop for Bar {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
-/// Batches per second, of the last quarter of a minute more than of the time before.
+/// Moving average of batches per second. The last 15 seconds have 90 % of the weight.
 #[derive(Debug, Default)]
 struct Rate {
     position: usize,
-    /// Sum of the rates, each weighted by how long it lasted and how long ago that is.
+    /// Sum of the rates, each weighted by its duration and its age.
     weighted: f64,
     /// Sum of the weights, below 1.
     weight: f64,
 }
 
 impl Rate {
-    /// Takes in that `position` is reached `seconds` after the one before.
+    /// Adds the rate of an interval of `seconds` that ended at `position`.
     fn advance(&mut self, position: usize, seconds: f64) {
         if seconds <= 0.0 {
             return;
@@ -157,14 +157,14 @@ impl Rate {
     }
 }
 
-/// Returns whether a terminal of this name takes `\r` as the way back to the beginning of its line.
-/// On Unix, one without a name does not.
+/// Returns `true` if a terminal of this name moves the cursor to the start of the line on `\r`. On
+/// Unix, a terminal without a name does not.
 fn can_write_over(name: Option<&OsStr>) -> bool {
     name.map_or(cfg!(not(unix)), |name| name != "dumb")
 }
 
-/// Returns the columns that a text takes on a terminal at most: two for each character beyond
-/// ASCII, as Chinese ones and pictures have.
+/// Returns the maximum number of columns that a text occupies on a terminal. Each non-ASCII
+/// character counts as two columns, the width of Chinese characters and emoji.
 fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
@@ -173,8 +173,8 @@ fn columns_of(character: char) -> usize {
     1 + usize::from(!character.is_ascii())
 }
 
-/// Returns as much of the text as fits, with spaces for control characters, which would move the
-/// cursor.
+/// Returns the beginning of the text, up to `limit` columns. Control characters would move the
+/// cursor, so they become spaces.
 fn shorten(text: &str, limit: usize) -> String {
     let mut left = limit;
     let fits = |character: &char| {
@@ -186,19 +186,22 @@ fn shorten(text: &str, limit: usize) -> String {
     text.chars().map(plain).take_while(fits).collect()
 }
 
-/// Writes to standard error. Where that is full or closed, training goes on.
+/// Writes to standard error. Errors are ignored: training continues if standard error is full or
+/// closed.
 fn write(text: &str) {
     let _ = files::print(StandardStream::Error, text.as_bytes());
 }
 
-/// Returns the columns of the terminal at standard error; `None` where the system does not know
-/// them.
+/// Returns the width in columns of the terminal at standard error; `None` if the system does not
+/// know it.
 #[cfg(unix)]
 fn terminal_columns() -> Option<usize> {
-    // SAFETY: every field of this C struct is a number, for which zero is valid.
+    // SAFETY: `winsize` is a C struct of integers only, for which the all-zero bit pattern is
+    // valid.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
-    // SAFETY: TIOCGWINSZ writes one `winsize`, and `size` is one that outlives the call. For a
-    // descriptor that is closed or not a terminal the call returns an error.
+    // SAFETY: `TIOCGWINSZ` writes one `winsize` to the pointer. `size` is initialised, aligned and
+    // exclusively borrowed, and it outlives the call. If the descriptor is closed or not a
+    // terminal, the call returns an error.
     let status = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) };
     (status == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
@@ -225,7 +228,7 @@ mod tests {
         assert_eq!(bar(0, Some(10)), format!("{} 0/10", line(0)));
         assert_eq!(bar(5, Some(10)), format!("{} 5/10", line(15)));
         assert_eq!(bar(10, Some(10)), format!("epoch 1/2 [{}] 10/10", "=".repeat(30)));
-        // A loader may give more batches than it promised, and one may promise none.
+        // A loader may yield more batches than it promised, and it may promise 0.
         assert_eq!(bar(12, Some(10)), format!("epoch 1/2 [{}] 12/10", "=".repeat(30)));
         assert_eq!(bar(0, Some(0)), format!("epoch 1/2 [{}] 0/0", "=".repeat(30)));
         assert_eq!(bar(7, None), "epoch 1/2 7");
@@ -259,7 +262,7 @@ mod tests {
     fn a_long_line_ends_before_the_terminal_does() {
         assert_eq!(shorten("epoch 1", 7), "epoch 1");
         assert_eq!(shorten("epoch 12", 7), "epoch 1");
-        // Half of a wide character is none, and what follows it has no place in the line.
+        // A wide character that fits only by half is dropped, and so is the text after it.
         assert_eq!(shorten("损失 1", 3), "损");
         assert_eq!(shorten("loss\n\u{1b}[2J1", 20), "loss  [2J1");
         assert_eq!(shorten("epoch", 0), "");

@@ -12,15 +12,16 @@ use mlprof_core::Stage;
 use mlprof_core::output::say;
 use mlprof_events::clock::Stopwatch;
 
-/// Epoch, steps per second and loss: a bar on a terminal, a line per epoch elsewhere.
+/// Shows epoch, steps per second and loss: a bar on a terminal, a line per epoch elsewhere.
 ///
-/// A [`Trainer`](super::Trainer) has one unless told otherwise.
+/// A [`Trainer`](super::Trainer) has one by default.
 #[derive(Debug)]
 pub struct ProgressBar {
     bar: Option<Bar>,
     began: Stopwatch,
     batches: usize,
-    /// What the running training epoch is called; validation is then a part of it.
+    /// Title of the running training epoch. While it is set, a validation is shown as part of the
+    /// epoch.
     epoch: Option<String>,
 }
 
@@ -31,13 +32,13 @@ impl Default for ProgressBar {
 }
 
 impl ProgressBar {
-    /// Returns a bar if standard error is a terminal, else lines. A terminal whose `TERM` is `dumb`
-    /// gets lines, too.
+    /// Creates a bar if standard error is a terminal; otherwise, progress is printed as lines. A
+    /// terminal whose `TERM` is `dumb` also gets lines.
     pub fn new() -> Self {
         Self { bar: Bar::of_terminal(), began: Stopwatch::start(), batches: 0, epoch: None }
     }
 
-    /// A pass over the data begins.
+    /// Begins a pass over the data.
     fn begin(&mut self, title: &str, trainer: &TrainerState) {
         self.began = Stopwatch::start();
         self.batches = 0;
@@ -46,7 +47,7 @@ impl ProgressBar {
         }
     }
 
-    /// What the bar is called from here on.
+    /// Changes the title of the bar.
     fn rename(&mut self, title: &str) {
         if let Some(bar) = &mut self.bar {
             title.clone_into(&mut bar.title);
@@ -54,7 +55,7 @@ impl ProgressBar {
         }
     }
 
-    /// One more batch is done.
+    /// Counts a finished batch and updates the bar.
     fn advance(&mut self, trainer: &TrainerState) {
         self.batches += 1;
         if let Some(bar) = &mut self.bar {
@@ -73,7 +74,7 @@ impl ProgressBar {
         }
     }
 
-    /// A pass is over: a line that stays.
+    /// Ends a pass and prints its summary as a line that stays.
     fn finish(&mut self, title: &str, trainer: &TrainerState) {
         let seconds = self.began.elapsed().as_secs_f64();
         let rate = self.batches as f64 / seconds.max(f64::MIN_POSITIVE);

@@ -1,4 +1,5 @@
-//! The rows of a fit beside Lightning's, which the guide compares in "The trainer and Lightning".
+//! Compares the rows of a fit with Lightning's, which the guide lists in "The trainer and
+//! Lightning".
 
 #[allow(dead_code, reason = "other tests need the rest")]
 #[path = "../loop/toy.rs"]
@@ -20,7 +21,7 @@ type Counts = BTreeMap<String, u64>;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lightning/counts.py");
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/reference/lightning.md");
 
-/// Counts actions, as Lightning's profilers do: the sanity check is a part of the fit.
+/// Counts actions like Lightning's profilers, with the sanity check as part of the fit.
 #[derive(Default)]
 struct Counter(Mutex<Counts>);
 
@@ -37,7 +38,8 @@ struct Witness;
 
 impl Callback for Witness {}
 
-/// Two epochs of 7 batches, each followed by a validation of 4, after a sanity check of 2.
+/// Returns the counts of two epochs of 7 batches. Each epoch is followed by a validation of 4
+/// batches, and the sanity check has 2.
 fn own_counts() -> Counts {
     let counter = Arc::new(Counter::default());
     let mut trainer = trainer().max_epochs(2).callback(Witness).profiler(counter.clone());
@@ -46,9 +48,9 @@ fn own_counts() -> Counts {
     counts.iter().map(|(name, calls)| (name.replace("]Triple.", "]Toy."), *calls)).collect()
 }
 
-/// What the guide's tables say: Lightning's counts and ours. A hook without a prefix is one of the
-/// callback and one of the module; `…` stands for the name of the callback, the module or the
-/// strategy.
+/// Returns the counts in the guide's tables: Lightning's and ours. A hook without a prefix stands
+/// for one hook of the callback and one of the module. `…` stands for the name of the callback, the
+/// module or the strategy.
 fn documented() -> (Counts, Counts) {
     let guide = std::fs::read_to_string(GUIDE).expect("the guide");
     let (mut lightning, mut own) = (Counts::new(), Counts::new());
@@ -78,7 +80,7 @@ fn documented() -> (Counts, Counts) {
     (lightning, own)
 }
 
-/// The rows of which the counts differ, as `row: left, right`.
+/// Returns the rows whose counts differ, as `row: left, right`.
 fn differences(left: &Counts, right: &Counts) -> Vec<String> {
     let names: std::collections::BTreeSet<_> = left.keys().chain(right.keys()).collect();
     let differing = names.into_iter().filter(|name| left.get(*name) != right.get(*name));
@@ -92,7 +94,7 @@ fn every_row_has_the_count_of_the_guide() {
     assert_eq!(differences(&own, &own_counts()), [""; 0], "the guide, a run");
 }
 
-/// Runs Lightning if this machine's Python has it. `MLPROF_LIGHTNING_PYTHON` names the interpreter.
+/// Runs Lightning if the local Python has it. `MLPROF_LIGHTNING_PYTHON` names the interpreter.
 #[test]
 fn lightnings_own_run_has_the_counts_of_the_guide() {
     let python = std::env::var_os("MLPROF_LIGHTNING_PYTHON").unwrap_or_else(|| "python3".into());
@@ -126,7 +128,7 @@ struct Run {
     calls: Counts,
 }
 
-/// Reads what the script prints: one name and value per line.
+/// Parses the script's output: one name and value per line.
 fn parse(printed: &str) -> Run {
     let mut run = Run { version: String::new(), calls: Counts::new() };
     for line in printed.lines() {

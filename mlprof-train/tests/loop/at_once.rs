@@ -1,4 +1,4 @@
-//! Several trainings at once in one process, each with a profiler of its own.
+//! Several trainings at once in one process, each with its own profiler.
 
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Barrier};
@@ -9,7 +9,7 @@ use mlprof_train::{DataLoader, EpochContext, Optimizers, Result, TrainModule, Tr
 
 use crate::toy::{Descent, Triple, Watched, trainer};
 
-/// Opens scopes of its own: they go to the active profiler.
+/// Opens scopes inside the module. They must reach the active profiler.
 struct Loud(Triple);
 
 impl TrainModule for Loud {
@@ -26,7 +26,7 @@ impl TrainModule for Loud {
     }
 }
 
-/// Batches from a thread.
+/// Creates a loader whose batches come from a thread.
 fn loader(number: usize) -> impl DataLoader<f64> {
     move |_: &EpochContext| {
         let (sender, loaded) = sync_channel(2);

@@ -1,4 +1,4 @@
-//! The callbacks that come with the trainer.
+//! Callbacks that are part of this crate.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ fn trainer(epochs: usize) -> Trainer {
     Trainer::new().max_epochs(epochs).progress_bar(false).seed(7)
 }
 
-/// Logs a value at the end of each training epoch or validation, in the module's place.
+/// Logs a value at the end of each training epoch or validation, as a module could.
 struct Scores(Vec<f64>);
 
 impl Callback for Scores {
@@ -44,7 +44,7 @@ fn early_stopping_ends_a_fit_and_its_count_is_in_checkpoints() {
     assert_eq!(outcome.epochs, 4);
     let StopReason::Asked(reason) = &outcome.stopped else { panic!("{outcome:?}") };
     assert_eq!(reason, "score has not become better than 2 for 2 checks");
-    // After the first of the two.
+    // The fit resumes after the first of the two checks without a better score.
     let path = folder.path().join("epoch=2-step=30.safetensors");
     assert_eq!(fit(&mut trainer(), Some(&path)), outcome);
 
@@ -62,14 +62,14 @@ fn early_stopping_ends_a_fit_and_its_count_is_in_checkpoints() {
 #[test]
 fn early_stopping_sees_each_of_several_validations() {
     let stopping = EarlyStopping::new("val_loss", Mode::Min).patience(1).stopping_threshold(0.0);
-    // The weight nears 3 at first: it is the first overshooting that ends it, inside an epoch.
+    // At first, the weight approaches 3. The first overshoot, inside an epoch, ends the fit.
     let mut trainer = trainer(20).val_check_interval(3).callback(stopping);
     let outcome = fit(&mut trainer, None);
     assert!(matches!(outcome.stopped, StopReason::Asked(_)), "{outcome:?}");
     assert_ne!(outcome.steps % 10, 0, "inside an epoch: {outcome:?}");
 }
 
-/// The files that are left after a fit with these scores, one per epoch.
+/// Returns the files that remain after a fit with these scores, one per epoch.
 fn kept(scores: &[f64], saving: ModelCheckpoint) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let mut trainer = trainer(scores.len()).checkpoint_dir(folder.path());
@@ -137,7 +137,8 @@ fn what_is_kept_goes_on_after_resuming_and_leaves_what_others_saved() {
     };
     assert_eq!(names(folder.path()), files(&["epoch=1", "epoch=4", "last"]));
 
-    // A run from the beginning leaves all of them, and one into another folder, too.
+    // A new run without a checkpoint must not remove these files. Neither must a run into another
+    // folder.
     let before = std::fs::read(&last).expect("there");
     run(2, None, folder.path());
     let expected = ["epoch=0", "epoch=1-v1", "epoch=1", "epoch=4", "last-v1", "last"];
@@ -148,7 +149,7 @@ fn what_is_kept_goes_on_after_resuming_and_leaves_what_others_saved() {
     assert_eq!(std::fs::read(&last).expect("there"), before);
 }
 
-/// Saved after each validation inside an epoch, and resumed there.
+/// Saves after each validation inside an epoch, and resumes from each of these checkpoints.
 #[test]
 fn a_checkpoint_of_a_validation_goes_on_after_it() {
     let folder = tempfile::tempdir().expect("a folder");

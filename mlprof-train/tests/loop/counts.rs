@@ -1,4 +1,4 @@
-//! How often everything is called.
+//! Number of calls of each hook and action.
 
 use mlprof_train::{DataLoader, EpochContext, LrInterval, Result};
 
@@ -15,7 +15,7 @@ fn module(name: &str) -> String {
     format!("[LightningModule]Triple.{name}")
 }
 
-/// Data that does not know how much it is.
+/// Creates a loader that does not report its length.
 fn unsized_inputs(number: usize) -> impl DataLoader<f64> {
     move |_: &EpochContext| (0..number).filter(|_| true).map(|input| Ok(input as f64 / 10.0 + 0.1))
 }
@@ -146,7 +146,8 @@ fn accumulation_steps_less_often_and_at_the_end_of_the_epoch() {
         assert_eq!(watched.calls(&module("optimizer_zero_grad")), 3);
         assert_eq!(watched.calls(&strategy("training_step")), 7);
         assert_eq!(watched.calls(&strategy("backward")), 7);
-        // Without an optimizer step around it, the forward pass is in the batch itself.
+        // The forward pass of a batch without an optimizer step is directly inside the batch's
+        // action.
         assert_eq!(watched.calls("run_training_batch"), 7);
     }
 }
@@ -169,7 +170,7 @@ fn on_an_accelerator_the_loss_is_read_now_and_then() {
         trainer().max_epochs(2).log_every_n_steps(3).profiler(watched.profiler.clone());
     let mut triple = Triple { waits: true, ..Triple::default() };
     let outcome = trainer.fit(&mut triple, &inputs(7), None).expect("trained");
-    // After the 3rd, the 6th and the last batch of each epoch.
+    // The loss is read after the 3rd, the 6th and the last batch of each epoch.
     assert_eq!(watched.calls(&strategy("read_loss")), 2 * 3);
     assert_eq!(outcome.loss, triple.losses.last().copied());
 }

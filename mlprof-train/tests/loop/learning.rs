@@ -1,4 +1,4 @@
-//! What the loop does to the numbers.
+//! Effects of the loop on weights, losses and gradients.
 
 use mlprof_core::{AdvancedProfiler, IntoProfiler, Profiler};
 use mlprof_train::{LrInterval, StopReason};

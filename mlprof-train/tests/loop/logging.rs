@@ -1,4 +1,4 @@
-//! Values that are logged in hooks, and where they can be read.
+//! Values that hooks log, and where they can be read.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The training loop, driven with a framework of one number.
+//! Tests of the training loop with a toy framework that has a single weight.
 
 mod at_once;
 mod callbacks;

@@ -1,4 +1,4 @@
-//! What is measured, in which order and nesting.
+//! Order and nesting of the measured actions.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ struct Silent;
 
 impl Callback for Silent {}
 
-/// The hooks of one event: the callback's, then the module's.
+/// Returns the hooks of one event: the callback's, then the module's.
 fn both(depth: usize, hook: &str) -> String {
     let indent = "  ".repeat(depth);
     format!("{indent}[Callback]Silent.{hook}\n{indent}[LightningModule]Triple.{hook}\n")

@@ -1,4 +1,4 @@
-//! A batch once more, for a profiler that wants to see it.
+//! Rerun of a batch that a profiler requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use mlprof_train::{FitOutcome, TrainError};
 
 use crate::toy::{Triple, Trouble, inputs, trainer};
 
-/// Wants to see the third batch once more, and may then end the training.
+/// Requests a rerun of the third batch, and may then end the training.
 #[derive(Default)]
 struct Curious {
     forwards: AtomicU64,

@@ -1,4 +1,4 @@
-//! Training that goes on from a checkpoint.
+//! Training that resumes from a checkpoint.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,8 @@ fn fit(trainer: &mut Trainer, module: &mut Saved, from: Option<&Path>) -> FitOut
     fit.fit(&shuffled, Some(&vec![1.0, 2.0])).expect("trained")
 }
 
-/// Trains four epochs at once, and again from each checkpoint of it that is saved every so many
-/// batches and after each epoch.
+/// Trains four epochs without interruption, and again from each checkpoint of that run. The run
+/// saves a checkpoint every few batches and after each epoch.
 fn resumes_at_every_checkpoint(schedule: Option<LrInterval>, change: impl Fn(Trainer) -> Trainer) {
     let folder = tempfile::tempdir().expect("a folder");
     let save_every = Some((3, folder.path().to_owned()));
@@ -37,7 +37,7 @@ fn resumes_at_every_checkpoint(schedule: Option<LrInterval>, change: impl Fn(Tra
     for name in names {
         let path = folder.path().join(&name);
         let mut resumed = Saved { schedule, ..Saved::default() };
-        // What is resumed has no seed of its own.
+        // The resumed training must use the checkpoint's seed instead of this one.
         let mut trainer = trainer(4).seed(1);
         assert_eq!(fit(&mut trainer, &mut resumed, Some(&path)), outcome, "{name}");
         assert_eq!(resumed.weight().to_bits(), whole.weight().to_bits(), "{name}");
@@ -55,7 +55,8 @@ fn a_resumed_training_is_the_one_that_was_not_interrupted() {
     resumes_at_every_checkpoint(Some(LrInterval::Step), |trainer| trainer);
 }
 
-/// Also of checkpoints that callbacks save before the schedule has seen the metric of the epoch.
+/// Checks that this also works from checkpoints that callbacks save before the schedule has seen
+/// the metric of the epoch.
 #[test]
 fn a_schedule_that_follows_a_metric_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -79,7 +80,8 @@ fn limits_and_validation_inside_an_epoch_do_not_change_where_it_goes_on() {
     resumes_at_every_checkpoint(None, |trainer| trainer.val_check_interval(3));
 }
 
-/// Gradients of a window that is not full are in no checkpoint.
+/// Checks that these batches run again, because the gradients of an incomplete accumulation are not
+/// in a checkpoint.
 #[test]
 fn batches_that_were_only_accumulated_are_learned_from_again() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -110,7 +112,7 @@ fn a_second_run_leaves_the_checkpoints_of_the_first() {
     let now = std::fs::read(folder.path().join("epoch=0-step=10.safetensors")).expect("saved");
     assert_eq!(first, now);
 
-    // Modules that write their files themselves, too.
+    // The same rule applies to modules that write their own files.
     let folder = tempfile::tempdir().expect("a folder");
     for _ in 0..2 {
         let mut trainer = toy::trainer().max_epochs(1).checkpoint_dir(folder.path());
@@ -119,12 +121,12 @@ fn a_second_run_leaves_the_checkpoints_of_the_first() {
     assert_eq!(names(folder.path()), ["epoch=0-step=2-v1.txt", "epoch=0-step=2.txt"]);
 }
 
-/// Counts batches, and can refuse its state.
+/// Counts batches, and can reject its state.
 #[derive(Default)]
 struct Counter {
     batches: u64,
     refuses: bool,
-    /// What it was given, to be seen from outside.
+    /// Batch counts after each batch, shared with the test.
     seen: std::sync::Arc<std::sync::Mutex<Vec<u64>>>,
 }
 
@@ -166,7 +168,7 @@ fn state_of_callbacks_is_restored_each_to_its_own() {
     assert_eq!(first, [11, 111]);
 }
 
-/// The error of a fit from this file, which changes nothing.
+/// Returns the error of a fit from this file, which must leave module and callbacks unchanged.
 fn refused(path: &Path) -> String {
     let mut module = Saved { note: "mine".into(), ..Saved::default() };
     module.set_weight(0.25);

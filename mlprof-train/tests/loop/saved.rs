@@ -1,4 +1,4 @@
-//! A framework of one number whose optimizer has a state, and a module whose weight is saved.
+//! Toy framework with a single weight. Its optimizer has a state, and its module saves the weight.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -76,18 +76,18 @@ impl TrainOptimizer for Momentum {
     }
 }
 
-/// Learns to give back its input times three, and writes down what it sees.
+/// Learns to multiply its input by three, and records its inputs and learning rates.
 #[derive(Default)]
 pub struct Saved {
     pub number: Number,
     pub inputs: Vec<f64>,
     pub rates: Vec<f64>,
     pub schedule: Option<LrInterval>,
-    /// Lowers the rate by the validation loss.
+    /// Enables a schedule that lowers the learning rate when the validation loss does not improve.
     pub plateau: bool,
-    /// Saves a checkpoint after each of these many batches.
+    /// Number of batches between checkpoints, and their directory.
     pub save_every: Option<(usize, PathBuf)>,
-    /// A value of its own in each checkpoint.
+    /// Value that the module adds to each checkpoint.
     pub note: String,
 }
 
@@ -109,7 +109,7 @@ impl TrainModule for Saved {
         let optimizer = Momentum { number: self.number.clone(), velocity: 0.0, rate: 0.05 };
         let optimizers = Optimizers::new(optimizer);
         if self.plateau {
-            // Each epoch is worse than the next would have to be, so that it is lowered.
+            // No epoch improves the loss by 3.0, so the schedule lowers the rate.
             let schedule = ReduceLrOnPlateau::min().patience(1).absolute_threshold(3.0).factor(0.5);
             return Ok(optimizers.reduce_on_plateau(LrInterval::Epoch, "val_loss", schedule));
         }
@@ -172,7 +172,7 @@ impl TrainModule for Saved {
     }
 }
 
-/// Ten inputs in an order that seed and epoch decide.
+/// Returns ten inputs, in an order that depends on the seed and the epoch.
 pub fn shuffled(context: &EpochContext) -> impl Iterator<Item = Result<f64>> + use<> {
     let mut order: Vec<u64> = (1..=10).collect();
     let mixed = |it: &u64| {
@@ -182,7 +182,7 @@ pub fn shuffled(context: &EpochContext) -> impl Iterator<Item = Result<f64>> + u
     order.into_iter().map(|it| Ok(it as f64 / 10.0))
 }
 
-/// The names of the files in a folder, sorted.
+/// Returns the sorted names of the files in a folder.
 pub fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("a folder");
     let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry").file_name();

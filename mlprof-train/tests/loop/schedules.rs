@@ -1,4 +1,4 @@
-//! When learning rates change, and which are refused.
+//! Changes of the learning rate, and rejected rates.
 
 use mlprof_train::{LrInterval, Optimizers, ReduceLrOnPlateau, TrainerState};
 
@@ -6,7 +6,7 @@ use crate::toy::{Descent, OnHooks, Record, Triple, inputs, trainer};
 
 type Configure = fn(Optimizers<Descent>) -> Optimizers<Descent>;
 
-/// A toy whose optimizer begins at a rate of 1.
+/// Creates a toy module whose optimizer begins at a rate of 1.
 fn triple(configure: Configure) -> Triple {
     Triple { rate: Some(1.0), configure: Some(configure), ..Triple::default() }
 }
@@ -20,7 +20,7 @@ fn the_first_step_has_the_rate_of_a_warm_up() {
     assert_eq!(triple.rates, [1.0 / 16.0, 2.0 / 16.0, 3.0 / 16.0, 4.0 / 16.0]);
 }
 
-/// The rates that hooks see, as `hook: rate`.
+/// Returns the rates that hooks see, as `hook: rate`.
 fn seen_rates(triple: &mut Triple) -> Vec<String> {
     let seen: Record<String> = Record::default();
     let record = seen.clone();
@@ -58,7 +58,8 @@ fn a_schedule_of_epochs_advances_before_the_last_batch_ends() {
 #[test]
 fn a_plateau_lowers_the_rate_after_the_last_hook_of_its_epoch() {
     let mut triple = triple(|optimizers| {
-        // A loss that is never lower than nothing.
+        // The loss can never improve by this threshold, so every epoch after the first lowers the
+        // rate.
         let schedule = ReduceLrOnPlateau::max().patience(0).factor(0.5).absolute_threshold(1e9);
         optimizers.reduce_on_plateau(LrInterval::Epoch, "val_loss", schedule)
     });
@@ -117,7 +118,7 @@ fn rates_that_move_nothing_forward_are_refused() {
         "lr_scheduler_step failed at batch 0 of epoch 0: cannot use the learning rate -0.5";
     assert!(error.starts_with(beginning), "{error}");
     assert_eq!(steps, 1);
-    // The optimizer's own.
+    // An invalid rate of the optimizer itself is also rejected.
     for rate in [f64::NAN, -1.0, f64::INFINITY] {
         let (error, steps) = refused(|optimizers| optimizers, rate);
         assert!(error.contains("of the optimizer"), "{error}");

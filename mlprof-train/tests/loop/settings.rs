@@ -1,11 +1,12 @@
-//! Settings of Lightning's, each with what it does to a run.
+//! Lightning's settings and their effect on a run.
 
 use mlprof_core::Stage;
 use mlprof_train::{DataLoader, EpochContext, GradientClipAlgorithm, Trainer};
 
 use crate::toy::{Record, Triple, inputs, trainer};
 
-/// After how many training batches a fit of 7 batches per epoch validated.
+/// Returns the stage of each validation in a fit of 7 batches per epoch, and the number of training
+/// batches before it.
 fn validations(trainer: Trainer) -> Vec<(Stage, usize)> {
     let mut trainer = trainer;
     let mut triple = Triple::default();
@@ -23,7 +24,7 @@ fn validations_come_in_every_nth_epoch() {
     assert_eq!(validations(trainer().check_val_every_n_epoch(3)), only(&[21]));
     let within = trainer().check_val_every_n_epoch(2).val_check_interval(3);
     assert_eq!(validations(within), only(&[10, 13, 24, 27]));
-    // Counted over all epochs.
+    // With `None`, the interval counts the batches of all epochs together.
     let over_all = trainer().check_val_every_n_epoch(None).val_check_interval(10);
     assert_eq!(validations(over_all), only(&[10, 20]));
 }
@@ -67,7 +68,7 @@ fn a_trial_run_runs_one_batch_of_everything() {
 fn overfitting_sees_the_same_batches_in_every_epoch() {
     let record: Record<usize> = Record::default();
     let seen = record.clone();
-    // Shuffled by the epoch.
+    // This loader yields other batches in each epoch.
     let shuffled = move |context: &EpochContext| {
         let (record, epoch) = (record.clone(), context.epoch);
         (0..10).map(move |index| {
@@ -93,7 +94,7 @@ fn gradients_are_clipped_as_the_algorithm_says() {
         triple.weight.get()
     };
     assert_eq!(weight(GradientClipAlgorithm::Norm), 1.0);
-    // The toy clips to half of a value.
+    // The toy clips by value to half of the maximum.
     assert_eq!(weight(GradientClipAlgorithm::Value), 0.5);
 }
 

@@ -8,7 +8,7 @@ use mlprof_train::{
 use crate::saved::{Momentum, Saved};
 use crate::toy::Watched;
 
-/// Skips the batches whose inputs are negative.
+/// Skips batches with a negative input.
 #[derive(Default)]
 struct Skipping {
     inner: Saved,
@@ -55,7 +55,7 @@ fn a_batch_without_a_loss_changes_nothing() {
     let mut all = Skipping::default();
     self::trainer().fit(&mut all, &vec![0.1, 0.2], None).expect("trained");
     assert_eq!(skipping.inner.weight(), all.inner.weight());
-    // As Lightning: the step counts, and so do its hooks.
+    // As in Lightning, the step counts and its hooks are called.
     assert_eq!((outcome.steps, skipping.ends_of_batches), (8, 8));
     let row = |name: &str| watched.calls(&format!("[LightningModule]Skipping.{name}"));
     assert_eq!((row("optimizer_step"), row("on_before_optimizer_step")), (8, 8));
@@ -71,7 +71,7 @@ fn a_skipped_batch_leaves_the_gradients_of_those_it_is_accumulated_with() {
         trainer.fit(&mut skipping, &inputs, None).expect("trained");
         skipping.inner.weight()
     };
-    // The mean is that over both.
+    // The gradient is the mean over both batches.
     assert_eq!(fit(vec![0.2, -1.0], 2), fit(vec![0.2, 0.0], 2));
 }
 
@@ -97,10 +97,10 @@ fn the_rest_of_an_epoch_can_be_skipped() {
     assert_eq!(skipping.validations, 0, "as in Lightning");
 }
 
-/// The hook, its batch, index and loss, and whether it has an optimizer.
+/// Name of a hook, its batch, index and loss, and `true` if it has an optimizer.
 type Call = (&'static str, Option<f64>, Option<usize>, Option<f64>, bool);
 
-/// Writes down what the hooks of a callback are given.
+/// Records the arguments of a callback's hooks.
 #[derive(Default)]
 struct Seen {
     hooks: Vec<Call>,
@@ -125,7 +125,7 @@ macro_rules! write_down {
             let has_optimizer = context.optimizer.is_some();
             let batch = context.batch.copied();
             self.hooks.push((stringify!($name), batch, trainer.batch_index(), loss, has_optimizer));
-            // The module itself, to be changed.
+            // The hook can change the module itself.
             context.module.inner.note.push('.');
             Ok(())
         }

@@ -1,4 +1,4 @@
-//! Stages and steps as a profiler of the program's own receives them.
+//! Stages and steps, as a custom profiler receives them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use mlprof_core::{
 
 use crate::toy::{Triple, inputs, trainer};
 
-/// Records the calls that belong to stages and steps, and counts actions until its stage ends.
+/// Records the calls for stages and steps, and counts actions until the stage ends.
 #[derive(Default)]
 struct Recorder {
     calls: Mutex<Vec<String>>,
@@ -49,7 +49,8 @@ impl Profiler for Recorder {
         }
     }
 
-    /// The Simple profiler reports the sanity check apart, and so does one that wraps it.
+    /// Forwards to a Simple profiler, if there is one. The Simple profiler reports the sanity check
+    /// separately, so a wrapper around it also does.
     fn inner(&self) -> Inner<'_> {
         self.separates.as_ref().map_or(Inner::NONE, |simple| Inner::of(simple))
     }
@@ -65,7 +66,8 @@ impl Profiler for Recorder {
     }
 }
 
-/// Two epochs of 7 batches, each followed by 4 of validation, after a sanity check of 2.
+/// Trains two epochs of 7 batches. Each epoch is followed by a validation of 4 batches, and the
+/// sanity check has 2.
 fn fit(profiler: Arc<dyn Profiler>) {
     let mut trainer = trainer().max_epochs(2).profiler(profiler);
     trainer.fit(&mut Triple::default(), &inputs(7), Some(&inputs(4))).expect("trained");
@@ -78,7 +80,7 @@ fn a_fit_is_one_stage_whose_steps_are_its_training_batches() {
     assert_eq!(recorder.calls("setup"), ["setup fit"]);
     assert_eq!(recorder.calls("teardown"), ["teardown None"]);
     assert_eq!(recorder.calls("step").len(), 14);
-    // As Lightning's: the sanity check is a part of the fit.
+    // As with Lightning's profilers, the sanity check is part of the fit.
     assert_eq!(recorder.count("validation_step"), 10);
     for once in ["prepare_data", ".setup", "configure_optimizers", "on_fit_start"] {
         assert_eq!(recorder.count(once), 1, "{once}");

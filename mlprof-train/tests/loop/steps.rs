@@ -1,4 +1,4 @@
-//! What the trainer tells of its steps.
+//! Steps that the trainer reports to its profiler.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use mlprof_core::{ActionKind, TensorProfiler};
 
 use crate::toy::{Triple, inputs, trainer};
 
-/// The names of all events of the cycles, and the numbers of their steps.
+/// Names of all events of the cycles, and their step numbers.
 #[derive(Default)]
 struct Seen {
     steps: Vec<u32>,
@@ -30,7 +30,8 @@ fn watched(schedule: Schedule) -> (TensorProfiler, Arc<Mutex<Seen>>) {
     (profiler, seen)
 }
 
-/// 3 epochs of 7 batches, each followed by 4 of validation, after a sanity check of 2.
+/// Trains 3 epochs of 7 batches. Each epoch is followed by a validation of 4 batches, and the
+/// sanity check has 2.
 #[test]
 fn every_training_batch_is_a_step_and_no_other_is() {
     let every_step = Schedule::new().wait(0).warmup(0).active(1).repeat(0);
@@ -39,8 +40,8 @@ fn every_training_batch_is_a_step_and_no_other_is() {
     let outcome = trainer.fit(&mut Triple::default(), &inputs(7), Some(&inputs(4)));
     assert_eq!(outcome.expect("trained").steps, 21);
     let seen = seen.lock().expect("no panic");
-    // The sanity check cuts the first one, which began with the stage, in two. After the last one
-    // another has begun, and there is no batch for it.
+    // The first step begins with the stage, and the sanity check splits it in two. A further step
+    // has begun after the last batch, but no batch belongs to it.
     assert_eq!(seen.steps, [0].into_iter().chain(0..21).collect::<Vec<u32>>());
     let count = |name: &str| seen.names.iter().filter(|known| known.ends_with(name)).count();
     assert_eq!(count("run_training_batch"), 21);

@@ -1,4 +1,4 @@
-//! When a fit that is asked to end ends.
+//! End of a fit when a stop is requested.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use mlprof_train::{FitOutcome, StopReason, Trainer, TrainerState};
 
 use crate::toy::{OnHooks, Record, Triple, inputs, trainer};
 
-/// Fits with `trainer`, which is asked to stop when `hook` is called for the `nth` time; the
-/// outcome, the batches, the validations and the hooks that were called.
+/// Fits with `trainer`, and requests a stop when `hook` is called for the `nth` time. Returns the
+/// outcome, the batches, the validations and the called hooks.
 fn fit(
     trainer: Trainer,
     hook: &'static str,
@@ -77,7 +77,7 @@ fn the_least_number_of_epochs_and_steps_is_run() {
         fit(trainer().max_epochs(9).min_steps(10), "on_train_batch_end", 3);
     assert_eq!((batches, validations, outcome.epochs), (10, 2, 1));
     assert_eq!(outcome.stopped, asked());
-    // All epochs are run: nothing was ended by it.
+    // All epochs run, so the requested stop is not the reason for the end.
     let (outcome, batches, ..) = fit(trainer().min_epochs(5), "on_train_batch_end", 3);
     assert_eq!((batches, outcome.stopped), (21, StopReason::MaxEpochs));
 }
@@ -89,7 +89,7 @@ fn a_time_that_is_over_ends_the_fit() {
     assert_eq!((batches, validations, outcome.stopped), (0, 0, StopReason::MaxTime));
     let (outcome, batches, validations, _) =
         fit(trainer().max_time(Duration::ZERO).min_steps(3), never, 1);
-    // The first epoch is whole where a least number of steps is set, as in Lightning.
+    // As in Lightning, a minimum number of steps makes the first epoch run to its end.
     assert_eq!((batches, validations, outcome.stopped), (7, 1, StopReason::MaxTime));
     let (outcome, batches, ..) =
         fit(trainer().max_time(Duration::ZERO).min_steps(3).min_epochs(0), never, 1);

@@ -1,4 +1,4 @@
-//! The smallest framework: one weight that learns to give back its input times three.
+//! Toy framework: one weight that learns to multiply its input by three.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use mlprof_train::{
     Callback, LrInterval, Optimizers, Result, TrainModule, TrainOptimizer, Trainer, TrainerState,
 };
 
-/// The weight and its gradient, shared by the module and its optimizer as tensors are.
+/// Weight and gradient. The module and its optimizer share them, as real frameworks share tensors.
 #[derive(Clone, Default)]
 pub struct Weight(Arc<Mutex<(f64, f64)>>);
 
@@ -31,12 +31,12 @@ impl Weight {
 pub struct Descent {
     weight: Weight,
     rate: f64,
-    /// As if the loss came from an accelerator.
+    /// Makes the loss behave like one on an accelerator, where reading waits.
     pub waits: bool,
 }
 
 impl TrainOptimizer for Descent {
-    /// The loss and its derivative by the weight.
+    /// Loss and its derivative with respect to the weight.
     type Loss = (f64, f64);
 
     fn loss_value(&self, loss: &Self::Loss) -> Result<f64> {
@@ -63,7 +63,7 @@ impl TrainOptimizer for Descent {
     }
 
     fn clip_gradients_by_value(&mut self, max_value: f64) -> Result<()> {
-        // Half of it, so that both ways can be told apart.
+        // Clipping to half of the value lets tests distinguish the two algorithms.
         self.clip_gradients(max_value / 2.0)
     }
 
@@ -82,25 +82,26 @@ impl TrainOptimizer for Descent {
     }
 }
 
-/// A batch: one input.
+/// Batch with a single input.
 pub type Batch = f64;
 
-/// The module, with what tests want it to do.
+/// Module whose behaviour tests can configure.
 #[derive(Default)]
 pub struct Triple {
     pub weight: Weight,
     pub losses: Vec<f64>,
     /// Gradients just before each optimizer step.
     pub gradients: Vec<f64>,
-    /// What each validation pass saw.
+    /// Stage of each validation pass, and the number of training batches before it.
     pub validated: Vec<(Stage, usize)>,
     pub rates: Vec<f64>,
     pub rate: Option<f64>,
     pub schedule: Option<LrInterval>,
-    /// Instead of `schedule`.
+    /// Replaces `schedule` if it is set.
     pub configure: Option<fn(Optimizers<Descent>) -> Optimizers<Descent>>,
     pub waits: bool,
-    /// Something that happens at this training batch (counted over all epochs).
+    /// Training batch, counted over all epochs, at which a failure happens, and the kind of
+    /// failure.
     pub trouble: Option<(usize, Trouble)>,
 }
 
@@ -180,17 +181,17 @@ impl TrainModule for Triple {
     }
 }
 
-/// A trainer of three epochs that shows nothing.
+/// Creates a trainer of three epochs without progress output.
 pub fn trainer() -> Trainer {
     Trainer::new().max_epochs(3).progress_bar(false)
 }
 
-/// Inputs from 0.1 upwards.
+/// Returns inputs from 0.1 upwards.
 pub fn inputs(number: usize) -> Vec<f64> {
     (1..=number).map(|input| input as f64 / 10.0).collect()
 }
 
-/// A Simple profiler whose report goes to a file, to be looked at.
+/// Simple profiler that writes its report to a file, for tests to read.
 pub struct Watched {
     pub profiler: Arc<SimpleProfiler>,
     pub directory: tempfile::TempDir,
@@ -210,20 +211,20 @@ impl Watched {
         }
     }
 
-    /// How often an action ended, sanity-check rows under their own label.
+    /// Returns how often an action ended. Rows of the sanity check have separate labels.
     pub fn calls(&self, label: &str) -> u64 {
         let report = self.report();
         report.actions.iter().find(|row| row.label() == label).map_or(0, |row| row.calls)
     }
 
-    /// The text that was delivered for a stage.
+    /// Returns the report that was written for a stage.
     pub fn delivered(&self, stage: &str) -> String {
         let file = self.directory.path().join(format!("{stage}-toy.txt"));
         std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file:?}: {error}"))
     }
 }
 
-/// Writes down what was started inside what, as an indented list.
+/// Records the nesting of started actions as an indented list.
 #[derive(Default)]
 pub struct Transcript(Mutex<(usize, String)>);
 
@@ -247,7 +248,7 @@ impl Profiler for Transcript {
     }
 }
 
-/// Calls a closure with the name of every hook of a fit or a test that it is called for.
+/// Calls a closure with the name of each hook that a fit or a test calls.
 pub struct OnHooks<F>(pub F);
 
 macro_rules! forward_hooks {
@@ -269,5 +270,5 @@ forward_hooks!(
     on_sanity_check_end
 );
 
-/// A list that hooks add to.
+/// List to which hooks append.
 pub type Record<T> = Arc<Mutex<Vec<T>>>;

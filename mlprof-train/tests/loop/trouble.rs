@@ -1,4 +1,4 @@
-//! What goes wrong: a clear message, the report, nothing lost.
+//! Failures: each gives a clear message and the report, and loses no results.
 
 use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,14 +12,14 @@ use mlprof_train::{Callback, EpochContext, Result, StopReason, TrainError, Train
 
 use crate::toy::{Triple, Trouble, Watched, inputs, trainer};
 
-/// Fits ten batches with trouble at the fifth; the error, if it comes back as one.
+/// Fits ten batches with a failure at the fifth, and returns the error if the fit returns one.
 fn fit(trouble: Trouble, watched: &Watched) -> Result<StopReason, TrainError> {
     let mut triple = Triple { trouble: Some((4, trouble)), ..Triple::default() };
     let mut trainer = trainer().profiler(watched.profiler.clone());
     trainer.fit(&mut triple, &inputs(10), None).map(|outcome| outcome.stopped)
 }
 
-/// That the report was delivered, with the five batches that were begun.
+/// Checks that the report was written and contains the five batches that had begun.
 pub fn has_report(watched: &Watched) {
     let text = watched.delivered("fit");
     assert!(text.starts_with("FIT Profiler Report"), "{text}");
@@ -38,7 +38,7 @@ fn an_unknown_profiler_is_an_error_of_the_fit_wherever_it_is_chosen() {
         let reason = error.source().expect("a reason").to_string();
         assert!(reason.contains("\"smiple\""), "{reason}");
         assert!(reason.contains("\"simple\", \"advanced\""), "{reason}");
-        // Choosing another profiler corrects it.
+        // Choosing another profiler corrects the error.
         trainer.profiler("none").fit(&mut triple, &inputs(5), None).expect("trained");
     }
 }
@@ -66,7 +66,7 @@ fn a_loss_that_is_no_number_ends_training() {
     assert_eq!(outcome.steps, 30);
 }
 
-/// Sees something in the third batch.
+/// Requests a stop in the third batch.
 #[derive(Default)]
 struct Alarm(AtomicU64);
 
@@ -106,7 +106,7 @@ fn a_profiler_that_sees_a_reason_ends_training_before_the_parameters_change() {
     assert_eq!(calls("backward"), Some(3));
     assert_eq!(calls("configure_gradient_clipping"), Some(3));
     assert_eq!(calls("on_train_batch_end"), Some(2));
-    // As after two batches.
+    // The weight is that of a training with two batches.
     let mut short = Triple::default();
     crate::toy::trainer().max_epochs(1).fit(&mut short, &inputs(2), None).expect("trained");
     assert_eq!(triple.weight.get(), short.weight.get());
@@ -123,7 +123,7 @@ fn a_panic_goes_on_after_the_report() {
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"index out of range in training_step"));
     has_report(&watched);
 
-    // The trainer is as good as before.
+    // The trainer still works after the panic.
     triple.trouble = None;
     assert_eq!(trainer.fit(&mut triple, &inputs(2), None).expect("trained").steps, 6);
     assert!(mlprof_core::active().is_none());
@@ -229,7 +229,7 @@ fn an_error_of_a_callback_is_named_and_told_to_all() {
     assert_eq!(told.lock().expect("witness").as_deref(), Some(expected));
 }
 
-/// Puts a file in the place of a folder when the first epoch ends.
+/// Replaces a folder with a file when the first epoch ends.
 struct FolderIsLost(std::path::PathBuf);
 
 impl Callback for FolderIsLost {

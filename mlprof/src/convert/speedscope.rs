@@ -148,7 +148,7 @@ struct NamesOfSlices {
 
 impl NamesOfSlices {
     fn frame(&mut self, name: Name) -> u32 {
-        let next = self.all.len() as u32; // that many names do not fit into memory
+        let next = self.all.len() as u32; // 2^32 names do not fit into memory
         let number = *self.numbers.entry(name).or_insert(next);
         if number == next {
             self.all.push(name);

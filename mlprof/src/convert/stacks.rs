@@ -258,7 +258,7 @@ impl Stacks {
         if let Some(id) = self.ids.get(&frame) {
             return *id;
         }
-        let id = self.frames.len() as u32; // that many frames do not fit into memory
+        let id = self.frames.len() as u32; // 2^32 frames do not fit into memory
         self.frames.push(frame.clone());
         self.ids.insert(frame, id);
         id

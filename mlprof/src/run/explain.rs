@@ -43,7 +43,7 @@ pub fn unmatched(plan: &Plan, records: &[CrateRecord]) -> Vec<String> {
 pub fn warn_of_unmatched(plan: &Plan, records: &[CrateRecord]) {
     let current: Vec<_> = current(plan, records).collect();
     if current.is_empty() {
-        return; // nothing was compiled, which has been said
+        return; // a message that nothing was compiled was already printed
     }
     for pattern in plan.selection.patterns() {
         let seen = || current.iter().flat_map(|record| &record.seen);
