@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::libtorch::{Libtorch, Variables};
 use crate::steps::{Step, run_all, target_directory};
-use crate::{docs, features, msrv, packages, page, platforms, public_api, spelling};
+use crate::{docs, features, linters, msrv, packages, page, platforms, public_api};
 
 /// Checks all packages but `gpu-check`, which brings burn's CUDA backend: it takes minutes to build,
 /// and is of use only where there is a GPU. All in the ordinary profile, which optimises nothing: but for build scripts and macros nothing
@@ -63,7 +63,7 @@ pub fn run() -> Result<(), String> {
         )
         .env("RUSTDOCFLAGS", "-D warnings"),
     ];
-    steps.push(spelling::step());
+    steps.extend(linters::steps());
     steps.push(docs::step());
     steps.push(page::step());
     steps.push(packages::step()?);
