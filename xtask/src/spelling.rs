@@ -1,4 +1,4 @@
-//! Spelling of code and documents, checked by typos with the words of `typos.toml`.
+//! Spell check of code and documents with typos and the word list `typos.toml`.
 
 use std::process::Command;
 
